@@ -1,0 +1,1 @@
+"""iriai.broker"""

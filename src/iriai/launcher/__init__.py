@@ -1,0 +1,1 @@
+"""The launcher: the small privileged process that starts, limits, watches and reaps tasks."""

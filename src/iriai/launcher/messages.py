@@ -1,0 +1,152 @@
+"""What daemon and launcher say to each other: length-prefixed msgpack over a Unix socket.
+
+The daemon connects, sends `Attach` first and is answered with `Welcome`; one daemon at a time (a
+newer connection replaces an older one). A frame is a 4-byte big-endian length and one message;
+descriptors for interactive tasks travel beside the frame of their `Launch` (SCM_RIGHTS).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+
+LAUNCHER_VERSION = 1
+"""Raised with every change that an older launcher or daemon would misread."""
+FRAME_BYTES_MAX = 256 << 20
+"""A Launch with many different scripts and inputs is the largest; more is not ours."""
+
+
+class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """Daemon, first message on a connection. Answered with `Welcome`, or the connection closed."""
+
+    version: int
+    run_minimum_uid: int = 1000
+    """Users below are refused by the launcher itself; it never goes below its own configuration."""
+
+
+class Template(msgspec.Struct, frozen=True, array_like=True):
+    """What the tasks of one job share."""
+
+    spec: JobSpec
+    environment: bytes
+    """msgpack map of strings: the submitter's environment (the launcher adds IRIAI_* itself)."""
+    script: bytes = b""
+    stdin: bytes = b""
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True):
+    """Start one attempt."""
+
+    attempt: AttemptId
+    template: int
+    """Position in the `templates` of the same Launch."""
+    gpu_ids: tuple[int, ...] = ()
+    descriptors: int = 0
+    """How many of the passed descriptors are this task's (0 or 1), in the order of the orders."""
+
+
+class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """Daemon: start these attempts. Each intent is journalled and synced, then all are spawned.
+
+    An attempt that the journal already knows is not started again (a no-op).
+    """
+
+    templates: tuple[Template, ...]
+    orders: tuple[Order, ...]
+
+
+class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Daemon: end these attempts: SIGTERM to the whole tree, SIGKILL after `grace_s`.
+
+    `cause` becomes the cause of the end. Unknown attempts are ignored.
+    """
+
+    attempts: tuple[AttemptId, ...]
+    cause: EndCause
+    grace_s: float
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Daemon: the ends of these attempts are stored; the journal may drop them."""
+
+    attempts: tuple[AttemptId, ...]
+
+
+class SampleAll(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Daemon: report what running attempts have used so far. Answered with `Sampled`."""
+
+
+class ShutDown(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Daemon or `iriai down --kill`: kill every task, wait until none is left, report, exit."""
+
+
+class Enforcement(msgspec.Struct, frozen=True, array_like=True):
+    """How one limit is kept on this machine, for `doctor`."""
+
+    limit: str
+    """cpu-shares, memory, processes, cpu-time, wall-time, accounting, tree-kill, spawn."""
+    by: str
+    """`cgroup v1 memory`, `cgroup v2 …`, `rlimit`, `sampling`, `iriai-exec`, `python helper` …"""
+    note: str = ""
+
+
+class Alive(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt that runs."""
+
+    attempt: AttemptId
+    pid: int
+    started_wall_s: float
+
+
+class Exit(msgspec.Struct, frozen=True, array_like=True):
+    """How one attempt ended; journalled and synced before it is reported."""
+
+    attempt: AttemptId
+    cause: EndCause
+    exit_code: int | None
+    """None where a signal ended it, or it was lost."""
+    signal: int | None
+    usage: Usage
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    """Between start and end, on the steady clock."""
+    message: str = ""
+    """Why it could not be started, or which limit was crossed with what peak; for people."""
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Launcher, answer to Attach: what runs, and the ends that were not acknowledged yet."""
+
+    version: int
+    pid: int
+    boot_id: str
+    enforcement: tuple[Enforcement, ...]
+    alive: tuple[Alive, ...]
+    ended: tuple[Exit, ...]
+
+
+class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """Launcher: these attempts run."""
+
+    started: tuple[Alive, ...]
+
+
+class Exited(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """Launcher: these attempts ended. Repeated in Welcome until `Forget`."""
+
+    exits: tuple[Exit, ...]
+
+
+class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """Launcher, answer to SampleAll: use so far of each running attempt."""
+
+    samples: tuple[tuple[AttemptId, Usage], ...]
+
+
+ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown
+FromLauncher = Welcome | Spawned | Exited | Sampled

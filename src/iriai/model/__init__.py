@@ -1,0 +1,1 @@
+"""The nouns of iriai: frozen values without behaviour beyond their own arithmetic."""

@@ -1,0 +1,15 @@
+"""Whom use is counted for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Account(NamedTuple):
+    """A group and a user in it; use under one group does not count in another."""
+
+    group: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.user}"

@@ -1,0 +1,23 @@
+"""Claims: what anyone wants from a machine, and the machine's durable word for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.resources import Resources
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Resources granted to one attempt on one machine, until it ends."""
+
+    attempt: AttemptId
+    account: Account
+    user: str
+    resources: Resources
+    limit_s: float | None
+    """Wall time after which the launcher ends the attempt; None: open."""
+    urgency: float
+    granted_wall_s: float
+    gpu_ids: tuple[int, ...] = ()

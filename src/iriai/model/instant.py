@@ -1,0 +1,19 @@
+"""The time that a core is told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Instant(NamedTuple):
+    """One moment on the two clocks of a machine, and the turn that it belongs to.
+
+    `steady_s` counts since boot, also while the machine sleeps (CLOCK_BOOTTIME): durations, leases
+    and time-outs. `wall_s` is seconds since 1970: what people read, and the ledger. A core never
+    compares one with the other. `cause` names what set this moment off; it goes into every event
+    that is stored, so that `story` can tell how a job came to be where it is.
+    """
+
+    steady_s: float
+    wall_s: float
+    cause: str = ""

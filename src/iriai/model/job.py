@@ -1,0 +1,95 @@
+"""What a person hands in: one job, made of tasks that share everything but their index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.resources import Resources
+
+SINGLE_TASK = ((0, 0, 1),)
+"""The index ranges of a job that is not an array: task 0 alone."""
+
+
+class Interaction(StrEnum):
+    """How a task is joined to whoever waits for it."""
+
+    BATCH = "batch"
+    """Output goes to the files that the job names, standard input comes from a stored copy."""
+    STREAM = "stream"
+    """`run`: output goes to two files in the state directory that the client follows; standard
+    input is the client's own descriptor where it passed one."""
+    TERMINAL = "terminal"
+    """`run --pty`: the three standard descriptors are a terminal that the client passed."""
+
+
+class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One submission, with every default already applied by its home.
+
+    Texts that may be long or secret (environment, script, standard input) are stored once by
+    their digest, unreadable to others; here stands only the digest, empty for none.
+    """
+
+    account: Account
+    """Whom the use is counted for."""
+    user: str
+    """The Unix user that the tasks run as: the one who submitted, as the kernel named them."""
+    name: str
+    command: tuple[str, ...]
+    """The argument vector; with a script, the script's arguments."""
+    working_directory: str
+    resources: Resources = Resources()
+    array: tuple[tuple[int, int, int], ...] = SINGLE_TASK
+    """Ranges (first, last, step) of task indices, ascending and disjoint; last is included."""
+    is_array: bool = False
+    time_limit_s: float | None = None
+    """Wall time of an attempt; None is without limit."""
+    cpu_limit_s: float | None = None
+    process_limit: int | None = None
+    environment: str = ""
+    script: str = ""
+    stdin: str = ""
+    output: str = ""
+    """Pattern of the output file; relative to the working directory; see `expand_pattern`."""
+    error: str = ""
+    """Pattern of the file for standard error; empty: merged into the output."""
+    max_restarts: int | None = None
+    """How many lost attempts are repeated; None: as many as it takes."""
+    urgency: float = 1.0
+    held: bool = False
+    """Whether the job was submitted held."""
+    interaction: Interaction = Interaction.BATCH
+    kill_grace_s: float = 10.0
+    """Between the request to end (SIGTERM) and SIGKILL."""
+
+
+def task_count(array: tuple[tuple[int, int, int], ...]) -> int:
+    """How many tasks the ranges of `array` hold."""
+    return sum((last - first) // step + 1 for first, last, step in array)
+
+
+def task_indices(array: tuple[tuple[int, int, int], ...]) -> Iterator[int]:
+    """The indices of `array` in ascending order."""
+    for first, last, step in array:
+        yield from range(first, last + 1, step)
+
+
+def expand_pattern(pattern: str, attempt: AttemptId) -> str:
+    """File name for one attempt: %j job id, %t task index, %r rank, %a attempt, %% a percent."""
+    if "%" not in pattern:
+        return pattern
+    values = {
+        "j": f"{attempt.home}-{attempt.number}",
+        "t": str(attempt.index),
+        "r": "0",
+        "a": str(attempt.attempt),
+        "%": "%",
+    }
+    pieces = pattern.split("%%")
+    for letter in "jtra":
+        pieces = [piece.replace("%" + letter, values[letter]) for piece in pieces]
+    return "%".join(pieces)

@@ -1,0 +1,73 @@
+"""Errors a person or a program meets: what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command (`run` and `wait` pass on the task's own instead)."""
+
+    DONE = 0
+    INTERNAL = 1
+    USAGE = 2
+    REFUSED = 3
+    NOT_FOUND = 4
+    NOT_ALLOWED = 5
+    UNREACHABLE = 6
+
+
+class Problem(Exception):
+    """Something a caller asked for that cannot be done; nothing was changed.
+
+    `code` is stable and short (`bad-duration`), for programs; `message` says what was wrong and
+    where, `hint` what would be right.
+    """
+
+    exit_code = ExitCode.INTERNAL
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class UsageProblem(Problem):
+    """The request itself is malformed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class Refused(Problem):
+    """The request is well formed, but a rule says no."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class NotFound(Problem):
+    """What the request names does not exist."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class NotAllowed(Problem):
+    """The one who asks may not do this."""
+
+    exit_code = ExitCode.NOT_ALLOWED
+
+
+class Unreachable(Problem):
+    """The daemon cannot be reached, or what answers is not ours."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+FAMILIES: dict[ExitCode, type[Problem]] = {
+    family.exit_code: family
+    for family in (Problem, UsageProblem, Refused, NotFound, NotAllowed, Unreachable)
+}
+"""The family of each exit code: a problem crosses a socket as (exit code, code, message, hint)."""

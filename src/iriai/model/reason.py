@@ -1,0 +1,44 @@
+"""Why something was refused or waits, as data: which rule, what was needed, what was there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Rule(StrEnum):
+    """Each rule that can say no, or not yet."""
+
+    NO_MACHINE_LARGE_ENOUGH = "no-machine-large-enough"
+    MACHINE_BUSY = "machine-busy"
+    RUNNING_CAP = "running-cap"
+    BURST = "burst"
+    HELD = "held"
+    RESERVED_HEAD_AHEAD = "reserved-head-ahead"
+    RESERVED = "reserved"
+    TURN_OF_OTHERS = "turn-of-others"
+    AHEAD_IN_ACCOUNT = "ahead-in-account"
+    MACHINE_UNKNOWN = "machine-unknown"
+    NO_LAUNCHER = "no-launcher"
+    STALE_CAPABILITY = "stale-capability"
+    USER_NOT_ALLOWED = "user-not-allowed"
+    STARTING = "starting"
+    ENDING = "ending"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One rule's answer. `needed` and `had` are for people, and never both empty."""
+
+    rule: Rule
+    needed: str
+    had: str
+    machine: str = ""
+    """The machine that this is about; empty where it is about all of them, or none."""
+
+    def __post_init__(self) -> None:
+        assert self.needed or self.had, "an empty reason is a bug"
+
+    def __str__(self) -> str:
+        where = f" on {self.machine}" if self.machine else ""
+        return f"{self.rule}{where}: needs {self.needed}; {self.had}"

@@ -1,0 +1,160 @@
+"""Durable records: what cores ask the store to keep, one transaction for each turn of a machine.
+
+A job's state is the replay of its events in order of their sequence number. Events of one turn that
+concern several tasks of a job are one event, so that an array costs rows by turns, not by tasks.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.claim import Claim
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+
+
+class Attempted(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """Attempts were made, about to be run on `machine`: (index, attempt) each."""
+
+    tasks: tuple[tuple[int, int], ...]
+    machine: str
+
+
+class Started(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """These attempts run: (index, attempt) each."""
+
+    tasks: tuple[tuple[int, int], ...]
+
+
+class Ended(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Attempts ended: (index, attempt, cause, exit code, signal) each."""
+
+    tasks: tuple[tuple[int, int, EndCause, int | None, int | None], ...]
+
+
+class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Someone asked to cancel these tasks; empty means all that had not finished."""
+
+    indices: tuple[int, ...]
+    by: str
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Someone held the waiting tasks of the job."""
+
+    by: str
+
+
+class Released(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Someone released the held tasks of the job."""
+
+    by: str
+
+
+class Promised(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The broker reserved a start for the job's first waiting task; None takes it back."""
+
+    start_wall_s: float | None
+    machine: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """All events before this one, folded: the home's own encoding of the job's state."""
+
+    state: bytes
+
+
+Change = Attempted | Started | Ended | Cancelled | Held | Released | Promised | Snapshot
+
+
+class JobAccepted(msgspec.Struct, frozen=True):
+    """Home: a new job. Durable before its id is returned."""
+
+    number: int
+    spec: JobSpec
+    submitted_wall_s: float
+    payloads: tuple[tuple[str, bytes], ...] = ()
+    """(digest, content) of texts that this job brings and the store may not have yet."""
+
+
+class JobEvent(msgspec.Struct, frozen=True):
+    """Home: something happened to a job. A Snapshot replaces all events of lower sequence."""
+
+    number: int
+    sequence: int
+    wall_s: float
+    change: Change
+    story: str
+    """The id of what caused it, for `story`."""
+
+
+class JobFinished(msgspec.Struct, frozen=True):
+    """Home: the last task of the job ended; it need not be loaded again."""
+
+    number: int
+    wall_s: float
+    cause: EndCause
+    """The worst of its tasks' causes."""
+
+
+class AttemptResult(msgspec.Struct, frozen=True):
+    """Home: the row of the history (paper 000, section 5.1) for one attempt.
+
+    Durable before the end is acknowledged to the node.
+    """
+
+    attempt: AttemptId
+    machine: str
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+    usage: Usage
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    charge_s: float
+    message: str = ""
+
+
+class ClaimStored(msgspec.Struct, frozen=True):
+    """Node: a claim was granted. Durable before it is accepted."""
+
+    claim: Claim
+
+
+class ClaimsDropped(msgspec.Struct, frozen=True):
+    """Node: the ends of these attempts are acknowledged by their homes."""
+
+    attempts: tuple[AttemptId, ...]
+
+
+class LedgerRow(msgspec.Struct, frozen=True):
+    """Node: the counter of one account; durable before it is published. See policy.fairshare."""
+
+    account: Account
+    counter: float
+    epoch_wall_s: float
+    runs: int
+    """Attempts counted, and how long they ran: for the account's mean run time."""
+    run_s: float
+
+
+class Incarnated(msgspec.Struct, frozen=True):
+    """Node: a new incarnation of this machine began; its earlier capabilities are void."""
+
+    incarnation: int
+
+
+Record = (
+    JobAccepted
+    | JobEvent
+    | JobFinished
+    | AttemptResult
+    | ClaimStored
+    | ClaimsDropped
+    | LedgerRow
+    | Incarnated
+)

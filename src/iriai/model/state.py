@@ -1,0 +1,89 @@
+"""States of a task and why attempts and tasks end: the tables, and nothing beside them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TaskState(StrEnum):
+    """Where a task is between submission and its end."""
+
+    HELD = "held"
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    MIGRATING = "migrating"
+    FINISHED = "finished"
+
+
+class EndCause(StrEnum):
+    """Why an attempt ended. `EVICTED` and `REFUSED` end an attempt, never a task."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time-limit"
+    CPU_LIMIT = "cpu-limit"
+    MEMORY_LIMIT = "memory-limit"
+    DISK_LIMIT = "disk-limit"
+    LOST = "lost"
+    EVICTED = "evicted"
+    REFUSED = "refused"
+
+
+ATTEMPT_ONLY = (EndCause.EVICTED, EndCause.REFUSED)
+"""Causes after which the task is queued again, whatever its restarts."""
+
+
+class TaskEvent(StrEnum):
+    """What can happen to a task."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    ATTEMPT = "attempt"
+    START = "start"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    MIGRATE = "migrate"
+    REQUEUE = "requeue"
+    FINISH = "finish"
+
+
+_S = TaskState
+_E = TaskEvent
+
+TRANSITIONS: dict[tuple[TaskState, TaskEvent], TaskState] = {
+    (_S.QUEUED, _E.HOLD): _S.HELD,
+    (_S.HELD, _E.RELEASE): _S.QUEUED,
+    (_S.HELD, _E.FINISH): _S.FINISHED,
+    (_S.QUEUED, _E.ATTEMPT): _S.CLAIMED,
+    (_S.QUEUED, _E.FINISH): _S.FINISHED,
+    (_S.CLAIMED, _E.START): _S.RUNNING,
+    (_S.CLAIMED, _E.REQUEUE): _S.QUEUED,
+    (_S.CLAIMED, _E.FINISH): _S.FINISHED,
+    (_S.RUNNING, _E.SUSPEND): _S.SUSPENDED,
+    (_S.RUNNING, _E.MIGRATE): _S.MIGRATING,
+    (_S.RUNNING, _E.REQUEUE): _S.QUEUED,
+    (_S.RUNNING, _E.FINISH): _S.FINISHED,
+    (_S.SUSPENDED, _E.RESUME): _S.RUNNING,
+    (_S.SUSPENDED, _E.MIGRATE): _S.MIGRATING,
+    (_S.SUSPENDED, _E.REQUEUE): _S.QUEUED,
+    (_S.SUSPENDED, _E.FINISH): _S.FINISHED,
+    (_S.MIGRATING, _E.START): _S.RUNNING,
+    (_S.MIGRATING, _E.REQUEUE): _S.QUEUED,
+    (_S.MIGRATING, _E.FINISH): _S.FINISHED,
+}
+"""(state, event) -> next state. What is not in the table cannot happen."""
+
+
+class IllegalTransition(AssertionError):
+    """An event that the state's row does not have: a bug of ours. Nothing was changed."""
+
+
+def next_state(state: TaskState, event: TaskEvent) -> TaskState:
+    """The state after `event`; raises `IllegalTransition` where the table has none."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalTransition(f"a task that is {state} cannot {event}") from None

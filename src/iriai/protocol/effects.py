@@ -1,0 +1,148 @@
+"""What a core asks of whoever drives it, and what it is told by it (docs/spec/002).
+
+The order of one turn's effects does not matter to a driver but for one rule: everything that leaves
+the machine (messages to others, orders to the launcher, answers to clients) waits until every
+record of the same and earlier turns is durable. Messages between parts of one machine are delivered
+at once: they share its fate.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.records import Record
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.protocol.messages import Message
+
+
+class Part(StrEnum):
+    """The three parts that a machine may have."""
+
+    NODE = "node"
+    HOME = "home"
+    BROKER = "broker"
+
+
+# --- effects -------------------------------------------------------------------------------------
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Deliver a message to a part of a machine."""
+
+    machine: str
+    """Empty: this one."""
+    part: Part
+    message: Message
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Keep a record. What is not urgent may ride with the next that is."""
+
+    record: Record
+    urgent: bool = True
+
+
+class LaunchAttempt(msgspec.Struct, frozen=True):
+    """Node: have the launcher start this attempt."""
+
+    attempt: AttemptId
+    spec: JobSpec
+    gpu_ids: tuple[int, ...]
+
+
+class TerminateAttempt(msgspec.Struct, frozen=True):
+    """Node: have the launcher end this attempt."""
+
+    attempt: AttemptId
+    cause: EndCause
+    grace_s: float
+
+
+class ForgetAttempt(msgspec.Struct, frozen=True):
+    """Node: the launcher may drop what it knows of this attempt."""
+
+    attempt: AttemptId
+
+
+class SampleAttempts(msgspec.Struct, frozen=True):
+    """Node: ask the launcher what running attempts have used so far."""
+
+
+class WakeAt(msgspec.Struct, frozen=True):
+    """Give this part a `Wake` at a moment of the steady clock. Each part has one alarm; a later
+    request replaces an earlier one."""
+
+    part: Part
+    steady_s: float
+
+
+class JobSettled(msgspec.Struct, frozen=True):
+    """Home: the last task of a job ended; whoever waits for it may be told."""
+
+    number: int
+
+
+Effect = (
+    Send
+    | Persist
+    | LaunchAttempt
+    | TerminateAttempt
+    | ForgetAttempt
+    | SampleAttempts
+    | WakeAt
+    | JobSettled
+)
+
+
+# --- events from outside -------------------------------------------------------------------------
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """The alarm of a part went off."""
+
+    part: Part
+
+
+class LauncherAttached(msgspec.Struct, frozen=True):
+    """Node: a launcher answers. `alive` run now, (attempt, wall time of their start) each."""
+
+    alive: tuple[tuple[AttemptId, float], ...]
+
+
+class LauncherLost(msgspec.Struct, frozen=True):
+    """Node: the launcher went away; its tasks may still run."""
+
+
+class AttemptStarted(msgspec.Struct, frozen=True):
+    """Node: the launcher started an attempt."""
+
+    attempt: AttemptId
+    started_wall_s: float
+
+
+class AttemptExited(msgspec.Struct, frozen=True):
+    """Node: an attempt ended, as the launcher saw it."""
+
+    attempt: AttemptId
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+    usage: Usage
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    message: str
+
+
+class AttemptsSampled(msgspec.Struct, frozen=True):
+    """Node: use so far of the attempts that run."""
+
+    samples: tuple[tuple[AttemptId, Usage], ...]
+
+
+LauncherEvent = LauncherAttached | LauncherLost | AttemptStarted | AttemptExited | AttemptsSampled

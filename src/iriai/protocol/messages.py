@@ -1,0 +1,192 @@
+"""Messages between node, home and broker (docs/spec/002).
+
+Each says who sends it, when, and what the receiver does. Any message to or from a broker may be
+lost, repeated, stale or wrong with no effect but delay.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+
+
+class Capability(NamedTuple):
+    """A node's word that it will take one claim; minted by the node, accepted once."""
+
+    incarnation: int
+    version: int
+    """Of the node's state when it was minted."""
+    slot: int
+    random: int
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A claim as a broker needs to know it."""
+
+    attempt: AttemptId
+    account: Account
+    resources: Resources
+    ends_in_s: float | None
+    """From when the message is sent until the claim's limit; None: open."""
+    charge_so_far_s: float
+    urgency: float
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Node to broker, after each turn that changed its calendar, and whole (`whole`) to a broker
+    that is new to it. The broker updates its view of the node; it may hand each capability on once.
+    """
+
+    machine: str
+    incarnation: int
+    version: int
+    capacity: Resources
+    capabilities: tuple[Capability, ...]
+    began: tuple[Running, ...]
+    ended: tuple[AttemptId, ...]
+    whole: bool
+    unavailable: Reason | None
+    """Why nothing can be started there now; None: it can."""
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Node to broker: its ledger rows that changed, and what running attempts were charged so far.
+
+    The broker draws with them.
+    """
+
+    machine: str
+    rows: tuple[LedgerRow, ...]
+    charged: tuple[tuple[AttemptId, float], ...]
+
+
+class Want(msgspec.Struct, frozen=True):
+    """Home to broker, when the number of ready tasks of a job changes other than by a match.
+
+    The broker replaces what it knew of the job; `count` 0 withdraws it.
+    """
+
+    job: JobId
+    account: Account
+    resources: Resources
+    limit_s: float | None
+    urgency: float
+    waited_s: float
+    """As the home counts it."""
+    count: int
+    front: bool = False
+    """The job has an evicted or lost task: it goes to the head of its account's queue."""
+    promised_in_s: float | None = None
+    """The start that an earlier broker promised for its first task, from now; None: no promise."""
+    promised_machine: str = ""
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Broker to home: one task of `job` may start on `machine` with this capability.
+
+    The home binds a ready task and sends `Run`, or answers `Decline`.
+    """
+
+    job: JobId
+    machine: str
+    capability: Capability
+    until_s: float
+    """How long the broker keeps the place free for it."""
+
+
+class Decline(msgspec.Struct, frozen=True):
+    """Home to broker: no task is left for this match; the capability is free again."""
+
+    job: JobId
+    machine: str
+    capability: Capability
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """Broker to home: the job is a reserved head and starts in `start_in_s` at the latest.
+
+    The home stores it and repeats it in its wants. None takes it back.
+    """
+
+    job: JobId
+    machine: str
+    start_in_s: float | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Home to node: run this attempt. The node claims and starts it, or refuses; never "wait".
+
+    Repeated by a restarted home for each attempt it does not know the end of (without capability);
+    an attempt that the node holds a claim for is started at most once.
+    """
+
+    attempt: AttemptId
+    spec: JobSpec
+    capability: Capability | None
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Home to node: end this attempt with this cause. The node answers with `Ended` in time."""
+
+    attempt: AttemptId
+    cause: EndCause
+    grace_s: float
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """Node to home: the claim is granted and durable; the attempt is being started."""
+
+    attempt: AttemptId
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Node to home: the attempt was not started and never will be. The home queues the task again."""
+
+    attempt: AttemptId
+    reason: Reason
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """Node to home: the attempt's process runs."""
+
+    attempt: AttemptId
+    machine: str
+    started_wall_s: float
+
+
+class End(msgspec.Struct, frozen=True):
+    """Node to home: the attempt ended. Repeated until `Acknowledge`."""
+
+    attempt: AttemptId
+    machine: str
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+    usage: Usage
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    charge_s: float
+    message: str
+
+
+class Acknowledge(msgspec.Struct, frozen=True):
+    """Home to node: the end is stored; the node drops claim and journal entry."""
+
+    attempt: AttemptId
+
+
+ToBroker = Idle | Counted | Want | Decline
+ToHome = Match | Promise | Accepted | Refusal | Begun | End
+ToNode = Run | Stop | Acknowledge
+Message = ToBroker | ToHome | ToNode

@@ -1,0 +1,496 @@
+"""What clients ask of a daemon over its socket, and what they are answered.
+
+A client sends `Hello` first. Each further request has a number that its answers repeat; requests
+may be sent without waiting for earlier answers and are carried out in order. A request is answered
+by exactly one `Answer` or `Failure`; `Wait` is answered by any number of `Notice` before it.
+Fields are only ever appended, with a default.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.job import Interaction
+
+PROTOCOL_VERSION = 1
+"""Raised with every change that an older client or daemon would misread."""
+
+
+class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job as a person asks for it; None and empty mean: as the machine's defaults say."""
+
+    command: tuple[str, ...]
+    working_directory: str
+    environment: bytes
+    """msgpack map of strings. Encoded once by the client: many jobs share it."""
+    name: str = ""
+    script: bytes = b""
+    stdin: bytes = b""
+    cpus: int = 1
+    memory_bytes: int = 0
+    gpus: int = 0
+    named: tuple[tuple[str, int], ...] = ()
+    array: tuple[tuple[int, int, int], ...] | None = None
+    time_limit_s: float | None = None
+    cpu_limit_s: float | None = None
+    process_limit: int | None = None
+    output: str | None = None
+    error: str | None = None
+    max_restarts: int | None = None
+    group: str | None = None
+    account: str | None = None
+    """`GROUP/USER` or `USER`; only where the configuration permits."""
+    urgency: float = 1.0
+    held: bool = False
+    wait_for_resources: bool = False
+    interaction: Interaction = Interaction.BATCH
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first request. Answered with `Welcome`, or `Failure` where versions do not go together."""
+
+    version: int
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """Whom the client reached, and whom the daemon takes it for."""
+
+    version: int
+    home: str
+    state_directory: str
+    daemon_pid: int
+    user: str
+    operator: bool
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit"):
+    """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
+
+    draft: JobDraft
+    descriptors: int = 0
+    dry_run: bool = False
+
+
+class Submitted(msgspec.Struct, frozen=True, tag="submitted"):
+    """The job is durable under this id."""
+
+    id: str
+    tasks: int
+
+
+class DryRun(msgspec.Struct, frozen=True, tag="dry-run"):
+    """What would have been accepted, and what it would wait for (empty: starts at once)."""
+
+    account: str
+    tasks: int
+    resources: dict[str, int]
+    time_limit_s: float | None
+    output: str
+    waits_for: tuple[Why, ...]
+
+
+class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
+    """List jobs. Without `everyone` those of the asking user; finished ones only on request."""
+
+    everyone: bool = False
+    user: str | None = None
+    name: str | None = None
+    """A shell pattern."""
+    state: str | None = None
+    finished: bool = False
+    """Finished jobs instead of those that are not; newest first."""
+    limit: int = 0
+    """At most so many; 0 is all that have not finished, or the newest 1,000 that have."""
+
+
+class JobRow(msgspec.Struct, array_like=True):
+    """One line of a listing."""
+
+    id: str
+    name: str
+    group: str
+    user: str
+    state: str
+    """held, queued, claimed, running or finished; of an array the most advanced that is not over."""
+    tasks: int
+    waiting: int
+    active: int
+    """Claimed, running or suspended."""
+    succeeded: int
+    failed: int
+    """Finished in any other way than completed."""
+    submitted_wall_s: float
+    cpus: int
+    urgency: float
+    start_wall_s: float | None = None
+    """Of a reserved head the promised start, of others that wait an estimate or None."""
+    promised: bool = False
+    ended_wall_s: float | None = None
+    cause: str = ""
+
+
+class JobList(msgspec.Struct, frozen=True, tag="job-list"):
+    """Answer to `Jobs`; each row is an encoded `JobRow`."""
+
+    rows: tuple[msgspec.Raw, ...]
+
+
+class Show(msgspec.Struct, frozen=True, tag="show"):
+    """All that is known of one job or task."""
+
+    id: str
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """One attempt of one task: a row of the history, or one that still runs (cause empty)."""
+
+    task: str
+    attempt: int
+    machine: str
+    state: str
+    cause: str
+    exit_code: int | None
+    signal: int | None
+    cpu_s: float
+    memory_peak_bytes: int
+    read_bytes: int
+    written_bytes: int
+    started_wall_s: float | None
+    ended_wall_s: float | None
+    elapsed_s: float
+    charge_s: float
+    message: str
+    output: str
+    """Where standard output is (or was) written."""
+    error: str
+
+
+class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
+    """Answer to `Show`. At most 1,000 attempts, the newest first."""
+
+    row: JobRow
+    account: str
+    command: tuple[str, ...]
+    script: bool
+    working_directory: str
+    resources: dict[str, int]
+    time_limit_s: float | None
+    max_restarts: int | None
+    output: str
+    error: str
+    array: tuple[tuple[int, int, int], ...]
+    causes: dict[str, int]
+    """Finished tasks by cause."""
+    attempts: tuple[AttemptRow, ...]
+    why: tuple[Why, ...]
+    """What a waiting job waits for, the main reason first."""
+
+
+class AskWhy(msgspec.Struct, frozen=True, tag="ask-why"):
+    """What a job or task waits for."""
+
+    id: str
+
+
+class Why(msgspec.Struct, frozen=True, tag="why"):
+    """One reason; the first of a list is the main one."""
+
+    rule: str
+    needed: str
+    had: str
+    machine: str = ""
+
+
+class Reasons(msgspec.Struct, frozen=True, tag="reasons"):
+    """Answer to `AskWhy`. `reasons` is empty only for a job that does not wait."""
+
+    id: str
+    state: str
+    reasons: tuple[Why, ...]
+
+
+class Wait(msgspec.Struct, frozen=True, tag="wait"):
+    """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
+
+    ids: tuple[str, ...]
+    progress: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """Where the tasks that a `Wait` named are, in sum."""
+
+    waiting: int
+    active: int
+    succeeded: int
+    failed: int
+
+
+class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
+    """How one job or task ended; of an array its worst task."""
+
+    id: str
+    cause: str
+    exit_code: int | None
+    signal: int | None
+    message: str = ""
+
+
+class Waited(msgspec.Struct, frozen=True, tag="waited"):
+    """Answer to `Wait`: all have finished."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """End or withdraw jobs and tasks. Ids may hold ranges (`ume-42.1-10`) and shell patterns of
+    job names (`name:sweep*`)."""
+
+    ids: tuple[str, ...]
+
+
+class Hold(msgspec.Struct, frozen=True, tag="hold"):
+    """Keep what waits of these jobs from starting."""
+
+    ids: tuple[str, ...]
+
+
+class Release(msgspec.Struct, frozen=True, tag="release"):
+    """Let held jobs start."""
+
+    ids: tuple[str, ...]
+
+
+class Changed(msgspec.Struct, frozen=True, tag="changed"):
+    """Answer to `Cancel`, `Hold`, `Release`: how many tasks each id changed, and why some not."""
+
+    tasks: dict[str, int]
+    problems: dict[str, str] = {}
+
+
+class Shares(msgspec.Struct, frozen=True, tag="shares"):
+    """What each account wants, has used, and how likely it is drawn next."""
+
+
+class ShareRow(msgspec.Struct, frozen=True):
+    """One account. Shares and rates are fractions of 1, of accounts with something to run."""
+
+    group: str
+    user: str
+    right: float
+    usage_s: float
+    """Decayed charge, provisional charges of running tasks included."""
+    running_cpus: int
+    waiting_tasks: int
+    share_wanted: float | None
+    share_got: float | None
+    """Of the charges of one half-life, over the accounts listed."""
+    rate: float | None
+
+
+class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
+    """Answer to `Shares`."""
+
+    order: str
+    half_life_s: float
+    rows: tuple[ShareRow, ...]
+
+
+class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):
+    """Sums of the history since a moment, per account, or per job (`by` job)."""
+
+    since_wall_s: float = 0.0
+    everyone: bool = True
+    by: str = "account"
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """One account's (or job's) sums."""
+
+    group: str
+    user: str
+    job: str
+    tasks: int
+    failed: int
+    cpu_s: float
+    elapsed_s: float
+    charge_s: float
+    memory_peak_bytes: int
+    waited_s: float
+    """Mean, between submission and the start of an attempt."""
+
+
+class UsageTable(msgspec.Struct, frozen=True, tag="usage-table"):
+    """Answer to `AskUsage`."""
+
+    rows: tuple[UsageRow, ...]
+
+
+class Logs(msgspec.Struct, frozen=True, tag="logs"):
+    """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
+
+    id: str
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    """Output of one task."""
+
+    task: str
+    attempt: int
+    finished: bool
+    output: str
+    error: str
+    """Empty where standard error goes into the output."""
+
+
+class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
+    """Answer to `Logs`, by task index."""
+
+    files: tuple[LogFile, ...]
+
+
+class Status(msgspec.Struct, frozen=True, tag="status"):
+    """How the machine is."""
+
+
+class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
+    """Answer to `Status`."""
+
+    home: str
+    version: str
+    state_directory: str
+    socket: str
+    daemon_pid: int
+    launcher_pid: int | None
+    supervisor_pid: int | None
+    mode: str
+    """`system` (root, every user) or `single-user`."""
+    order: str
+    up_s: float
+    capacity: dict[str, int]
+    free: dict[str, int]
+    speed: float
+    jobs: int
+    waiting: int
+    active: int
+    load: float
+    trouble: tuple[str, ...]
+    """What keeps the machine from working as it should; empty: nothing."""
+
+
+class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
+    """How each limit is kept, and what is missing."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of `doctor`: `level` ok, note or trouble."""
+
+    subject: str
+    level: str
+    message: str
+    hint: str = ""
+
+
+class DoctorReport(msgspec.Struct, frozen=True, tag="doctor-report"):
+    """Answer to `Doctor`."""
+
+    findings: tuple[Finding, ...]
+
+
+class ShowConfiguration(msgspec.Struct, frozen=True, tag="show-configuration"):
+    """The values in force, and where each comes from."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One value; `source` is `default`, `measured`, or the file."""
+
+    key: str
+    value: str
+    source: str
+
+
+class ConfigurationTable(msgspec.Struct, frozen=True, tag="configuration-table"):
+    """Answer to `ShowConfiguration`."""
+
+    settings: tuple[Setting, ...]
+
+
+class Down(msgspec.Struct, frozen=True, tag="down"):
+    """End the daemon (and its supervisor); with `kill` also every task and the launcher.
+    Only for operators, or the user of a single-user state directory."""
+
+    kill: bool = False
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """Answer where there is nothing to say."""
+
+
+RequestBody = (
+    Hello
+    | Submit
+    | Jobs
+    | Show
+    | AskWhy
+    | Wait
+    | Cancel
+    | Hold
+    | Release
+    | Shares
+    | AskUsage
+    | Logs
+    | Status
+    | Doctor
+    | ShowConfiguration
+    | Down
+)
+AnswerBody = (
+    Welcome
+    | Submitted
+    | DryRun
+    | JobList
+    | JobDetail
+    | Reasons
+    | Waited
+    | Changed
+    | ShareTable
+    | UsageTable
+    | LogFiles
+    | StatusReport
+    | DoctorReport
+    | ConfigurationTable
+    | Done
+)
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """A client's request; numbers are the client's own, ascending."""
+
+    number: int
+    body: RequestBody
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The daemon did it."""
+
+    number: int
+    body: AnswerBody
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The daemon did not do it, and nothing changed; a `model.problem` in transit."""
+
+    number: int
+    exit_code: int
+    code: str
+    message: str
+    hint: str
+
+
+class Notice(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """News for a request whose answer is still to come."""
+
+    number: int
+    body: Progress
+
+
+Reply = Answer | Failure | Notice
