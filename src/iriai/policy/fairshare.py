@@ -1,0 +1,193 @@
+"""What use costs: charges, their decay, and what a running task is expected to cost.
+
+All amounts are charged seconds: a CPU second on a machine of speed 1 at peak time with urgency 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from iriai.model.resources import Resources
+
+MEAN_RUN_TO_BEGIN_WITH_S = 600.0
+"""Mean run time of an account none of whose runs has ended: long enough that a newcomer does not
+take a whole room before anything is charged, short enough to be forgotten with the first ends."""
+
+NEGLIGIBLE_S = 2.0**-60
+"""A decayed counter below it is nothing. Without it, halving would end in denormal doubles, which
+round, and merging would depend on the order of merges."""
+
+_GIBIBYTE = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRule:
+    """What a second of each resource costs; weights are finite and not negative."""
+
+    idle_weight: float = 1.0
+    """Of a claimed CPU's second, used or not. 1: who claims pays; 0: only use is charged."""
+    gpu_weight: float = 1.0
+    """Of a claimed GPU's second. Larger where GPUs are what people wait for."""
+    memory_weight: float = 0.0
+    """Of a claimed gibibyte's second. Larger where memory is what people wait for."""
+    offpeak_factor: float = 0.5
+    """Of a second in off-peak time, 0 to 1. Smaller: quiet hours attract more."""
+
+    def __post_init__(self) -> None:
+        for weight in (self.idle_weight, self.gpu_weight, self.memory_weight):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"a weight is {weight}; it must be 0 or more")
+        if not 0 <= self.offpeak_factor <= 1:
+            raise ValueError(f"offpeak_factor is {self.offpeak_factor}; it must be 0 to 1")
+
+
+def default_charge_rule(order_name: str) -> ChargeRule:
+    """The rule that goes with an order where the configuration says nothing else.
+
+    Paper 000 (section 5.1) charges CPU time and nothing else.
+    """
+    if order_name == "paper000":
+        return ChargeRule(idle_weight=0.0, gpu_weight=0.0)
+    return ChargeRule()
+
+
+def charge(
+    claimed: Resources,
+    ran_s: float,
+    cpu_s: float,
+    rule: ChargeRule,
+    *,
+    speed: float = 1.0,
+    urgency: float = 1.0,
+    is_offpeak: bool = False,
+) -> float:
+    """Charged seconds for one stretch of one attempt (a slice of 10 s, or what is left at its end).
+
+    `ran_s` is the length of the stretch without suspended time, which is not charged; `cpu_s` is
+    the CPU time used in it. `speed` is the machine's, relative to 1.
+    """
+    gibibytes = claimed.memory_bytes / _GIBIBYTE
+    work_s = max(cpu_s, rule.idle_weight * claimed.cpus * ran_s)
+    work_s += (rule.gpu_weight * claimed.gpus + rule.memory_weight * gibibytes) * ran_s
+    return work_s * speed * urgency * (rule.offpeak_factor if is_offpeak else 1.0)
+
+
+def provisional_charge(
+    cpus: int,
+    time_limit_s: float | None,
+    mean_run_s: float,
+    accrued_s: float,
+    *,
+    speed: float = 1.0,
+    urgency: float = 1.0,
+) -> float:
+    """What a running task is expected to be charged yet: counted in draws, never stored.
+
+    The whole is `cpus` for the smaller of its time limit and its account's mean run time, times
+    the factors of its charges; `accrued_s` is charged already. A task that ran longer than that
+    adds nothing more.
+    """
+    expected_s = mean_run_s if time_limit_s is None else min(time_limit_s, mean_run_s)
+    return max(0.0, cpus * expected_s * speed * urgency - accrued_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """How long an account's ended runs were, suspended time left out; both numbers only grow."""
+
+    runs: int = 0
+    run_s: float = 0.0
+
+    @property
+    def mean_s(self) -> float:
+        """Mean run time; `MEAN_RUN_TO_BEGIN_WITH_S` before the first end."""
+        return self.run_s / self.runs if self.runs else MEAN_RUN_TO_BEGIN_WITH_S
+
+    def with_run(self, ran_s: float) -> RunTimes:
+        """With one more ended run."""
+        return RunTimes(self.runs + 1, self.run_s + ran_s)
+
+    def merged(self, other: RunTimes) -> RunTimes:
+        """Of two copies of one counter the later one, which has counted more."""
+        return max(self, other, key=lambda times: (times.runs, times.run_s))
+
+
+@dataclass(frozen=True, slots=True)
+class DecayedUsage:
+    """A forward-decay counter: charges weigh half as much after each half-life.
+
+    Instead of shrinking what it holds, it enlarges what is added: a charge w at time t adds
+    `w * 2^(t / half-life)`, reading at `now` multiplies by `2^(-now / half-life)` (Cormode,
+    Shkapenyuk, Srivastava, Xu: Forward Decay, ICDE 2009). So the counter only grows, and of two
+    copies the larger is the later. To keep doubles small, time counts from an epoch, the last
+    whole number of half-lives since 1970; a charge in a later epoch first halves the counter once
+    for each epoch between, which is exact in binary.
+
+    A counter is compared, merged and added to only under one half-life.
+    """
+
+    half_life_s: float
+    epoch: int = 0
+    counter: float = 0.0
+    """Decayed charge as of the epoch, in seconds; it only grows within an epoch."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.half_life_s) and self.half_life_s > 0):
+            raise ValueError(f"half_life_s is {self.half_life_s}; it must be more than 0")
+        assert math.isfinite(self.counter)
+        assert self.counter >= 0
+
+    @staticmethod
+    def restored(half_life_s: float, counter: float, epoch_wall_s: float) -> DecayedUsage:
+        """A stored counter; where the half-life has changed since, it goes on with the new one.
+
+        The counter is then read as use made when its epoch began, so no more than one old
+        half-life too early.
+        """
+        epochs = epoch_wall_s / half_life_s
+        epoch = round(epochs)
+        if epoch * half_life_s != epoch_wall_s:
+            epoch = math.floor(epochs)
+            counter *= math.exp2(epochs - epoch)
+        return DecayedUsage(half_life_s, epoch, counter)
+
+    @property
+    def epoch_wall_s(self) -> float:
+        """When the epoch began, in seconds since 1970."""
+        return self.epoch * self.half_life_s
+
+    def charged(self, charge_s: float, wall_s: float) -> DecayedUsage:
+        """With a charge of `charge_s` at `wall_s`; late charges count as of their own time.
+
+        Raises:
+            ValueError: the charge is negative or not finite; a counter never falls.
+        """
+        if not (math.isfinite(charge_s) and charge_s >= 0):
+            raise ValueError(f"charge of {charge_s} s")
+        current = self._in_epoch(math.floor(wall_s / self.half_life_s))
+        grown = current.counter + charge_s * math.exp2(wall_s / self.half_life_s - current.epoch)
+        return replace(current, counter=grown)
+
+    def at(self, wall_s: float) -> float:
+        """Decayed usage in charged seconds, read at `wall_s` (no earlier than the epoch)."""
+        return self.counter * math.exp2(min(0.0, self.epoch - wall_s / self.half_life_s))
+
+    def merged(self, other: DecayedUsage) -> DecayedUsage:
+        """Of two copies of one counter the later one, which is the larger.
+
+        Raises:
+            ValueError: the half-lives differ.
+        """
+        if self.half_life_s != other.half_life_s:
+            raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        return mine if mine.counter >= theirs.counter else theirs
+
+    def _in_epoch(self, epoch: int) -> DecayedUsage:
+        """The same usage as of a later epoch; an earlier one leaves it as it is."""
+        if epoch <= self.epoch:
+            return self
+        counter = math.ldexp(self.counter, self.epoch - epoch)
+        return replace(self, epoch=epoch, counter=counter if counter >= NEGLIGIBLE_S else 0.0)

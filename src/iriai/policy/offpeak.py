@@ -1,0 +1,47 @@
+"""Whether it is off-peak: from the loads of all machines, published by the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LOAD_PER_CPU_MAX = 0.5
+"""Off-peak begins where the mean load for each cpu is at most this: half of the room is free."""
+HYSTERESIS = 0.1
+"""Off-peak ends this much above where it began, so that one job does not toggle it."""
+LOAD_MAX_PAPER000 = 1.0
+"""Paper 000, section 5.4: its machines have one cpu and run one job of a group at a time."""
+NEWS_AGE_MAX_S = 60.0
+"""Older news counts as peak: a machine cut off must not go on working at half price."""
+
+
+class MachineLoad(NamedTuple):
+    """What one machine last said."""
+
+    load_average: float
+    cpus: int
+
+
+def is_offpeak(machines: Sequence[MachineLoad], was_offpeak: bool) -> bool:
+    """By mean load for each cpu, with hysteresis; no machines: peak."""
+    if not machines:
+        return False
+    total = 0.0
+    for machine in machines:
+        total += machine.load_average / machine.cpus
+    return total / len(machines) <= LOAD_PER_CPU_MAX + (HYSTERESIS if was_offpeak else 0.0)
+
+
+def is_offpeak_paper000(machines: Sequence[MachineLoad]) -> bool:
+    """By mean load average of the machines, as paper 000 has it; no machines: peak."""
+    if not machines:
+        return False
+    total = 0.0
+    for machine in machines:
+        total += machine.load_average
+    return total / len(machines) <= LOAD_MAX_PAPER000
+
+
+def applies(published_offpeak: bool, age_s: float) -> bool:
+    """Whether a node charges off-peak by news that are `age_s` old."""
+    return published_offpeak and age_s <= NEWS_AGE_MAX_S
