@@ -1,0 +1,62 @@
+# Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help run test bench lint soak environment test-environment
+
+# What a person's shell may have set to point Python elsewhere.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+SUITABLE := import sys; raise SystemExit(sys.version_info < (3, 11))
+ifndef PYTHON
+PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if "$$name" -c '$(SUITABLE)' 2>/dev/null; then echo "$$name"; break; fi; done)
+endif
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+# NAME=throughput runs benchmarks/throughput.py alone.
+NAME ?= *
+# The longest a single soak test may take before it counts as hung.
+SOAK_TIMEOUT_S := 3600
+PROGRAM := src/iriai/launcher/iriai-exec
+
+help:
+	@echo "make run     a demonstration: real work of three accounts on this machine"
+	@echo "make test    lint and all tests"
+	@echo "make lint    style, types, architecture"
+	@echo "make bench   all benchmarks; NAME=throughput runs one"
+	@echo "make soak    the long crash loops"
+
+run: environment $(PROGRAM)
+	@$(BIN)/python examples/demo.py
+
+# The second pass is for tests that need the machine for themselves; pytest's code 5 says that none
+# of them was found.
+test: lint
+	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak"
+	$(PYTEST) --ignore=tests/architecture -m "serial and not soak"
+
+lint: test-environment $(PROGRAM)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PYTEST) -q tests/architecture
+	@$(BIN)/towncrier build --draft --version unreleased >/dev/null
+
+bench: environment $(PROGRAM)
+	@set -e; for file in benchmarks/$(NAME).py; do echo "== $$file" >&2; $(BIN)/python "$$file"; done
+
+soak: test-environment $(PROGRAM)
+	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)
+
+environment:
+	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
+	@$(PYTHON) scripts/set_up.py --extra plots
+
+test-environment:
+	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
+	@$(PYTHON) scripts/set_up.py --extra plots --extra dev --packages tests/debian-packages.txt
+
+# Installing compiles the C program; this does so again when its source has changed. Without a
+# compiler there is none, which is no error.
+$(PROGRAM): $(wildcard $(PROGRAM).c) scripts/compile_program.py
+	@$(PYTHON) scripts/compile_program.py

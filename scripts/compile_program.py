@@ -1,0 +1,49 @@
+"""Compiles the small C program between launcher and task, beside its source.
+
+It is optional: without a C compiler, or when the compiler fails, the launcher takes its slower way
+(`iriai doctor` says so). Used by the build hook and by make; docs/adr/0001 argues it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = "src/iriai/launcher/iriai-exec"
+# Static first: such a program starts faster (no dynamic loader) and needs nothing of the machine
+# it is copied to. Some systems ship no static C library, hence the second line.
+FLAGS = (("-O2", "-static"), ("-O2",))
+
+
+def compile_program(root: Path) -> Path | None:
+    """Compile iriai-exec below `root` and return its path, or None where that is not possible."""
+    source = root / f"{PROGRAM}.c"
+    target = root / PROGRAM
+    if not source.exists():
+        return None
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        print("iriai: no C compiler, so tasks will be started the slower way", file=sys.stderr)
+        return None
+    # Into a file beside it, then renamed: a launcher may be executing the old one, and a failed
+    # compilation leaves what was there.
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
+    reason = ""
+    for flags in FLAGS:
+        command = [compiler, *flags, "-o", str(fresh), str(source)]
+        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+        if outcome.returncode == 0:
+            fresh.replace(target)
+            return target
+        reason = f"`{' '.join(command)}` failed: {outcome.stderr.strip()}"
+    fresh.unlink(missing_ok=True)
+    print(f"iriai: {reason}", file=sys.stderr)
+    return None
+
+
+if __name__ == "__main__":
+    compile_program(ROOT)
