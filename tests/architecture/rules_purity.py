@@ -19,9 +19,10 @@ PURE_PACKAGES = frozenset(
 
 PERMITTED_MODULES = frozenset(
     {"__future__", "abc", "base64", "bisect", "collections", "contextlib", "copy", "dataclasses"}
-    | {"datetime", "decimal", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq"}
-    | {"hmac", "ipaddress", "itertools", "json", "math", "operator", "random", "re", "statistics"}
-    | {"string", "struct", "types", "typing", "zlib", "zoneinfo"}
+    | {"datetime", "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "graphlib"}
+    | {"hashlib", "heapq", "hmac", "ipaddress", "itertools", "json", "math", "operator", "random"}
+    | {"re", "shlex", "statistics", "string", "struct", "textwrap", "tomllib", "types", "typing"}
+    | {"zlib", "zoneinfo"}
     | {"classad2", "msgspec", "numpy", "typing_extensions", PRODUCT}
 )
 ASYNC_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
