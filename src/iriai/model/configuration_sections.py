@@ -1,0 +1,181 @@
+"""The sections of `iriai.toml` as frozen objects: what each value does, its range, its default.
+
+`KEYS` is the same list for the reader of the file; docs/guide/configuration.md is the same list for
+people. Units stand in the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.model.configuration_values import (
+    FLAG,
+    HOME,
+    NAME,
+    SIZE,
+    Kind,
+    duration,
+    number,
+    or_none,
+    whole,
+)
+
+CPUS_MAX = 65_536
+"""More than any machine has; room for tests that pretend."""
+AMOUNT_MAX = 1_000_000_000
+"""Of a named resource; sums stay far below 64 bits."""
+RIGHT_MAX = 1e9
+"""Rights are squared in the draw; their squares stay exact enough."""
+WEIGHT_MAX = 1e6
+"""A charge stays a finite number over years."""
+UID_MAX = 2**32 - 2
+"""The largest user id; the next number means `nobody at all` to the kernel."""
+GRACE_S_MAX = 3600.0
+"""A task that needs more than an hour to end would hold its machine against every limit."""
+
+
+class MachineSection(msgspec.Struct, frozen=True):
+    """`[machine]`: what this machine offers. None: as measured at start."""
+
+    name: str | None = None
+    """The home's name, the first part of every job id. None: the host name, made to fit. Fixed for
+    the life of a state directory, since ids carry it."""
+    cpus: int | None = None
+    """Cpus to give away, 1 to 65536. Fewer than there are keeps some for the owner; more lets tasks
+    share."""
+    memory_bytes: int | None = None
+    """Memory to give away (`memory = "24G"`). Less keeps some for the owner; more than there is
+    invites the kernel to kill."""
+    gpus: int | None = None
+    """GPUs to give away, 0 to 1024, counted from GPU 0."""
+    speed: float = 1.0
+    """Charges are multiplied by it, so that a second on a faster machine costs more. 0.01 to 100;
+    1 is the machine that all others are compared with."""
+    resources: Mapping[str, int] = {}
+    """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
+
+
+class GroupSection(msgspec.Struct, frozen=True):
+    """`[groups.NAME]`: one group and what its members may expect."""
+
+    right: float = 1.0
+    """The group's part relative to other groups: 2 is twice as much as 1. Above 0."""
+    users: Mapping[str, float] = {}
+    """`[groups.NAME.users]`: each user's part within the group, above 0. A user named here may
+    choose the group without being a member of a Unix group of that name."""
+
+
+class OrderSection(msgspec.Struct, frozen=True):
+    """`[order]`: who is next."""
+
+    name: str = "lottery"
+    """lottery, paper000, stride, fifo, or one that a plug-in brings."""
+    half_life_s: float = 604_800.0
+    """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
+    forgotten. A week, since people think of turns in weeks."""
+    usage_floor_s: float = 60.0
+    """Less usage counts as this much. Larger: newcomers are favoured less; smaller: the first job
+    of a newcomer weighs more. Above 0, since the draw divides by it."""
+    idle_weight: float = 1.0
+    """What a second of one claimed cpu costs though it idles. 1: claiming costs as much as using;
+    0: only CPU time counts, as in paper 000 (and by default under the order `paper000`)."""
+    gpu_weight: float = 8.0
+    """What a second of one claimed GPU costs, in cpu seconds. About the cpus that usually stand
+    beside one GPU: who takes the GPU makes about that many useless to others."""
+    memory_weight: float = 0.0
+    """What a second of one claimed GiB of memory costs, in cpu seconds. 0: memory is free; where
+    memory runs out before cpus do, try cpus divided by GiB of the machine."""
+    burst: float = 2.0
+    """While others wait, no account gets more than this many times its share of the cpus. Larger:
+    newcomers catch up faster and take more at once. At least 1."""
+    offpeak_factor: float = 0.5
+    """Charges of quiet hours are multiplied by it. 1: quiet hours cost the same; 0: free."""
+    running_cap_cpus: int | None = None
+    """At most so many cpus of one account run at once, even on an idle machine. None: no cap,
+    so that one user alone gets everything."""
+
+
+class JobSection(msgspec.Struct, frozen=True):
+    """`[jobs]`: what holds for a job that does not say otherwise, and bounds on what it may say."""
+
+    time_limit_s: float | None = None
+    """Wall time of a task whose job names none. None: no limit; such jobs never fill a gap that
+    was promised to somebody."""
+    kill_grace_s: float = 10.0
+    """Between the request to end (SIGTERM) and SIGKILL, 0 to 3600. Longer: more time to save work;
+    shorter: resources are free sooner."""
+    max_array: int = 1_000_000
+    """Tasks of one array, at most. Larger: more memory in one submission."""
+    processes: int = 4096
+    """Processes and threads of a task whose job names no limit. Smaller: a runaway fork is caught
+    sooner; larger: programs with many threads run. Every user's usual limit on Debian is larger."""
+
+
+class IdentitySection(msgspec.Struct, frozen=True):
+    """`[identity]`: who may run here, under which account."""
+
+    minimum_uid: int = 1000
+    """Users below run nothing here. 1000 is where people begin; 0 lets root run tasks as well,
+    for a machine that has nobody else."""
+    name_accounts: bool | None = None
+    """Whether `--account` may name another's account. None: only where the state directory is one
+    user's own."""
+    operators: str = "iriai"
+    """The Unix group whose members see and change everybody's jobs. Root always does."""
+    default_group: str | None = None
+    """The group of a job that names none. None: the user's primary Unix group."""
+
+
+class Key(NamedTuple):
+    """One key of the file."""
+
+    name: str
+    """As in the file."""
+    field: str
+    """As in the section's class."""
+    kind: Kind[object]
+
+
+RIGHT = number(0, RIGHT_MAX, above=True)
+"""Of groups, and of users in them."""
+AMOUNT = whole(1, AMOUNT_MAX)
+"""Of a named resource."""
+
+KEYS: Mapping[str, tuple[Key, ...]] = {
+    "machine": (
+        Key("name", "name", HOME),
+        Key("cpus", "cpus", whole(1, CPUS_MAX)),
+        Key("memory", "memory_bytes", SIZE),
+        Key("gpus", "gpus", whole(0, 1024)),
+        Key("speed", "speed", number(0.01, 100)),
+    ),
+    "order": (
+        Key("name", "name", NAME),
+        Key("half_life_s", "half_life_s", duration()),
+        Key("usage_floor_s", "usage_floor_s", duration()),
+        Key("idle_weight", "idle_weight", number(0, WEIGHT_MAX)),
+        Key("gpu_weight", "gpu_weight", number(0, WEIGHT_MAX)),
+        Key("memory_weight", "memory_weight", number(0, WEIGHT_MAX)),
+        Key("burst", "burst", number(1, WEIGHT_MAX)),
+        Key("offpeak_factor", "offpeak_factor", number(0, 1)),
+        Key("running_cap_cpus", "running_cap_cpus", or_none(whole(1, CPUS_MAX))),
+    ),
+    "jobs": (
+        Key("time_limit_s", "time_limit_s", or_none(duration())),
+        Key("kill_grace_s", "kill_grace_s", duration(zero=True, high_s=GRACE_S_MAX)),
+        Key("max_array", "max_array", whole(1, 100_000_000)),
+        Key("processes", "processes", whole(1, 4_194_304)),
+    ),
+    "identity": (
+        Key("minimum_uid", "minimum_uid", whole(0, UID_MAX)),
+        Key("name_accounts", "name_accounts", FLAG),
+        Key("operators", "operators", NAME),
+        Key("default_group", "default_group", NAME),
+    ),
+}
+"""Sections with fixed keys. `groups` and `machine.resources` have names for keys."""
+EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"machine": ("resources",)}
+"""What else may stand in a section."""

@@ -1,0 +1,168 @@
+"""Kinds of values that the configuration file knows: what is read, what is refused, how shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, isfinite
+from typing import Generic, NamedTuple, TypeVar
+
+from iriai.model.ids import HOME_NAME
+from iriai.model.problem import UsageProblem
+from iriai.model.units import (
+    DURATION_MAX_S,
+    SIZE_MAX_BYTES,
+    format_size,
+    parse_duration,
+    parse_size,
+)
+
+NAME_LENGTH_MAX = 64
+"""Of users, groups and resources; Unix itself stops at 32, directories at about this."""
+NONE = "none"
+"""What the file says where a value is to be absent; TOML has no word for it."""
+
+
+Value_co = TypeVar("Value_co", covariant=True)
+
+
+class WrongValue(ValueError):
+    """The value is not of its kind; the reader of the file adds where it stood."""
+
+
+class Kind(NamedTuple, Generic[Value_co]):
+    """One kind of value."""
+
+    expected: str
+    """What would be right, to follow `write`: `a number from 0 to 1`."""
+    read: Callable[[object], Value_co]
+    """From TOML; raises `WrongValue`."""
+    show: Callable[[object], str]
+    """For `config show`."""
+
+
+def _show(value: object) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def _show_size(value: object) -> str:
+    return format_size(value) if isinstance(value, int) else _show(value)
+
+
+def _number(raw: object) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+        raise WrongValue
+    return float(raw)
+
+
+def number(low: float, high: float = inf, *, above: bool = False) -> Kind[float]:
+    """A number from `low` (with `above`: more than `low`) to `high`."""
+    lower = f"more than {low:g}" if above else f"at least {low:g}"
+    expected = f"a number {lower}" + (f" and at most {high:.15g}" if isfinite(high) else "")
+
+    def read(raw: object) -> float:
+        value = _number(raw)
+        if value > high or value < low or (above and value == low):
+            raise WrongValue
+        return value
+
+    return Kind(expected, read, _show)
+
+
+def whole(low: int, high: int) -> Kind[int]:
+    """A whole number from `low` to `high`."""
+
+    def read(raw: object) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int) or not low <= raw <= high:
+            raise WrongValue
+        return raw
+
+    return Kind(f"a whole number from {low} to {high}", read, _show)
+
+
+def _duration(raw: object) -> float:
+    try:
+        return parse_duration(raw) if isinstance(raw, str) else _number(raw)
+    except UsageProblem:
+        raise WrongValue from None
+
+
+def duration(*, zero: bool = False, high_s: float = DURATION_MAX_S) -> Kind[float]:
+    """Seconds as a number, or a duration as commands take it."""
+    expected = f"seconds as a number or a duration such as '1h30m', {'from' if zero else 'above'} 0"
+
+    def read(raw: object) -> float:
+        value = _duration(raw)
+        if not 0 <= value <= high_s or (value == 0 and not zero):
+            raise WrongValue
+        return value
+
+    return Kind(f"{expected} and at most {high_s:.0f} s", read, _show)
+
+
+def _read_size(raw: object) -> int:
+    try:
+        value = parse_size(raw) if isinstance(raw, str) else raw
+    except UsageProblem:
+        raise WrongValue from None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= SIZE_MAX_BYTES:
+        raise WrongValue
+    return value
+
+
+SIZE = Kind("a size such as '16G', or bytes as a whole number, above 0", _read_size, _show_size)
+
+
+def _read_flag(raw: object) -> bool:
+    if not isinstance(raw, bool):
+        raise WrongValue
+    return raw
+
+
+FLAG = Kind("true or false", _read_flag, _show)
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` can name a user, a group or a resource."""
+    return (
+        0 < len(text) <= NAME_LENGTH_MAX
+        and text.isprintable()
+        and text == text.strip()
+        and not any(letter in "/=,%" for letter in text)
+    )
+
+
+def _read_name(raw: object) -> str:
+    if not isinstance(raw, str) or not is_name(raw):
+        raise WrongValue
+    return raw
+
+
+NAME = Kind(f"a name of 1 to {NAME_LENGTH_MAX} letters, without / = , or %", _read_name, _show)
+
+
+def _read_home_name(raw: object) -> str:
+    if not isinstance(raw, str) or not HOME_NAME.fullmatch(raw):
+        raise WrongValue
+    return raw
+
+
+HOME = Kind(
+    "a name of at most 31 small letters, digits and hyphens that begins with a letter",
+    _read_home_name,
+    _show,
+)
+
+
+def or_none(kind: Kind[Value_co]) -> Kind[Value_co | None]:
+    """`kind`, or the word none."""
+
+    def read(raw: object) -> Value_co | None:
+        return None if raw == NONE else kind.read(raw)
+
+    return Kind(f"{kind.expected}, or '{NONE}'", read, kind.show)
