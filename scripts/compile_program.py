@@ -20,29 +20,41 @@ FLAGS = (("-O2", "-static"), ("-O2",))
 
 
 def compile_program(root: Path) -> Path | None:
-    """Compile iriai-exec below `root` and return its path, or None where that is not possible."""
+    """Compile iriai-exec below `root` and return its path, or None where that is not possible.
+
+    Where it is not, no program older than its source stays behind: the launcher would trust it.
+    """
     source = root / f"{PROGRAM}.c"
     target = root / PROGRAM
     if not source.exists():
         return None
-    compiler = shutil.which(os.environ.get("CC", "cc"))
+    problem = _compile(source, target)
+    if not problem:
+        return target
+    print(f"iriai: {problem}; tasks will be started the slower way", file=sys.stderr)
+    if target.exists() and target.stat().st_mtime < source.stat().st_mtime:
+        target.unlink()
+    return None
+
+
+def _compile(source: Path, target: Path) -> str:
+    """Compile `source` to `target` and return what went wrong, "" for nothing."""
+    name = os.environ.get("CC", "cc")
+    compiler = shutil.which(name)
     if compiler is None:
-        print("iriai: no C compiler, so tasks will be started the slower way", file=sys.stderr)
-        return None
-    # Into a file beside it, then renamed: a launcher may be executing the old one, and a failed
-    # compilation leaves what was there.
+        return f"no C compiler ({name})"
+    # Into a file beside it, then renamed: a launcher may be executing the old one.
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
-    reason = ""
+    problem = ""
     for flags in FLAGS:
         command = [compiler, *flags, "-o", str(fresh), str(source)]
         outcome = subprocess.run(command, capture_output=True, text=True, check=False)
         if outcome.returncode == 0:
             fresh.replace(target)
-            return target
-        reason = f"`{' '.join(command)}` failed: {outcome.stderr.strip()}"
+            return ""
+        problem = f"`{' '.join(command)}` failed: {outcome.stderr.strip()}"
     fresh.unlink(missing_ok=True)
-    print(f"iriai: {reason}", file=sys.stderr)
-    return None
+    return problem
 
 
 if __name__ == "__main__":
