@@ -1,1 +1,1 @@
-"""iriai.home"""
+"""The home: jobs from submission to result."""

@@ -1,1 +1,1 @@
-"""iriai.node"""
+"""The node: the only authority over one machine."""

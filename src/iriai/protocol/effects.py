@@ -74,8 +74,10 @@ class SampleAttempts(msgspec.Struct, frozen=True):
 
 
 class WakeAt(msgspec.Struct, frozen=True):
-    """Give this part a `Wake` at a moment of the steady clock. Each part has one alarm; a later
-    request replaces an earlier one."""
+    """Give this part a `Wake` at a moment of the steady clock.
+
+    Each part has one alarm; a later request replaces an earlier one.
+    """
 
     part: Part
     steady_s: float

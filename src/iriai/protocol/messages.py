@@ -43,8 +43,9 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """Node to broker, after each turn that changed its calendar, and whole (`whole`) to a broker
-    that is new to it. The broker updates its view of the node; it may hand each capability on once.
+    """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
+
+    The broker updates its view of the node; it may hand each capability on once.
     """
 
     machine: str
@@ -73,7 +74,7 @@ class Counted(msgspec.Struct, frozen=True):
 class Want(msgspec.Struct, frozen=True):
     """Home to broker, when the number of ready tasks of a job changes other than by a match.
 
-    The broker replaces what it knew of the job; `count` 0 withdraws it.
+    The broker replaces what it knew of the job.
     """
 
     job: JobId
@@ -89,6 +90,12 @@ class Want(msgspec.Struct, frozen=True):
     promised_in_s: float | None = None
     """The start that an earlier broker promised for its first task, from now; None: no promise."""
     promised_machine: str = ""
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Home to broker: no task of this job waits any more. The broker forgets it."""
+
+    job: JobId
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -150,7 +157,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Node to home: the attempt was not started and never will be. The home queues the task again."""
+    """Node to home: the attempt never starts. The home queues the task again."""
 
     attempt: AttemptId
     reason: Reason
@@ -186,7 +193,7 @@ class Acknowledge(msgspec.Struct, frozen=True):
     attempt: AttemptId
 
 
-ToBroker = Idle | Counted | Want | Decline
+ToBroker = Idle | Counted | Want | Withdraw | Decline
 ToHome = Match | Promise | Accepted | Refusal | Begun | End
 ToNode = Run | Stop | Acknowledge
 Message = ToBroker | ToHome | ToNode

@@ -1,0 +1,338 @@
+"""The home core: a job's existence, from its acceptance to its stored result.
+
+In: what clients ask, messages from broker and nodes. Out: wants, runs, acknowledgements, and the
+events that make the job's state. docs/spec/001 has the life cycle, docs/spec/002 the messages.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from iriai.home.changes import TurnChanges
+from iriai.home.job import JobState, Outcome
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.problem import NotFound, Refused
+from iriai.model.records import (
+    AttemptResult,
+    Cancelled,
+    Change,
+    Held,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    Promised,
+    Released,
+    Started,
+)
+from iriai.model.state import EndCause, TaskState
+from iriai.model.stored import StoredJob
+from iriai.protocol.effects import Effect, JobSettled, Part, Persist, Send
+from iriai.protocol.messages import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Decline,
+    End,
+    Match,
+    Promise,
+    Refusal,
+    Run,
+    Stop,
+    ToHome,
+    Want,
+    Withdraw,
+)
+
+EVENTS_MAX = 512
+"""Events of a job that are kept before they are folded into one: bounds what a restart replays."""
+OUTCOMES_MAX = 20_000
+"""Outcomes of finished jobs kept at hand for those who wait; older ones are in the store."""
+
+
+class Home:
+    """Jobs handed in here; see the module."""
+
+    def __init__(self, name: str, next_number: int, jobs: Iterable[StoredJob]) -> None:
+        self.name = name
+        self.jobs: dict[int, JobState] = {}
+        self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
+        self._next_number = next_number
+        self._folded_at: dict[int, int] = {}
+        self._posted: dict[int, int] = {}
+        self._unposted: dict[int, None] = {}
+        self._changes = TurnChanges()
+        self._finished: dict[int, JobState] = {}
+        """Those that ended in this turn, until they are recorded."""
+        self._effects: list[Effect] = []
+        self._handlers: dict[type, Callable[[Any, Instant], None]] = {
+            Match: self._match,
+            Promise: self._promise,
+            Accepted: self._accepted,
+            Refusal: self._refused,
+            Begun: self._begun,
+            End: self._end,
+        }
+        for stored in jobs:
+            self._restore(stored)
+
+    # --- what clients ask ------------------------------------------------------------------------
+
+    def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
+        """Accept a job. Its id may be told once the record that this leaves behind is durable."""
+        number = self._next_number
+        self._next_number += 1
+        self.jobs[number] = JobState(number, spec, now.wall_s)
+        self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
+        self._unposted[number] = None
+        return JobId(self.name, number)
+
+    def cancel(self, number: int, indices: tuple[int, ...], by: str) -> int:
+        """Withdraw what waits and stop what runs; all tasks, where none is named.
+
+        Returns how many tasks it concerned. Raises `NotFound` where the job is not here.
+        """
+        job = self.job(number)
+        changed = job.cancelled(indices)
+        if changed:
+            self._changes.other(number, Cancelled(indices, by))
+            self._unposted[number] = None
+            for index, task in job.tasks.items():
+                if task.stopping and (not indices or index in indices):
+                    attempt = AttemptId(self.name, number, index, task.attempt)
+                    grace_s = job.spec.kill_grace_s
+                    stop = Stop(attempt, EndCause.CANCELLED, grace_s)
+                    self._effects.append(Send(task.machine, Part.NODE, stop))
+            self._finish_if_over(job)
+        return changed
+
+    def hold(self, number: int, by: str) -> int:
+        """Keep the waiting tasks of a job from starting; returns how many there are."""
+        return self._set_held(number, Held(by), is_held=True)
+
+    def release(self, number: int, by: str) -> int:
+        """Let the held tasks of a job start; returns how many there are."""
+        return self._set_held(number, Released(by), is_held=False)
+
+    def _set_held(self, number: int, change: Held | Released, *, is_held: bool) -> int:
+        job = self.job(number)
+        if job.held is is_held:
+            return 0
+        if is_held and not job.waiting:
+            raise Refused("nothing-waits", f"{JobId(self.name, number)} has no task that waits")
+        job.apply(change)
+        self._changes.other(number, change)
+        self._unposted[number] = None
+        return job.waiting
+
+    def job(self, number: int) -> JobState:
+        """A job that has not finished; raises `NotFound`."""
+        job = self.jobs.get(number)
+        if job is None:
+            missing = JobId(self.name, number)
+            raise NotFound("no-such-job", f"{missing} is not a job that waits or runs")
+        return job
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def handle(self, event: ToHome, now: Instant) -> list[Effect]:
+        """Take one message in; the effects that cannot wait for `settle`."""
+        self._handlers[type(event)](event, now)
+        return self._take_effects()
+
+    def settle(self, now: Instant) -> list[Effect]:
+        """After the events of one instant: post wants that changed other than by matches."""
+        for number in self._unposted:
+            job = self.jobs.get(number)
+            ready = job.ready if job else 0
+            if job is not None and ready:
+                self._posted[number] = ready
+                self._effects.append(Send("", Part.BROKER, self._want(job, ready, now)))
+            elif self._posted.pop(number, 0):
+                withdraw = Withdraw(JobId(self.name, number))
+                self._effects.append(Send("", Part.BROKER, withdraw))
+        self._unposted.clear()
+        return self._take_effects()
+
+    def record(self, now: Instant) -> list[Effect]:
+        """At the end of a turn: its changes as events, one for each job and run of like changes."""
+        for number, changes in self._changes.take():
+            self._record_job(number, changes, now)
+        for number, job in self._finished.items():
+            assert job.worst is not None
+            finished = JobFinished(number, now.wall_s, job.worst.cause)
+            self._effects.append(Persist(finished))
+        self._finished.clear()
+        return self._take_effects()
+
+    def rejoin(self, now: Instant) -> list[Effect]:
+        """After a restart: ask again for every attempt whose end is not known."""
+        for job in self.jobs.values():
+            for index, task in job.tasks.items():
+                if task.state is TaskState.QUEUED:
+                    continue
+                attempt = AttemptId(self.name, job.number, index, task.attempt)
+                run = Run(attempt, job.spec, None)
+                self._effects.append(Send(task.machine, Part.NODE, run))
+                if task.stopping:
+                    stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
+                    self._effects.append(Send(task.machine, Part.NODE, stop))
+        return self._take_effects()
+
+    def check(self) -> None:
+        """Raise where an invariant of this part is broken."""
+        for job in self.jobs.values():
+            job.check()
+            assert not job.is_finished, f"job {job.number} has finished and is still kept"
+
+    def _match(self, match: Match, now: Instant) -> None:
+        number = match.job.number
+        job = self.jobs.get(number)
+        if job is None or not job.ready:
+            decline = Decline(match.job, match.machine, match.capability)
+            self._effects.append(Send("", Part.BROKER, decline))
+            return
+        self._posted[number] = self._posted.get(number, 0) - 1
+        index = job.first_waiting()
+        attempt = job.next_attempt(index)
+        job.attempted(index, attempt, match.machine)
+        self._changes.attempted(number, index, attempt, match.machine)
+        run = Run(AttemptId(self.name, number, index, attempt), job.spec, match.capability)
+        self._effects.append(Send(match.machine, Part.NODE, run))
+
+    def _promise(self, promise: Promise, now: Instant) -> None:
+        job = self.jobs.get(promise.job.number)
+        if job is None:
+            return
+        in_s = promise.start_in_s
+        change = Promised(None if in_s is None else now.wall_s + in_s, promise.machine)
+        job.apply(change)
+        self._changes.other(job.number, change)
+
+    def _accepted(self, accepted: Accepted, now: Instant) -> None:
+        """The node has the claim; that the process runs is told by `Begun`."""
+
+    def _refused(self, refusal: Refusal, now: Instant) -> None:
+        job = self._current(refusal.attempt)
+        if job is not None:
+            self._end_attempt(job, refusal.attempt, EndCause.REFUSED, None, None)
+
+    def _begun(self, begun: Begun, now: Instant) -> None:
+        job = self._current(begun.attempt)
+        _, number, index, attempt = begun.attempt
+        if job is not None and job.tasks[index].state is TaskState.CLAIMED:
+            job.started(index, attempt)
+            self._changes.started(number, index, attempt)
+
+    def _end(self, end: End, now: Instant) -> None:
+        self._effects.append(Send(end.machine, Part.NODE, Acknowledge(end.attempt)))
+        job = self._current(end.attempt)
+        if job is None:  # repeated, or of an attempt that was replaced: the first result stands
+            return
+        self._effects.append(
+            Persist(
+                AttemptResult(
+                    end.attempt,
+                    end.machine,
+                    end.cause,
+                    end.exit_code,
+                    end.signal,
+                    end.usage,
+                    end.started_wall_s,
+                    end.ended_wall_s,
+                    end.elapsed_s,
+                    end.charge_s,
+                    end.message,
+                )
+            )
+        )
+        self._end_attempt(job, end.attempt, end.cause, end.exit_code, end.signal)
+
+    def _end_attempt(
+        self,
+        job: JobState,
+        attempt: AttemptId,
+        cause: EndCause,
+        exit_code: int | None,
+        signal: int | None,
+    ) -> None:
+        index = attempt.index
+        job.ended(index, attempt.attempt, cause, exit_code, signal)
+        end = (index, attempt.attempt, cause, exit_code, signal)
+        self._changes.ended(job.number, end)
+        if index in job.tasks:
+            self._unposted[job.number] = None
+        self._finish_if_over(job)
+
+    def _current(self, attempt: AttemptId) -> JobState | None:
+        """The job, where this is the attempt of its task that holds a claim."""
+        job = self.jobs.get(attempt.number)
+        if job is None or attempt.home != self.name:
+            return None
+        task = job.tasks.get(attempt.index)
+        if task is None or task.attempt != attempt.attempt or task.state is TaskState.QUEUED:
+            return None
+        return job
+
+    def _finish_if_over(self, job: JobState) -> None:
+        if not job.is_finished:
+            return
+        assert job.worst is not None
+        number = job.number
+        del self.jobs[number]
+        self.outcomes[number] = job.worst
+        if len(self.outcomes) > OUTCOMES_MAX:
+            self.outcomes.popitem(last=False)
+        self._folded_at.pop(number, None)
+        if not self._posted.get(number):  # else the broker must be told, in `settle`
+            self._posted.pop(number, None)
+        self._effects.append(JobSettled(number))
+        self._finished[number] = job
+
+    # --- wants and events ------------------------------------------------------------------------
+
+    def _want(self, job: JobState, ready: int, now: Instant) -> Want:
+        spec = job.spec
+        promised = job.promised_wall_s
+        return Want(
+            JobId(self.name, job.number),
+            spec.account,
+            spec.resources,
+            spec.time_limit_s,
+            spec.urgency,
+            max(0.0, now.wall_s - job.submitted_wall_s),
+            ready,
+            job.has_requeued,
+            None if promised is None else max(0.0, promised - now.wall_s),
+            job.promised_machine,
+        )
+
+    def _record_job(self, number: int, changes: list[Change], now: Instant) -> None:
+        job = self.jobs.get(number) or self._finished[number]
+        for change in changes:
+            self._record_change(job, change, now)
+        if job.sequence - self._folded_at.get(number, 0) >= EVENTS_MAX and not job.is_finished:
+            self._record_change(job, job.folded(), now)
+            self._folded_at[number] = job.sequence
+
+    def _record_change(self, job: JobState, change: Change, now: Instant) -> None:
+        job.sequence += 1
+        event = JobEvent(job.number, job.sequence, now.wall_s, change, now.cause)
+        self._effects.append(Persist(event, urgent=not isinstance(change, Started)))
+
+    def _restore(self, stored: StoredJob) -> None:
+        job = JobState(stored.number, stored.spec, stored.submitted_wall_s)
+        for event in stored.events:
+            job.apply(event.change)
+            job.sequence = event.sequence
+        if stored.events:
+            self._folded_at[job.number] = stored.events[0].sequence
+        self.jobs[job.number] = job
+        self._unposted[job.number] = None
+
+    def _take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

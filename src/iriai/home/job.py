@@ -1,0 +1,390 @@
+"""The state of one job: the replay of its events, and nothing else.
+
+Each change has one method here, used alike when it happens and when it is replayed. A task that
+has neither been started nor touched costs nothing: the tasks of an array are a cursor over its
+ranges, and only those that run, wait again or were cancelled early are remembered one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import assert_never
+
+import msgspec
+
+from iriai.model.job import JobSpec, task_count, task_indices
+from iriai.model.records import (
+    Attempted,
+    Cancelled,
+    Change,
+    Ended,
+    Held,
+    Promised,
+    Released,
+    Snapshot,
+    Started,
+)
+from iriai.model.state import ATTEMPT_ONLY, EndCause, TaskEvent, TaskState, next_state
+
+BADNESS = {
+    cause: rank
+    for rank, cause in enumerate(
+        (
+            EndCause.COMPLETED,
+            EndCause.CANCELLED,
+            EndCause.FAILED,
+            EndCause.TIME_LIMIT,
+            EndCause.CPU_LIMIT,
+            EndCause.MEMORY_LIMIT,
+            EndCause.DISK_LIMIT,
+            EndCause.LOST,
+        )
+    )
+}
+"""The order in which one cause stands for a whole array: the worst one."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A task that has been started at least once and has not finished."""
+
+    attempt: int
+    """The number of its last attempt."""
+    state: TaskState
+    machine: str
+    lost: int = 0
+    """How many of its attempts were lost."""
+    stopping: bool = False
+    """Someone cancelled it while it ran."""
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """How a task ended."""
+
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+
+    @property
+    def badness(self) -> tuple[int, int]:
+        """Larger is worse: by cause, then by exit code or signal."""
+        return (BADNESS[self.cause], self.exit_code or self.signal or 0)
+
+
+class _Folded(msgspec.Struct, array_like=True):
+    """A `Snapshot`'s content. Fields are only ever appended, with a default."""
+
+    handed_out: int
+    requeued: list[int]
+    skipped: list[int]
+    tasks: list[tuple[int, int, TaskState, str, int, bool]]
+    counts: dict[EndCause, int]
+    held: bool
+    worst: Outcome | None
+    promised_wall_s: float | None
+    promised_machine: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_folded = msgspec.msgpack.Decoder(_Folded).decode
+
+
+class JobState:
+    """One job, from acceptance to its last end."""
+
+    __slots__ = (
+        "_cursor",
+        "_handed_out",
+        "_next_index",
+        "_requeued",
+        "_skipped",
+        "counts",
+        "held",
+        "listing",
+        "number",
+        "promised_machine",
+        "promised_wall_s",
+        "sequence",
+        "spec",
+        "submitted_wall_s",
+        "tasks",
+        "waiting",
+        "worst",
+    )
+
+    def __init__(self, number: int, spec: JobSpec, submitted_wall_s: float) -> None:
+        self.number = number
+        self.spec = spec
+        self.submitted_wall_s = submitted_wall_s
+        self.sequence = 0
+        """Of the last event."""
+        self.held = spec.held
+        self.tasks: dict[int, Task] = {}
+        """Tasks that run or wait again, by index."""
+        self.waiting = task_count(spec.array)
+        """How many tasks could start, or would if the job were not held."""
+        self.counts: dict[EndCause, int] = {}
+        self.worst: Outcome | None = None
+        self.promised_wall_s: float | None = None
+        self.promised_machine = ""
+        self.listing: bytes | None = None
+        """An encoded line of a listing, kept by whoever made it; None after each change."""
+        self._cursor: Iterator[int] | None = None
+        self._handed_out = 0
+        self._next_index = spec.array[0][0]
+        self._requeued: list[int] | None = None
+        self._skipped: set[int] | None = None
+
+    @property
+    def ready(self) -> int:
+        """How many tasks could start now."""
+        return 0 if self.held else self.waiting
+
+    @property
+    def active(self) -> int:
+        """How many tasks hold a claim."""
+        return len(self.tasks) - (len(self._requeued) if self._requeued else 0)
+
+    @property
+    def total(self) -> int:
+        """How many tasks the job has."""
+        return task_count(self.spec.array)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its last task has ended."""
+        return not self.waiting and not self.tasks
+
+    @property
+    def has_requeued(self) -> bool:
+        """Whether a task waits again after an attempt."""
+        return bool(self._requeued)
+
+    def first_waiting(self) -> int:
+        """The index of the task that starts next: those that wait again come first."""
+        return self._requeued[0] if self._requeued else self._next_index
+
+    def next_attempt(self, index: int) -> int:
+        """The number that the next attempt of a waiting task gets."""
+        task = self.tasks.get(index)
+        return task.attempt + 1 if task else 1
+
+    def task_state(self, index: int) -> TaskState:
+        """Where one task is. The caller knows that the job has this index."""
+        task = self.tasks.get(index)
+        if task is not None and task.state is not TaskState.QUEUED:
+            return task.state
+        if task is None and (index < self._next_index or self._is_skipped(index)):
+            return TaskState.FINISHED
+        if task is None and not self.waiting:
+            return TaskState.FINISHED
+        return TaskState.HELD if self.held else TaskState.QUEUED
+
+    def waiting_indices(self) -> Iterator[int]:
+        """The indices of the tasks that wait, in the order in which they will start."""
+        yield from sorted(self._requeued or ())
+        for index in task_indices(self.spec.array):
+            if index >= self._next_index and not self._is_skipped(index):
+                yield index
+
+    # --- changes, as they happen -----------------------------------------------------------------
+
+    def attempted(self, index: int, attempt: int, machine: str) -> None:
+        """The first waiting task got an attempt."""
+        assert index == self.first_waiting(), f"{index} is not the first that waits"
+        self.listing = None
+        state = next_state(TaskState.QUEUED, TaskEvent.ATTEMPT)
+        if self._requeued:
+            heappop(self._requeued)
+            task = self.tasks[index]
+            task.attempt, task.state, task.machine = attempt, state, machine
+        else:
+            self.tasks[index] = Task(attempt, state, machine)
+            self._advance()
+        self.waiting -= 1
+        self.promised_wall_s = None
+
+    def started(self, index: int, attempt: int) -> None:
+        """An attempt's process runs."""
+        self.listing = None
+        task = self.tasks[index]
+        assert task.attempt == attempt
+        task.state = next_state(task.state, TaskEvent.START)
+
+    def ended(
+        self, index: int, attempt: int, cause: EndCause, exit_code: int | None, signal: int | None
+    ) -> None:
+        """An attempt ended; its task has, too, or waits again."""
+        self.listing = None
+        task = self.tasks[index]
+        assert task.attempt == attempt
+        task.lost += cause is EndCause.LOST
+        if self._is_repeated(task, cause):
+            task.state = next_state(task.state, TaskEvent.REQUEUE)
+            self._requeued = self._requeued or []
+            heappush(self._requeued, index)
+            self.waiting += 1
+            return
+        next_state(task.state, TaskEvent.FINISH)
+        del self.tasks[index]
+        if task.stopping and (cause in ATTEMPT_ONLY or cause is EndCause.LOST):
+            cause = EndCause.CANCELLED
+        self._count(Outcome(cause, exit_code, signal), 1)
+
+    def cancelled(self, indices: tuple[int, ...]) -> int:
+        """Tasks were cancelled (all, where none is named): those that wait end, others will.
+
+        Returns how many tasks it concerned.
+        """
+        self.listing = None
+        stopped = 0
+        for index in indices or tuple(self.tasks):
+            task = self.tasks.get(index)
+            if task is not None and task.state is not TaskState.QUEUED:
+                stopped += not task.stopping
+                task.stopping = True
+        withdrawn = self._withdraw(indices)
+        if withdrawn:
+            self._count(Outcome(EndCause.CANCELLED, None, None), withdrawn)
+        return stopped + withdrawn
+
+    def apply(self, change: Change) -> None:
+        """Replay one stored change."""
+        match change:
+            case Attempted(tasks, machine):
+                for index, attempt in tasks:
+                    self.attempted(index, attempt, machine)
+            case Started(tasks):
+                for index, attempt in tasks:
+                    self.started(index, attempt)
+            case Ended(ends):
+                for end in ends:
+                    self.ended(*end)
+            case Cancelled(indices):
+                self.cancelled(indices)
+            case Held():
+                self.held = True
+            case Released():
+                self.held = False
+            case Promised(start_wall_s, machine):
+                self.promised_wall_s, self.promised_machine = start_wall_s, machine
+            case Snapshot(state):
+                self._unfold(_decode_folded(state))
+            case _:
+                assert_never(change)
+        self.listing = None
+
+    def folded(self) -> Snapshot:
+        """All that the events so far have led to, as one event."""
+        return Snapshot(
+            _encode(
+                _Folded(
+                    self._handed_out,
+                    sorted(self._requeued or ()),
+                    sorted(self._skipped or ()),
+                    [
+                        (index, t.attempt, t.state, t.machine, t.lost, t.stopping)
+                        for index, t in self.tasks.items()
+                    ],
+                    self.counts,
+                    self.held,
+                    self.worst,
+                    self.promised_wall_s,
+                    self.promised_machine,
+                )
+            )
+        )
+
+    def check(self) -> None:
+        """Raise where the counts do not add up to the job's tasks (invariant (c) of one job)."""
+        ended = sum(self.counts.values())
+        assert self.waiting >= 0
+        assert self.waiting + self.active + ended == self.total, f"job {self.number}: tasks lost"
+
+    # --- the cursor ------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Move to the next task that was never handed out nor cancelled."""
+        if self._cursor is None:
+            self._cursor = task_indices(self.spec.array)
+            for _ in range(self._handed_out + 1):
+                next(self._cursor)
+        while True:
+            self._handed_out += 1
+            following = next(self._cursor, None)
+            if following is None:
+                self._next_index = self.spec.array[-1][1] + 1
+                return
+            if self._skipped is None or following not in self._skipped:
+                self._next_index = following
+                return
+            self._skipped.discard(following)
+
+    def _is_skipped(self, index: int) -> bool:
+        return self._skipped is not None and index in self._skipped
+
+    def _withdraw(self, indices: tuple[int, ...]) -> int:
+        """End tasks that wait; returns how many there were."""
+        if not indices:
+            for index in self._requeued or ():
+                del self.tasks[index]
+            withdrawn, self.waiting = self.waiting, 0
+            self._requeued = self._skipped = self._cursor = None
+            self._next_index = self.spec.array[-1][1] + 1
+            self._handed_out = self.total
+            return withdrawn
+        withdrawn = 0
+        for index in indices:
+            if self.task_state(index) in (TaskState.QUEUED, TaskState.HELD):
+                self._withdraw_one(index)
+                withdrawn += 1
+        return withdrawn
+
+    def _withdraw_one(self, index: int) -> None:
+        self.waiting -= 1
+        if index in self.tasks:
+            del self.tasks[index]
+            assert self._requeued is not None
+            self._requeued.remove(index)
+            heapify(self._requeued)
+        elif index == self._next_index:
+            self._advance()
+        else:
+            self._skipped = self._skipped or set()
+            self._skipped.add(index)
+
+    # --- helpers of the changes ------------------------------------------------------------------
+
+    def _is_repeated(self, task: Task, cause: EndCause) -> bool:
+        if task.stopping:
+            return False
+        if cause is EndCause.LOST:
+            limit = self.spec.max_restarts
+            return limit is None or task.lost <= limit
+        return cause in ATTEMPT_ONLY
+
+    def _count(self, outcome: Outcome, tasks: int) -> None:
+        self.counts[outcome.cause] = self.counts.get(outcome.cause, 0) + tasks
+        if self.worst is None or outcome.badness > self.worst.badness:
+            self.worst = outcome
+
+    def _unfold(self, folded: _Folded) -> None:
+        assert not self._handed_out, "a snapshot is the first event that is replayed"
+        for cause, count in folded.counts.items():
+            self.counts[cause] = count
+            self.waiting -= count
+        for index, attempt, state, machine, lost, stopping in folded.tasks:
+            self.tasks[index] = Task(attempt, state, machine, lost, stopping)
+        self._requeued = folded.requeued or None
+        self.waiting -= self.active
+        self.held, self.worst = folded.held, folded.worst
+        self.promised_wall_s = folded.promised_wall_s
+        self.promised_machine = folded.promised_machine
+        self._skipped = set(folded.skipped) or None
+        self._handed_out = folded.handed_out
+        self._next_index = next(
+            (i for n, i in enumerate(task_indices(self.spec.array)) if n >= folded.handed_out),
+            self.spec.array[-1][1] + 1,
+        )

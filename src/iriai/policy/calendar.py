@@ -1,0 +1,93 @@
+"""A machine's resources over time: what is free now, and when what would fit.
+
+The node decides with its own calendar; a broker keeps a copy of each, which may be stale.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+from iriai.model.resources import NOTHING, Resources
+
+Key = TypeVar("Key", bound=Hashable)
+
+OPEN_END_S = 366 * 86400.0
+"""A claim without a limit counts as ending this long after it began: late enough that nobody
+plans with it, finite so that times can be compared. A start promised beyond it is no promise."""
+
+
+class Slot(NamedTuple):
+    """When something fits, and what is left beside it at that moment."""
+
+    start_s: float
+    spare: Resources
+
+
+class Calendar(Generic[Key]):
+    """Claims with their ends, on the steady clock of whoever asks."""
+
+    def __init__(self, capacity: Resources) -> None:
+        self.capacity = capacity
+        self.free = capacity
+        """What no claim holds now."""
+        self._claims: dict[Key, tuple[Resources, float]] = {}
+        self._ends: list[tuple[float, int, Key]] = []
+        self._sequence = 0
+        self._places: dict[Key, tuple[float, int]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._claims
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def add(self, key: Key, resources: Resources, now_s: float, limit_s: float | None) -> None:
+        """Claim `resources` from now, for `limit_s` (None: open). The caller has checked `free`."""
+        assert key not in self._claims, f"{key} is claimed already"
+        end_s = now_s + (OPEN_END_S if limit_s is None else limit_s)
+        self._sequence += 1
+        self._claims[key] = (resources, end_s)
+        self._places[key] = (end_s, self._sequence)
+        insort(self._ends, (end_s, self._sequence, key), key=lambda entry: entry[:2])
+        self.free = self.free.minus(resources)
+
+    def remove(self, key: Key) -> bool:
+        """Give back what `key` holds; False where it holds nothing."""
+        claim = self._claims.pop(key, None)
+        if claim is None:
+            return False
+        place = self._places.pop(key)
+        del self._ends[bisect_left(self._ends, place, key=lambda entry: entry[:2])]
+        self.free = self.free.plus(claim[0])
+        return True
+
+    def earliest(self, resources: Resources, now_s: float) -> Slot | None:
+        """The first moment at which `resources` fit if every claim ends at its end.
+
+        A claim past its end counts as ending now. None: the whole machine is too small.
+        `spare` also counts every other claim that ends at that same moment.
+        """
+        free, start_s = self.free, now_s
+        position, ends = 0, self._ends
+        while not resources.fits_in(free):
+            if position == len(ends):
+                return None
+            start_s = max(now_s, ends[position][0])
+            while position < len(ends) and ends[position][0] <= start_s:
+                free = free.plus(self._claims[ends[position][2]][0])
+                position += 1
+        while position < len(ends) and ends[position][0] <= start_s:
+            free = free.plus(self._claims[ends[position][2]][0])
+            position += 1
+        return Slot(start_s, free.minus(resources))
+
+    def check(self) -> None:
+        """Raise where granted claims exceed the capacity (invariant (a))."""
+        held = NOTHING
+        for resources, _ in self._claims.values():
+            held = held.plus(resources)
+        assert held.plus(self.free) == self.capacity, "free and claimed do not add up"
+        assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
+        assert len(self._ends) == len(self._claims) == len(self._places)
