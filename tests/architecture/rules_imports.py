@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from tests.architecture.source import PRODUCT, Module, Violation
@@ -49,7 +50,6 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
 # that may load them. Where a library is not named here anybody may.
 LIBRARIES: Mapping[str, frozenset[str]] = {
     "alembic": frozenset({"store"}),
-    "click": frozenset({"cli"}),
     "matplotlib": frozenset({"sim", "cli"}),
     "psutil": frozenset({"daemon", "launcher", "cli"}),
     "rich": frozenset({"cli"}),
@@ -138,6 +138,17 @@ def misplaced_libraries(modules: Iterable[Module]) -> list[Violation]:
                 what = f"{each.target} belongs to {', '.join(sorted(owners))}"
                 found.append(Violation(module.name, each.line, what))
     return found
+
+
+def undeclared_libraries(modules: Iterable[Module], declared: Set[str]) -> list[Violation]:
+    """Find libraries that are there by chance: because some other library needs them."""
+    known = declared | {PRODUCT} | sys.stdlib_module_names
+    return [
+        Violation(module.name, each.line, f"{each.target} is not among the dependencies")
+        for module in modules
+        for each in imports_of(module)
+        if each.target.split(".")[0] not in known
+    ]
 
 
 def _circle(graph: Mapping[str, list[str]]) -> list[str]:

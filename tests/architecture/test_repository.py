@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from tests.architecture import rules_form, rules_imports, rules_purity, rules_sets
-from tests.architecture.source import Module, Violation, all_modules, product_modules
+from tests.architecture.source import ROOT, Module, Violation, all_modules, product_modules
 
 Rule = Callable[[Iterable[Module]], list[Violation]]
 
@@ -49,6 +51,14 @@ def test_the_repository_keeps_the_rule(rule: Rule):
 def test_the_rules_see_the_product():
     names = {module.name for module in product_modules()}
     assert {"iriai", "iriai.model", "iriai.model.ids"} <= names
+
+
+def test_every_library_of_the_product_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = project["dependencies"] + project["optional-dependencies"]["plots"]
+    declared = {re.split(r"[<>=~!\[ ;]", each, maxsplit=1)[0].lower() for each in requirements}
+    violations = rules_imports.undeclared_libraries(product_modules(), declared)
+    assert not violations, complaint(violations)
 
 
 def test_every_package_of_the_product_is_in_the_table():

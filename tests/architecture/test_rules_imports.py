@@ -66,6 +66,12 @@ def test_a_library_in_its_package_or_for_types_alone_is_let_through():
     assert rules_imports.misplaced_libraries([owner, types]) == []
 
 
+def test_a_library_that_is_not_declared_is_found():
+    command = module_from_text("iriai.cli.main", "import typer\nimport click.core\nimport os")
+    (violation,) = rules_imports.undeclared_libraries([command], {"typer"})
+    assert str(violation) == "iriai.cli.main:2: click.core is not among the dependencies"
+
+
 def test_modules_in_a_circle_are_found():
     first = module_from_text("iriai.node.a", "from iriai.node.b import B")
     second = module_from_text("iriai.node.b", "import iriai.node.c")
