@@ -46,6 +46,7 @@ from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
+    Capability,
     Counted,
     End,
     Idle,
@@ -81,6 +82,7 @@ class _Held:
     claim: Claim
     spec: JobSpec | None
     granted_steady_s: float
+    capability: Capability | None = None
     started_wall_s: float | None = None
     started_steady_s: float | None = None
     charged_s: float = 0.0
@@ -110,6 +112,7 @@ class Node:
         self._free_gpu_ids = list(range(settings.capacity.gpus))
         self._began: list[AttemptId] = []
         self._ended: list[AttemptId] = []
+        self._spent: list[Capability] = []
         self._sliced: list[AttemptId] = []
         self._broker_is_new = True
         self._must_report = True
@@ -187,7 +190,7 @@ class Node:
             now.wall_s,
             gpu_ids,
         )
-        self._hold(claim, spec, now)
+        self._hold(claim, spec, now, run.capability)
         self._began.append(run.attempt)
         self._effects.append(Persist(ClaimStored(claim)))
         self._effects.append(LaunchAttempt(run.attempt, spec, gpu_ids))
@@ -202,6 +205,7 @@ class Node:
                 self.settings.machine,
             )
         self._must_report = True
+        self._spent.append(run.capability)
         if not self.has_launcher:
             return self._no_launcher()
         lacking = run.spec.resources.lacking_in(self.calendar.free)
@@ -234,13 +238,15 @@ class Node:
         elif self.has_launcher:
             self._effects.append(LaunchAttempt(run.attempt, run.spec, held.claim.gpu_ids))
 
-    def _hold(self, claim: Claim, spec: JobSpec | None, now: Instant) -> None:
+    def _hold(
+        self, claim: Claim, spec: JobSpec | None, now: Instant, capability: Capability | None
+    ) -> None:
         self.calendar.add(claim.attempt, claim.resources, now.steady_s, claim.limit_s)
-        self._held[claim.attempt] = _Held(claim, spec, now.steady_s)
+        self._held[claim.attempt] = _Held(claim, spec, now.steady_s, capability)
         self._must_report = True
 
     def _restore(self, claim: Claim, now: Instant) -> None:
-        self._hold(claim, None, now)
+        self._hold(claim, None, now, None)
         self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
 
     def _stop(self, stop: Stop, now: Instant) -> None:
@@ -377,13 +383,13 @@ class Node:
             version=self.version,
             capacity=self.settings.capacity,
             capabilities=self._capabilities.outstanding() if whole else minted,
+            spent=tuple(self._spent),
             began=tuple(self._as_running(attempt, now) for attempt in attempts),
             ended=tuple(self._ended),
             whole=whole,
             unavailable=None if self.has_launcher else self._no_launcher(),
         )
-        self._began = []
-        self._ended = []
+        self._began, self._ended, self._spent = [], [], []
         sliced, self._sliced = self._sliced, []
         counted = Counted(
             self.settings.machine,
@@ -404,6 +410,7 @@ class Node:
             None if limit_s is None else max(0.0, began_s + limit_s - now.steady_s),
             held.charged_s,
             held.claim.urgency,
+            held.capability,
         )
 
     def _take_effects(self) -> list[Effect]:

@@ -6,7 +6,7 @@ The node decides with its own calendar; a broker keeps a copy of each, which may
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from iriai.model.resources import NOTHING, Resources
@@ -42,6 +42,9 @@ class Calendar(Generic[Key]):
 
     def __len__(self) -> int:
         return len(self._claims)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._claims)
 
     def add(self, key: Key, resources: Resources, now_s: float, limit_s: float | None) -> None:
         """Claim `resources` from now, for `limit_s` (None: open). The caller has checked `free`."""

@@ -40,6 +40,8 @@ class Running(msgspec.Struct, frozen=True):
     """From when the message is sent until the claim's limit; None: open."""
     charge_so_far_s: float
     urgency: float
+    capability: Capability | None
+    """The one it was granted for; None where the node does not remember."""
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -53,6 +55,9 @@ class Idle(msgspec.Struct, frozen=True):
     version: int
     capacity: Resources
     capabilities: tuple[Capability, ...]
+    """New ones; `whole`: all that are outstanding."""
+    spent: tuple[Capability, ...]
+    """Those that came back since the last report, whether a claim was granted for them or not."""
     began: tuple[Running, ...]
     ended: tuple[AttemptId, ...]
     whole: bool

@@ -1,0 +1,172 @@
+"""The broker core: who is idle, who wants what; matches by policy. It keeps nothing durable.
+
+In: reports of nodes, wants of homes. Out: matches and promises to homes. docs/spec/002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from iriai.broker.explain import explain
+from iriai.broker.machines import MATCH_UNTIL_S, MachineView
+from iriai.broker.passes import Pass
+from iriai.broker.shares import AccountShare, account_shares
+from iriai.broker.standings import Standings
+from iriai.broker.state import BrokerSettings, BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason
+from iriai.policy.backfill import ReservedHead
+from iriai.protocol.effects import Effect, Part, Wake, WakeAt
+from iriai.protocol.messages import (
+    Capability,
+    Counted,
+    Decline,
+    Idle,
+    Running,
+    ToBroker,
+    Want,
+    Withdraw,
+)
+
+BrokerEvent = ToBroker | Wake
+
+
+class Broker:
+    """Matches wants with machines; see the module."""
+
+    def __init__(self, settings: BrokerSettings, rng: Random) -> None:
+        half_life_s = settings.configuration.order.half_life_s
+        self.state = BrokerState(settings, Standings(half_life_s))
+        self._rng = rng
+        self._must_pass = False
+        self._alarm_s: float | None = None
+        self._handlers: dict[type, Callable[[Any, Instant], None]] = {
+            Idle: self._idle,
+            Counted: self._counted,
+            Want: self._want,
+            Withdraw: self._withdraw,
+            Decline: self._decline,
+            Wake: self._wake,
+        }
+
+    def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
+        """Take one message in; nothing is decided before `settle`."""
+        self._handlers[type(event)](event, now)
+        return []
+
+    def settle(self, now: Instant) -> list[Effect]:
+        """After the events of one instant: one policy pass, if anything changed."""
+        if not self._must_pass:
+            return []
+        self._must_pass = False
+        effects = Pass(self.state, self._rng, now).run()
+        if self._alarm_s is None and any(v.matched for v in self.state.machines.values()):
+            self._alarm_s = now.steady_s + MATCH_UNTIL_S
+            effects.append(WakeAt(Part.BROKER, self._alarm_s))
+        return effects
+
+    def explain(self, job: JobId, now: Instant) -> list[Reason]:
+        """Why a job's first waiting task has not started; the main reason first."""
+        return explain(self.state, job, now)
+
+    def shares(self, now: Instant) -> list[AccountShare]:
+        """Every account's standing, and how likely it is drawn next."""
+        return account_shares(self.state, now)
+
+    def check(self) -> None:
+        """Raise where an invariant of this part is broken."""
+        for view in self.state.machines.values():
+            view.calendar.check()
+        for machine, head in self.state.reserved.items():
+            assert machine == head.machine
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def _idle(self, idle: Idle, now: Instant) -> None:
+        view = self.state.machines.get(idle.machine)
+        if idle.whole:
+            view = self._new_view(idle)
+        elif view is None or view.incarnation != idle.incarnation or view.is_stale(idle):
+            return  # the node will report whole when it hears of a broker that is new to it
+        view.version = idle.version
+        view.unavailable = idle.unavailable
+        for capability in idle.spent:
+            self._settle_match(view, capability)
+        for running in idle.began:
+            self._running(view, running, now)
+        for attempt in idle.ended:
+            view.calendar.remove(attempt)
+            self.state.standings.ended(attempt)
+        view.capabilities.extend(idle.capabilities)
+        self._must_pass = True
+
+    def _new_view(self, idle: Idle) -> MachineView:
+        old = self.state.machines.get(idle.machine)
+        if old is not None:
+            for key in old.calendar:
+                self.state.standings.ended(key)
+        view = self.state.machines[idle.machine] = MachineView(idle.machine, idle.capacity)
+        view.incarnation = idle.incarnation
+        return view
+
+    def _running(self, view: MachineView, running: Running, now: Instant) -> None:
+        if running.attempt in view.calendar:
+            return
+        resources = running.resources
+        view.calendar.add(running.attempt, resources, now.steady_s, running.ends_in_s)
+        self.state.standings.began(
+            running.attempt,
+            running.account,
+            resources.cpus,
+            running.ends_in_s,
+            running.urgency,
+            running.charge_so_far_s,
+        )
+
+    def _counted(self, counted: Counted, now: Instant) -> None:
+        for row in counted.rows:
+            self.state.standings.counted(counted.machine, row)
+        for attempt, charge_s in counted.charged:
+            self.state.standings.charged(attempt, charge_s)
+
+    def _want(self, want: Want, now: Instant) -> None:
+        self.state.queues.put(want, now.steady_s)
+        self._must_pass = True
+        self._restore_promise(want, now)
+
+    def _restore_promise(self, want: Want, now: Instant) -> None:
+        """An earlier broker's reserved head keeps its place under this one."""
+        machine, in_s = want.promised_machine, want.promised_in_s
+        if in_s is None or machine in self.state.reserved:
+            return
+        start_s = now.steady_s + in_s
+        self.state.reserved[machine] = ReservedHead(
+            want.job, machine, want.resources, start_s, want.resources, start_s
+        )
+
+    def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
+        if self.state.queues.remove(withdraw.job):
+            self._must_pass = True
+
+    def _decline(self, decline: Decline, now: Instant) -> None:
+        view = self.state.machines.get(decline.machine)
+        if view is not None and self._settle_match(view, decline.capability):
+            view.capabilities.append(decline.capability)
+            self._must_pass = True
+
+    def _settle_match(self, view: MachineView, capability: Capability) -> bool:
+        """A match is over, whatever came of it; False where there was none."""
+        self.state.standings.ended(capability)
+        return view.settle_match(capability)
+
+    def _wake(self, wake: Wake, now: Instant) -> None:
+        """Matches that nobody has heard of for too long free their place again."""
+        self._alarm_s = None
+        for view in self.state.machines.values():
+            over = [c for c, until_s in view.matched.items() if until_s <= now.steady_s]
+            for capability in over:
+                self._settle_match(view, capability)
+        self._must_pass = True

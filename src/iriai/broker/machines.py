@@ -1,0 +1,51 @@
+"""What a broker believes of one machine; the machine knows better, and may refuse."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from iriai.model.ids import AttemptId
+from iriai.model.reason import Reason
+from iriai.model.resources import Resources
+from iriai.policy.calendar import Calendar
+from iriai.protocol.messages import Capability, Idle
+
+MATCH_UNTIL_S = 10.0
+"""How long a place is kept for a match whose claim has not been seen: the life of a tentative
+claim (design.md section 2)."""
+
+
+class MachineView:
+    """Calendar, capabilities and matches under way of one machine."""
+
+    def __init__(self, name: str, capacity: Resources) -> None:
+        self.name = name
+        self.calendar: Calendar[AttemptId | Capability] = Calendar(capacity)
+        self.capabilities: deque[Capability] = deque()
+        self.matched: dict[Capability, float] = {}
+        """Handed on and not seen again: until when on the steady clock, oldest first."""
+        self.unavailable: Reason | None = None
+        self.incarnation = -1
+        self.version = -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything could be started there now."""
+        return bool(self.capabilities) and self.calendar.free.cpus > 0 and not self.unavailable
+
+    def is_stale(self, idle: Idle) -> bool:
+        """Whether a report is older than what is known."""
+        return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
+
+    def match(self, resources: Resources, limit_s: float | None, now_s: float) -> Capability:
+        """Use a capability; its place is kept for a while."""
+        capability = self.capabilities.popleft()
+        self.calendar.add(capability, resources, now_s, limit_s)
+        self.matched[capability] = now_s + MATCH_UNTIL_S
+        return capability
+
+    def settle_match(self, capability: Capability) -> bool:
+        """The match is over, whatever came of it; False where there was none."""
+        if self.matched.pop(capability, None) is None:
+            return False
+        return self.calendar.remove(capability)

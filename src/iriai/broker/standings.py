@@ -1,0 +1,115 @@
+"""What accounts have used, as a draw counts it: charges, and what running tasks will yet cost."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from iriai.model.account import Account
+from iriai.model.records import LedgerRow
+from iriai.policy.fairshare import DecayedUsage, RunTimes, provisional_charge
+
+
+class _Run:
+    """A claim, or a match that will become one."""
+
+    __slots__ = ("account", "cpus", "expected_s", "remaining_s")
+
+    def __init__(self, account: Account, cpus: int, expected_s: float, accrued_s: float) -> None:
+        self.account = account
+        self.cpus = cpus
+        self.expected_s = expected_s
+        self.remaining_s = max(0.0, expected_s - accrued_s)
+
+
+class _Standing:
+    __slots__ = ("provisional_s", "rows", "running_cpus", "times")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, DecayedUsage] = {}
+        self.times: dict[str, RunTimes] = {}
+        self.running_cpus = 0
+        self.provisional_s = 0.0
+
+
+class Standings:
+    """Usage of every account, from every machine's counters."""
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._accounts: dict[Account, _Standing] = {}
+        self._runs: dict[Hashable, _Run] = {}
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._accounts)
+
+    def counted(self, machine: str, row: LedgerRow) -> None:
+        """A machine's counter; of two copies the later one stays."""
+        standing = self._of(row.account)
+        usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
+        known = standing.rows.get(machine)
+        standing.rows[machine] = usage if known is None else known.merged(usage)
+        times = RunTimes(row.runs, row.run_s)
+        standing.times[machine] = times.merged(standing.times.get(machine, times))
+
+    def began(
+        self,
+        key: Hashable,
+        account: Account,
+        cpus: int,
+        limit_s: float | None,
+        urgency: float,
+        accrued_s: float = 0.0,
+    ) -> None:
+        """A task was matched or runs: from now on it counts provisionally."""
+        standing = self._of(account)
+        expected_s = provisional_charge(cpus, limit_s, self._mean_run_s(standing), 0.0) * urgency
+        run = self._runs[key] = _Run(account, cpus, expected_s, accrued_s)
+        standing.running_cpus += cpus
+        standing.provisional_s += run.remaining_s
+
+    def charged(self, key: Hashable, charge_s: float) -> None:
+        """So much of a running task has been charged by now."""
+        run = self._runs.get(key)
+        if run is not None:
+            remaining_s = max(0.0, run.expected_s - charge_s)
+            self._accounts[run.account].provisional_s += remaining_s - run.remaining_s
+            run.remaining_s = remaining_s
+
+    def ended(self, key: Hashable) -> None:
+        """A task ended, or a match came to nothing."""
+        run = self._runs.pop(key, None)
+        if run is None:
+            return
+        standing = self._accounts[run.account]
+        standing.running_cpus -= run.cpus
+        standing.provisional_s -= run.remaining_s
+        if not standing.running_cpus:
+            standing.provisional_s = 0.0  # what rounding left
+
+    def usage_s(self, account: Account, wall_s: float) -> float:
+        """Decayed charges of the account on all machines, and its provisional charges."""
+        standing = self._accounts.get(account)
+        if standing is None:
+            return 0.0
+        settled_s = 0.0
+        for usage in standing.rows.values():
+            settled_s += usage.at(wall_s)
+        return settled_s + standing.provisional_s
+
+    def running_cpus(self, account: Account) -> int:
+        """Cpus of the account's tasks that run or were matched."""
+        standing = self._accounts.get(account)
+        return standing.running_cpus if standing else 0
+
+    def _of(self, account: Account) -> _Standing:
+        standing = self._accounts.get(account)
+        if standing is None:
+            standing = self._accounts[account] = _Standing()
+        return standing
+
+    def _mean_run_s(self, standing: _Standing) -> float:
+        runs, run_s = 0, 0.0
+        for times in standing.times.values():
+            runs += times.runs
+            run_s += times.run_s
+        return RunTimes(runs, run_s).mean_s

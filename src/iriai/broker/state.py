@@ -1,0 +1,58 @@
+"""What a broker holds between two events; nothing of it is durable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iriai.broker.machines import MachineView
+from iriai.broker.queues import Queues
+from iriai.broker.standings import Standings
+from iriai.model.account import Account
+from iriai.model.configuration import Configuration
+from iriai.policy.backfill import ReservedHead
+from iriai.policy.order import Groups, GroupStanding, Order
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What a broker is told."""
+
+    configuration: Configuration
+    order: Order
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """Machines, wants, standings and reserved heads."""
+
+    settings: BrokerSettings
+    standings: Standings
+    machines: dict[str, MachineView] = field(default_factory=dict)
+    queues: Queues = field(default_factory=Queues)
+    reserved: dict[str, ReservedHead] = field(default_factory=dict)
+    """By machine. At most one for each disjoint set of machines."""
+
+    @property
+    def total_cpus(self) -> int:
+        """Cpus of all machines in reach."""
+        return sum(view.calendar.capacity.cpus for view in self.machines.values())
+
+    def group_standings(self, wall_s: float) -> Groups:
+        """Usage of each configured group and of those that accounts name; empty without groups."""
+        configuration = self.settings.configuration
+        if not configuration.groups:
+            return {}
+        usage: dict[str, float] = dict.fromkeys(configuration.groups, 0.0)
+        for account in self.standings:
+            usage_s = self.standings.usage_s(account, wall_s)
+            usage[account.group] = usage.get(account.group, 0.0) + usage_s
+        for account in self.queues.accounts:
+            usage.setdefault(account.group, 0.0)
+        return {
+            name: GroupStanding(name, configuration.right_of_group(name), usage_s)
+            for name, usage_s in usage.items()
+        }
+
+    def right_of(self, account: Account) -> float:
+        """The user's right within the group."""
+        return self.settings.configuration.right_of_user(account.group, account.user)
