@@ -1,0 +1,169 @@
+"""The records of one transaction, sorted into rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from iriai.model.records import (
+    AttemptResult,
+    ClaimsDropped,
+    ClaimStored,
+    Incarnated,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Record,
+    Snapshot,
+)
+from iriai.store import schema
+from iriai.store.codec import encode
+from iriai.store.statements import (
+    Row,
+    deletion_of_claims,
+    deletion_of_events,
+    insertion,
+    insertion_of_missing,
+    marking_of_finished,
+    replacement,
+)
+
+
+class Batch:
+    """Rows by table.
+
+    Of values that replace each other the last one stands, as if the records had been written one
+    after the other.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.payloads: list[Row] = []
+        self.jobs: list[Row] = []
+        self.events: list[Row] = []
+        self.snapshots: list[Row] = []
+        self.attempts: list[Row] = []
+        self.finished: list[Row] = []
+        self.claims: dict[str, bytes | None] = {}
+        """None: dropped."""
+        self.ledger: dict[tuple[str, str], Row] = {}
+        self.meta: dict[str, int] = {}
+        for record in records:
+            self._sort(record)
+
+    def _sort(self, record: Record) -> None:
+        match record:  # the most frequent first
+            case ClaimStored():
+                self._claim(record)
+            case AttemptResult():
+                self._result(record)
+            case JobEvent():
+                self._event(record)
+            case ClaimsDropped():
+                self._drop(record)
+            case LedgerRow():
+                self._count(record)
+            case JobAccepted():
+                self._accept(record)
+            case JobFinished():
+                self.finished.append((record.number, record.wall_s, record.cause.value))
+            case Incarnated():
+                self.meta["incarnation"] = record.incarnation
+
+    def _accept(self, record: JobAccepted) -> None:
+        spec = record.spec
+        group, user = spec.account
+        self.payloads.extend(record.payloads)
+        submitted = record.submitted_wall_s
+        self.jobs.append(
+            (record.number, group, user, spec.user, spec.name, encode(spec), submitted, *_NO_END)
+        )
+
+    def _event(self, record: JobEvent) -> None:
+        change = record.change
+        self.events.append(
+            (record.number, record.sequence, record.wall_s, encode(change), record.story)
+        )
+        if type(change) is Snapshot:
+            self.snapshots.append((record.number, record.sequence))
+
+    def _result(self, record: AttemptResult) -> None:
+        _home, number, index, attempt = record.attempt
+        usage = record.usage
+        self.attempts.append(
+            (
+                number,
+                index,
+                attempt,
+                record.machine,
+                record.cause.value,
+                record.exit_code,
+                record.signal,
+                usage.cpu_s,
+                usage.memory_peak_bytes,
+                usage.read_bytes,
+                usage.written_bytes,
+                record.started_wall_s,
+                record.ended_wall_s,
+                record.elapsed_s,
+                record.charge_s,
+                record.message,
+            )
+        )
+
+    def _claim(self, record: ClaimStored) -> None:
+        self.claims[str(record.claim.attempt)] = encode(record.claim)
+
+    def _drop(self, record: ClaimsDropped) -> None:
+        for attempt in record.attempts:
+            self.claims[str(attempt)] = None
+
+    def _count(self, record: LedgerRow) -> None:
+        self.ledger[record.account] = (
+            *record.account,
+            record.counter,
+            record.epoch_wall_s,
+            record.runs,
+            record.run_s,
+        )
+
+
+_NO_END = (None, None, None)
+
+
+class BatchWriter:
+    """The prepared statements, and the order they go in."""
+
+    def __init__(self) -> None:
+        self._payloads = insertion_of_missing(schema.payloads)
+        self._jobs = insertion(schema.jobs)
+        self._events = insertion(schema.events)
+        self._snapshots = deletion_of_events()
+        # A second result of one attempt is dropped: the first has been charged.
+        self._attempts = insertion_of_missing(schema.attempts)
+        self._finished = marking_of_finished()
+        self._claims = replacement(schema.claims)
+        self._dropped = deletion_of_claims()
+        self._ledger = replacement(schema.ledger)
+        self._meta = replacement(schema.meta)
+
+    def write(self, cursor: sqlite3.Cursor, batch: Batch) -> None:
+        """Execute `batch` within the transaction of `cursor`."""
+        self._payloads.run(cursor, batch.payloads)
+        self._jobs.run(cursor, batch.jobs)
+        self._events.run(cursor, batch.events)
+        if batch.snapshots:
+            cursor.executemany(self._snapshots, batch.snapshots)
+        # Attempts first: marking a job finished counts those that succeeded.
+        self._attempts.run(cursor, batch.attempts)
+        self._finished.run(cursor, batch.finished)
+        self._write_claims(cursor, batch.claims)
+        self._ledger.run(cursor, list(batch.ledger.values()))
+        self._meta.run(cursor, list(batch.meta.items()))
+
+    def _write_claims(self, cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
+        kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]
+        self._claims.run(cursor, kept)
+        if len(kept) < len(claims):
+            dropped = [(attempt,) for attempt, claim in claims.items() if claim is None]
+            self._dropped.run(cursor, dropped)

@@ -1,0 +1,20 @@
+"""Values that are stored whole, as bytes: msgpack.
+
+A job's spec is a map by field name without what has its default, a claim likewise; a change is an
+array that begins with its tag. So fields may be appended (with a default) and tags added without a
+migration; to rename, reorder or retype one takes a migration that rewrites the rows.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.claim import Claim
+from iriai.model.job import JobSpec
+from iriai.model.records import Change
+
+encode = msgspec.msgpack.Encoder().encode
+"""Bytes of a spec, a claim or a change."""
+decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
+decode_claim = msgspec.msgpack.Decoder(Claim).decode
+decode_change = msgspec.msgpack.Decoder[Change](Change).decode

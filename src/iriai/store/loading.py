@@ -1,0 +1,118 @@
+"""Reading back all that cores start from."""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from sqlalchemy import func, select
+from sqlalchemy.sql import ClauseElement
+
+from iriai.model.account import Account
+from iriai.model.job import JobSpec
+from iriai.model.records import JobEvent, LedgerRow
+from iriai.model.stored import StoredJob, StoredState
+from iriai.store import schema
+from iriai.store.codec import decode_change, decode_claim, decode_spec
+from iriai.store.sqlite import DIALECT
+
+_SHARED = (
+    "account",
+    "user",
+    "name",
+    "command",
+    "working_directory",
+    "resources",
+    "array",
+    "environment",
+    "script",
+    "stdin",
+    "output",
+    "error",
+)
+"""Fields that many jobs have alike; 100,000 jobs of one loop need them once."""
+
+
+def load(connection: sqlite3.Connection) -> StoredState:
+    """Everything durable that has not ended."""
+    with _without_collection():
+        return StoredState(
+            incarnation=_single(connection, _INCARNATION, 0),
+            next_number=_single(connection, _LAST_NUMBER, 0) + 1,
+            jobs=_load_jobs(connection),
+            claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
+            ledger=[
+                LedgerRow(Account(group, user), *counts)
+                for group, user, *counts in connection.execute(_LEDGER)
+            ],
+        )
+
+
+def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:
+    pool: dict[object, object] = {}
+    jobs = [
+        StoredJob(number, _share(decode_spec(blob), pool), submitted_wall_s, [])
+        for number, blob, submitted_wall_s in connection.execute(_JOBS)
+    ]
+    by_number = iter(jobs)
+    job = next(by_number, None)
+    for number, sequence, wall_s, change, story in connection.execute(_EVENTS):
+        while job is not None and job.number != number:
+            job = next(by_number, None)
+        assert job is not None, f"an event of job {number}, which was not loaded"
+        job.events.append(JobEvent(number, sequence, wall_s, decode_change(change), story))
+    return jobs
+
+
+def _share(spec: JobSpec, pool: dict[object, object]) -> JobSpec:
+    """`spec` itself, its fields replaced by equal ones of earlier specs."""
+    for name in _SHARED:
+        value = getattr(spec, name)
+        known = pool.setdefault(value, value)
+        if known is not value:
+            # Frozen for everybody else; nobody else has seen this one yet.
+            msgspec.structs.force_setattr(spec, name, known)
+    return spec
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Nothing that is loaded is garbage; looking for it again and again takes most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _single(connection: sqlite3.Connection, query: str, otherwise: int) -> int:
+    row = connection.execute(query).fetchone()
+    return otherwise if row is None or row[0] is None else int(row[0])
+
+
+def _text(query: ClauseElement) -> str:
+    return str(query.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True}))
+
+
+_UNFINISHED = schema.jobs.c.finished_wall_s.is_(None)
+_INCARNATION = _text(select(schema.meta.c.value).where(schema.meta.c.name == "incarnation"))
+_LAST_NUMBER = _text(select(func.max(schema.jobs.c.number)))
+_JOBS = _text(
+    select(schema.jobs.c.number, schema.jobs.c.spec, schema.jobs.c.submitted_wall_s)
+    .where(_UNFINISHED)
+    .order_by(schema.jobs.c.number)
+)
+_EVENTS = _text(
+    select(schema.events)
+    .where(schema.events.c.job.in_(select(schema.jobs.c.number).where(_UNFINISHED)))
+    .order_by(schema.events.c.job, schema.events.c.sequence)
+)
+_CLAIMS = _text(select(schema.claims.c.claim).order_by(schema.claims.c.attempt))
+_LEDGER = _text(
+    select(schema.ledger).order_by(schema.ledger.c.group_name, schema.ledger.c.user_name)
+)

@@ -1,0 +1,129 @@
+"""Finding a database, and telling what is wrong with one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from iriai.model.problem import NotAllowed, NotFound, Problem, Refused
+from iriai.store import schema, sqlite
+from iriai.store.migrate import migrate
+from iriai.store.problems import damaged, failure_of
+
+_MAGIC = b"SQLite format 3\0"
+_MODE = 0o600
+"""Environments and standard input are in there."""
+
+
+def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection for the one writer of the database at `path`; see `Store.open`."""
+    try:
+        _check_file(path, create=create)
+        return _connect(path)
+    except OSError as error:
+        raise _unreachable(path, error) from error
+    except sqlite3.Error as error:
+        raise failure_of(error, path) or error from error
+
+
+def _check_file(path: Path, *, create: bool) -> None:
+    directory = path.parent
+    if not directory.is_dir():
+        raise NotFound("no-state", f"there is no directory {directory}", "make it first")
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if not create:
+            raise NotFound("no-state", f"there is no {path}", "start iriai there first") from None
+        _make_file(path)
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise Refused("state-foreign", f"{path} is not a file", "move it away")
+    if os.geteuid() not in (0, found.st_uid):
+        raise NotAllowed(
+            "state-of-another",
+            f"{path} belongs to user {found.st_uid}",
+            "use a state directory of your own",
+        )
+    _check_access(path)
+    with path.open("rb") as file:
+        begin = file.read(len(_MAGIC))
+    if begin and begin != _MAGIC:
+        raise _foreign(path)
+
+
+def _make_file(path: Path) -> None:
+    """An empty file, which is an empty database.
+
+    Made by root it belongs to the directory's owner, for whom root prepares it.
+    """
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _MODE)
+    try:
+        if os.geteuid() == 0:
+            owner = path.parent.stat()
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(descriptor)
+
+
+def _check_access(path: Path) -> None:
+    """Its log lies beside the database, so the directory must be writable too."""
+    for place, need in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
+        if not os.access(place, need, effective_ids=True):
+            raise NotAllowed(
+                "state-read-only",
+                f"{place} cannot be written",
+                "make it writable, or use another state directory",
+            )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite.connect(path)
+    try:
+        if _is_outdated(connection, path):
+            connection.close()
+            migrate(path)
+            connection = sqlite.connect(path)
+        sqlite.prepare_for_writing(connection)
+        sqlite.checkpoint(connection)
+        if missing := sqlite.missing_pages(connection, path):
+            raise damaged(path, f"its last {missing} pages are missing")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether migrations must run first."""
+    if sqlite.is_empty(connection):
+        return True
+    if not sqlite.is_ours(connection):
+        raise _foreign(path)
+    revision = sqlite.revision(connection)
+    if revision > schema.REVISION:
+        raise Refused(
+            "state-newer",
+            f"{path} is of a newer iriai (schema {revision}, this one knows {schema.REVISION})",
+            "use that version, or another state directory",
+        )
+    return revision < schema.REVISION
+
+
+def _foreign(path: Path) -> Problem:
+    return Refused(
+        "state-foreign",
+        f"{path} is not a database of iriai",
+        "move it away, or use another state directory",
+    )
+
+
+def _unreachable(path: Path, error: OSError) -> Problem:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return NotAllowed(
+        "state-not-writable",
+        f"{path} cannot be opened ({reason})",
+        "see to its permissions and disk, or use another state directory",
+    )

@@ -1,0 +1,102 @@
+"""All that is SQLite's own: how a database is opened, recognised and written to.
+
+A store on another database replaces this module; the others speak SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy.dialects.sqlite import dialect as _dialect
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.engine import Connection as EngineConnection
+
+__all__ = ["APPLICATION_ID", "DIALECT", "insert"]
+
+APPLICATION_ID = 0x69726961
+"""`iria`, in the header of each database of ours: what `file` shows, and how we know our own."""
+DIALECT = _dialect(paramstyle="qmark")
+
+BUSY_TIMEOUT_S = 5.0
+"""How long to wait for a lock that another program (a backup, say) holds for a moment."""
+CHECKPOINT_PAGES = 8192
+"""The log is folded into the database when it has 32 MB and nobody gave it the time before. More
+would make recovery after a crash slower, less would interrupt the work more often."""
+STATEMENTS_CACHED = 256
+"""Prepared statements kept: all that the store has, with room."""
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection to the database at `path`, which exists; transactions are the caller's."""
+    connection = sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_CACHED,
+    )
+    connection.execute("PRAGMA synchronous=FULL")
+    if read_only:
+        connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def prepare_for_writing(connection: sqlite3.Connection) -> None:
+    """Put the database into the mode in which a commit is one append and one sync."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Fold the write-ahead log into the database, as far as no reader needs it."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def missing_pages(connection: sqlite3.Connection, path: Path) -> int:
+    """How many pages the file at `path` is too short by; call it after `checkpoint`."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    return max(0, int(pages) - path.stat().st_size // int(page_bytes))
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether nothing was ever made in this database."""
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(objects == 0)
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether the database says that it is one of iriai's."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    return bool(application == APPLICATION_ID)
+
+
+def revision(connection: sqlite3.Connection) -> str:
+    """The schema's revision, as Alembic keeps it."""
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(row[0]) if row else ""
+
+
+def reading_engine(path: Path) -> Engine:
+    """For queries; each connection sees what was committed when its statement began."""
+    return create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, read_only=True),
+        poolclass=QueuePool,
+        pool_size=1,
+    )
+
+
+def migration_engine(path: Path) -> Engine:
+    """For Alembic: what it does is one transaction, also where it changes the schema."""
+    engine = create_engine("sqlite://", creator=lambda: connect(path), poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: EngineConnection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+
+    return engine

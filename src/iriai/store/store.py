@@ -1,0 +1,72 @@
+"""One machine's durable memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from iriai.model.records import Record
+from iriai.model.stored import StoredState
+from iriai.store import loading, sqlite
+from iriai.store.batch import Batch, BatchWriter
+from iriai.store.opening import open_database
+from iriai.store.problems import failure_of
+
+
+class Store:
+    """The database of a state directory.
+
+    One at a time is open for writing: whoever holds the state directory sees to that.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._statements = BatchWriter()
+
+    @classmethod
+    def open(cls, path: Path, create: bool = True) -> Store:
+        """The store at `path`, brought to this version's schema.
+
+        Raises:
+            Problem: there is none and `create` is False; or it is not ours, damaged, of a newer
+                version, somebody else's, or cannot be written. It is left as it was.
+        """
+        return cls(path, open_database(path, create=create))
+
+    def load(self) -> StoredState:
+        """All that has not ended."""
+        try:
+            return loading.load(self._connection)
+        except sqlite3.Error as error:
+            raise failure_of(error, self.path) or error from error
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Keep `records`: all of them are durable on return, none where it raises.
+
+        Raises:
+            StoreFailure: the disk is full or does not work.
+        """
+        batch = Batch(records)
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                self._statements.write(cursor, batch)
+                cursor.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back some failures by itself.
+                if self._connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise failure_of(error, self.path) or error from error
+
+    def checkpoint(self) -> None:
+        """Fold the log into the database; nothing depends on when."""
+        sqlite.checkpoint(self._connection)
+
+    def close(self) -> None:
+        """Give everything back to the system."""
+        self._connection.close()

@@ -1,0 +1,46 @@
+"""A store of its own for each test."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.store import Store
+from iriai.store.migrate import migrate_here
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory):
+    """The bytes of a database that was just made; making one takes a third of a second."""
+    path = tmp_path_factory.mktemp("empty") / "iriai.db"
+    path.touch(mode=0o600)
+    migrate_here(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(tmp_path, empty_database):
+    path = tmp_path / "iriai.db"
+    path.touch(mode=0o600)
+    path.write_bytes(empty_database)
+    return path
+
+
+@pytest.fixture
+def store(path):
+    store = Store.open(path)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def reopened(store, path):
+    """What a daemon finds that starts after this one was killed: call it when all is written."""
+    others = []
+
+    def reopen():
+        others.append(Store.open(path))
+        return others[-1]
+
+    yield reopen
+    for other in others:
+        other.close()

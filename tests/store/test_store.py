@@ -1,0 +1,78 @@
+"""What is written is there, in order, and what has ended is not loaded again."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.model.claim import Claim
+from iriai.model.ids import AttemptId
+from iriai.model.records import ClaimsDropped, Incarnated, Snapshot
+from iriai.store import Store
+from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, spec
+
+
+def test_a_new_store_is_empty_and_gives_out_number_1(tmp_path):
+    store = Store.open(tmp_path / "iriai.db")
+    state = store.load()
+    store.close()
+    assert (state.jobs, state.claims, state.ledger) == ([], [], [])
+    assert (state.incarnation, state.next_number) == (0, 1)
+
+
+def test_an_accepted_job_is_there_for_the_next_daemon(store, reopened):
+    store.write([accepted(1, name="first"), accepted(2, BOB, wall_s=7.0)])
+    jobs = reopened().load().jobs
+    assert [job.number for job in jobs] == [1, 2]
+    assert jobs[0].spec == spec(name="first")
+    assert (jobs[1].spec, jobs[1].submitted_wall_s) == (spec(BOB), 7.0)
+
+
+def test_events_come_back_in_order_with_their_jobs(store, reopened):
+    store.write([accepted(1), accepted(2), accepted(3)])
+    store.write([event(1, 1), event(3, 1), event(1, 2)])
+    store.write([event(3, 2), event(1, 3)])
+    jobs = reopened().load().jobs
+    assert [job.events for job in jobs] == [
+        [event(1, 1), event(1, 2), event(1, 3)],
+        [],
+        [event(3, 1), event(3, 2)],
+    ]
+
+
+def test_a_snapshot_replaces_what_came_before(store, reopened):
+    store.write([accepted(1), event(1, 1), event(1, 2)])
+    store.write([event(1, 3), event(1, 4, Snapshot(b"folded")), event(1, 5)])
+    (job,) = reopened().load().jobs
+    assert job.events == [event(1, 4, Snapshot(b"folded")), event(1, 5)]
+
+
+def test_a_finished_job_is_not_loaded_but_its_number_stays_taken(store, reopened):
+    store.write([accepted(1), accepted(2), event(2, 1)])
+    store.write([finished(2)])
+    state = reopened().load()
+    assert [job.number for job in state.jobs] == [1]
+    assert state.next_number == 3
+
+
+def test_a_number_given_out_twice_is_refused_whole(store, reopened):
+    store.write([accepted(1, name="first")])
+    with pytest.raises(Exception, match="UNIQUE"):
+        store.write([accepted(2), accepted(1, name="second")])
+    (job,) = reopened().load().jobs
+    assert job.spec.name == "first"
+
+
+def test_a_claim_is_there_until_it_is_dropped(store, reopened):
+    store.write([claim(1), claim(2)])
+    store.write([claim(3), ClaimsDropped((AttemptId("ume", 1, 0, 1), AttemptId("ume", 3, 0, 1)))])
+    (left,) = reopened().load().claims
+    assert isinstance(left, Claim)
+    assert left == claim(2).claim
+
+
+def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened):
+    store.write([counter(ANN, 1.0), Incarnated(4), counter(BOB, 5.0), counter(ANN, 2.0)])
+    store.write([counter(ANN, 3.0), Incarnated(5)])
+    state = reopened().load()
+    assert state.ledger == [counter(BOB, 5.0), counter(ANN, 3.0)]
+    assert state.incarnation == 5
