@@ -29,11 +29,10 @@ help:
 run: environment $(PROGRAM)
 	@$(BIN)/python examples/demo.py
 
-# The second pass is for tests that need the machine for themselves; pytest's code 5 says that none
-# of them was found.
+# The second pass is for tests that need the machine for themselves; there may be none (5).
 test: lint
 	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak"
-	$(PYTEST) --ignore=tests/architecture -m "serial and not soak"
+	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
 
 lint: test-environment $(PROGRAM)
 	$(BIN)/ruff check .
