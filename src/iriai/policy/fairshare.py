@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from iriai.model.configuration_sections import OrderSection
 from iriai.model.resources import Resources
 
 MEAN_RUN_TO_BEGIN_WITH_S = 600.0
@@ -19,37 +20,27 @@ NEGLIGIBLE_S = 2.0**-60
 round, and merging would depend on the order of merges."""
 
 _GIBIBYTE = 2.0**30
+_DEFAULTS = OrderSection()
 
 
 @dataclass(frozen=True, slots=True)
 class ChargeRule:
-    """What a second of each resource costs; weights are finite and not negative."""
+    """What a second of each resource costs; the fields mean what they do in `[order]`."""
 
-    idle_weight: float = 1.0
-    """Of a claimed CPU's second, used or not. 1: who claims pays; 0: only use is charged."""
-    gpu_weight: float = 1.0
-    """Of a claimed GPU's second. Larger where GPUs are what people wait for."""
-    memory_weight: float = 0.0
-    """Of a claimed gibibyte's second. Larger where memory is what people wait for."""
-    offpeak_factor: float = 0.5
-    """Of a second in off-peak time, 0 to 1. Smaller: quiet hours attract more."""
+    idle_weight: float = _DEFAULTS.idle_weight
+    gpu_weight: float = _DEFAULTS.gpu_weight
+    memory_weight: float = _DEFAULTS.memory_weight
+    offpeak_factor: float = _DEFAULTS.offpeak_factor
 
-    def __post_init__(self) -> None:
-        for weight in (self.idle_weight, self.gpu_weight, self.memory_weight):
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"a weight is {weight}; it must be 0 or more")
-        if not 0 <= self.offpeak_factor <= 1:
-            raise ValueError(f"offpeak_factor is {self.offpeak_factor}; it must be 0 to 1")
-
-
-def default_charge_rule(order_name: str) -> ChargeRule:
-    """The rule that goes with an order where the configuration says nothing else.
-
-    Paper 000 (section 5.1) charges CPU time and nothing else.
-    """
-    if order_name == "paper000":
-        return ChargeRule(idle_weight=0.0, gpu_weight=0.0)
-    return ChargeRule()
+    @staticmethod
+    def of(section: OrderSection) -> ChargeRule:
+        """The rule that the configuration states."""
+        return ChargeRule(
+            section.idle_weight,
+            section.gpu_weight,
+            section.memory_weight,
+            section.offpeak_factor,
+        )
 
 
 def charge(
@@ -158,20 +149,21 @@ class DecayedUsage:
         return self.epoch * self.half_life_s
 
     def charged(self, charge_s: float, wall_s: float) -> DecayedUsage:
-        """With a charge of `charge_s` at `wall_s`; late charges count as of their own time.
+        """With a charge of `charge_s` at `wall_s`; before the epoch counts as at its begin.
 
         Raises:
             ValueError: the charge is negative or not finite; a counter never falls.
         """
         if not (math.isfinite(charge_s) and charge_s >= 0):
             raise ValueError(f"charge of {charge_s} s")
-        current = self._in_epoch(math.floor(wall_s / self.half_life_s))
-        grown = current.counter + charge_s * math.exp2(wall_s / self.half_life_s - current.epoch)
-        return replace(current, counter=grown)
+        epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
+        enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
+        current = self._in_epoch(epoch)
+        return replace(current, counter=current.counter + enlarged_s)
 
     def at(self, wall_s: float) -> float:
-        """Decayed usage in charged seconds, read at `wall_s` (no earlier than the epoch)."""
-        return self.counter * math.exp2(min(0.0, self.epoch - wall_s / self.half_life_s))
+        """Decayed usage in charged seconds, read at `wall_s`; before the epoch as at its begin."""
+        return self.counter * math.exp2(-self._half_lives_since(self.epoch, wall_s))
 
     def merged(self, other: DecayedUsage) -> DecayedUsage:
         """Of two copies of one counter the later one, which is the larger.
@@ -184,6 +176,11 @@ class DecayedUsage:
         epoch = max(self.epoch, other.epoch)
         mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
         return mine if mine.counter >= theirs.counter else theirs
+
+    def _half_lives_since(self, epoch: int, wall_s: float) -> float:
+        # A clock set back must neither multiply what was charged nor make new charges worthless:
+        # until it has caught up with the epoch, charges add up in full and nothing decays.
+        return max(0.0, wall_s / self.half_life_s - epoch)
 
     def _in_epoch(self, epoch: int) -> DecayedUsage:
         """The same usage as of a later epoch; an earlier one leaves it as it is."""

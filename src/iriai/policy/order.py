@@ -80,10 +80,8 @@ class Order(Protocol):
 class OrderSettings:
     """What an order may be told; from `[order]` of the configuration."""
 
-    usage_floor_s: float = 60.0
-    """Usage below it counts as this much. Larger: newcomers are drawn less overwhelmingly and
-    differences among light users vanish. Smaller: the first charge weighs more. More than 0,
-    since weights divide by usage."""
+    usage_floor_s: float
+    """Less usage counts as this much. More than 0, since weights divide by usage."""
 
     def __post_init__(self) -> None:
         if not (isfinite(self.usage_floor_s) and self.usage_floor_s > 0):

@@ -1,0 +1,93 @@
+"""Words for the stories of this folder: contenders, groups, and a room with feedback."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from iriai.model.account import Account
+from iriai.model.ids import TaskId
+from iriai.policy.order import NO_GROUPS, Contender, Groups, GroupStanding, Order, OrderSettings
+from iriai.policy.registry import order_named
+
+FLOOR_S = 1.0
+CHARGE_S = 10.0
+
+
+def account(text: str) -> Account:
+    """`lab/ann`, or `ann` where groups play no part."""
+    group, _, user = text.rpartition("/")
+    return Account(group, user)
+
+
+def contender(
+    text: str,
+    usage_s: float,
+    right: float = 1.0,
+    urgency: float = 1.0,
+    queued_at_s: float = 0.0,
+    number: int = 1,
+) -> Contender:
+    head = TaskId("ume", number, 0)
+    return Contender(account(text), usage_s, right, urgency, queued_at_s, head)
+
+
+def groups(**standings: tuple[float, float]) -> Groups:
+    """Each group's right and usage."""
+    return {name: GroupStanding(name, *standing) for name, standing in standings.items()}
+
+
+def order(name: str, floor_s: float = FLOOR_S) -> Order:
+    return order_named(name, OrderSettings(usage_floor_s=floor_s))
+
+
+def by_name(rates: Mapping[Account, float]) -> dict[str, float]:
+    """The same with accounts written as in `account`."""
+    return {str(a).lstrip("/"): rate for a, rate in rates.items()}
+
+
+@dataclass
+class Room:
+    """One machine that runs one job after the other; everybody always has a job waiting.
+
+    A job costs `CHARGE_S` times its urgency. What is counted is the real use, without urgency.
+    """
+
+    order: Order
+    users: Mapping[str, float]
+    """The right of each account."""
+    group_rights: Mapping[str, float] = field(default_factory=dict)
+    """Empty: no groups."""
+    urgencies: Mapping[str, float] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    """Charged so far; may be given to begin with."""
+
+    def shares_after(self, jobs: int, seed: int = 1) -> dict[str, float]:
+        """Each account's part of `jobs` jobs."""
+        rng = Random(seed)
+        runs: Counter[str] = Counter()
+        for _ in range(jobs):
+            chosen = self.order.choose(self._contenders(), self._groups(), rng)
+            name = str(chosen).lstrip("/")
+            self.usage[name] = self.usage.get(name, 0.0) + CHARGE_S * self._urgency(name)
+            runs[name] += 1
+        return {name: runs[name] / jobs for name in self.users}
+
+    def _urgency(self, name: str) -> float:
+        return self.urgencies.get(name, 1.0)
+
+    def _contenders(self) -> list[Contender]:
+        return [
+            contender(name, self.usage.get(name, 0.0), right, self._urgency(name))
+            for name, right in self.users.items()
+        ]
+
+    def _groups(self) -> Groups:
+        if not self.group_rights:
+            return NO_GROUPS
+        used = dict.fromkeys(self.group_rights, 0.0)
+        for name, usage_s in self.usage.items():
+            used[account(name).group] += usage_s
+        return groups(**{name: (right, used[name]) for name, right in self.group_rights.items()})
