@@ -1,4 +1,4 @@
-"""Ids, short and typable: `ume-42` a job, `ume-42.7` its task 7, `ume-42.7#2` that task's second attempt."""
+"""Ids, short and typable: `ume-42` a job, `ume-42.7` a task, `ume-42.7#2` its second attempt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TaskId(NamedTuple):
 
     home: str
     number: int
-    index: int
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
 
     @property
     def job(self) -> JobId:
@@ -42,7 +42,7 @@ class AttemptId(NamedTuple):
 
     home: str
     number: int
-    index: int
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
     attempt: int
 
     @property

@@ -47,7 +47,7 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The first request. Answered with `Welcome`, or `Failure` where versions do not go together."""
+    """The first request. Answered with `Welcome`, or `Failure` if versions do not go together."""
 
     version: int
 
@@ -111,7 +111,7 @@ class JobRow(msgspec.Struct, array_like=True):
     group: str
     user: str
     state: str
-    """held, queued, claimed, running or finished; of an array the most advanced that is not over."""
+    """held, queued, claimed, running or finished; of an array the most advanced not over."""
     tasks: int
     waiting: int
     active: int
@@ -242,8 +242,10 @@ class Waited(msgspec.Struct, frozen=True, tag="waited"):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """End or withdraw jobs and tasks. Ids may hold ranges (`ume-42.1-10`) and shell patterns of
-    job names (`name:sweep*`)."""
+    """End or withdraw jobs and tasks.
+
+    Ids may hold ranges (`ume-42.1-10`) and shell patterns of job names (`name:sweep*`).
+    """
 
     ids: tuple[str, ...]
 
@@ -415,8 +417,10 @@ class ConfigurationTable(msgspec.Struct, frozen=True, tag="configuration-table")
 
 
 class Down(msgspec.Struct, frozen=True, tag="down"):
-    """End the daemon (and its supervisor); with `kill` also every task and the launcher.
-    Only for operators, or the user of a single-user state directory."""
+    """End the daemon and its supervisor; with `kill` also every task and the launcher.
+
+    Only for operators, or the user of a single-user state directory.
+    """
 
     kill: bool = False
 
