@@ -1,0 +1,111 @@
+"""`python -m iriai.daemon --state DIR`: settle everything that needs privileges, then serve.
+
+Exit code 0: someone wanted the end. A problem that keeps the daemon from running goes to standard
+error and into DIR/daemon.end, and the exit code is the problem's. Anything else is a crash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
+from iriai.daemon.listener import listen
+from iriai.daemon.machine_facts import capacity, measure
+from iriai.daemon.service import serve
+from iriai.daemon.settings import (
+    Mode,
+    Settings,
+    current_mode,
+    read_configuration,
+    settings_table,
+    settle_directory,
+    with_mode,
+)
+from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
+from iriai.identity.privileges import drop_privileges
+from iriai.model.paths import StatePaths
+from iriai.model.problem import Problem
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the daemon until it is to end; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m iriai.daemon", description=__doc__)
+    parser.add_argument("--state", required=True, help="the state directory")
+    parser.add_argument("--supervisor-pid", type=int, help="who started this daemon")
+    options = parser.parse_args(arguments)
+    paths = absolute_paths(options.state)
+    try:
+        settings = _settle(paths, options.supervisor_pid)
+    except Problem as problem:
+        _complain(problem)
+        return problem.exit_code
+    return _serve(settings)
+
+
+def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
+    """Everything that is done before privileges are dropped."""
+    configuration = read_configuration(paths)
+    facts = measure()
+    identity = settle_directory(paths, configuration, facts)
+    lock_state(paths, "daemon")
+    ending = _open_ending(paths)
+    try:
+        mode = current_mode()
+        configuration = with_mode(configuration, mode)
+        amounts = capacity(facts, configuration)
+        return Settings(
+            paths=paths,
+            configuration=configuration,
+            facts=facts,
+            capacity=amounts,
+            mode=mode,
+            home=identity.home,
+            daemon_user=identity.daemon_user,
+            owner_uid=os.geteuid(),
+            table=settings_table(configuration, identity.home, amounts),
+            listener=_listen(paths, mode),
+            ending=ending,
+            started_by=supervisor_pid,
+        )
+    except Problem as problem:
+        announce(ending, ending_of(problem))
+        raise
+
+
+def _open_ending(paths: StatePaths) -> int:
+    try:
+        return open_ending(paths.end("daemon"))
+    except OSError as error:
+        raise problem_of(error, paths.directory) from None
+
+
+def _listen(paths: StatePaths, mode: Mode) -> socket.socket:
+    try:
+        return listen(paths.daemon_socket, everybody=mode is Mode.SYSTEM)
+    except OSError as error:
+        raise problem_of(error, paths.daemon_socket) from None
+
+
+def _serve(settings: Settings) -> int:
+    try:
+        drop_privileges(settings.daemon_user)
+        code = serve(settings)
+    except Problem as problem:
+        announce(settings.ending, ending_of(problem))
+        _complain(problem)
+        return problem.exit_code
+    if code == 0 and read_ending(settings.paths.end("daemon")) is None:
+        settings.announce_down()
+    return code
+
+
+def _complain(problem: Problem) -> None:
+    sys.stderr.write(f"iriai daemon: {problem}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What a daemon is told before it starts: one frozen object, made in one place."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from iriai.daemon.ending import Ending, announce
+from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.machine_facts import MachineFacts, home_name
+from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
+from iriai.model.configuration import (
+    MEASURED,
+    BadConfiguration,
+    Configuration,
+    parse_configuration,
+)
+from iriai.model.paths import StatePaths
+from iriai.model.resources import Resources
+from iriai.model.units import format_size
+from iriai.wire.requests import Setting
+
+
+class Mode(StrEnum):
+    """For whom the daemon works."""
+
+    SYSTEM = "system"
+    """Root's: every user of the machine."""
+    SINGLE_USER = "single-user"
+    """A user's own: that user alone, without privileges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the daemon's service needs to begin."""
+
+    paths: StatePaths
+    configuration: Configuration
+    facts: MachineFacts
+    capacity: Resources
+    """What the machine gives away."""
+    mode: Mode
+    home: str
+    """The home's name, the first part of every job id."""
+    daemon_user: str
+    """The Unix user that this process runs as once privileges are dropped."""
+    owner_uid: int
+    """Whose state directory it is: 0, or the one user of a single-user daemon."""
+    table: tuple[Setting, ...]
+    """Every value in force and its source, for `config show`."""
+    listener: socket.socket
+    """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
+    ending: int
+    """Descriptor of the file that says why this process ended; see `announce_down`."""
+    started_by: int | None = None
+    """The supervisor's process id when this daemon was started."""
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """The supervisor that watches this daemon now; another than started it, perhaps."""
+        return lock_holder(self.paths.lock("supervisor"))
+
+    def announce_down(self, *, kill: bool = False) -> None:
+        """Tell the supervisor that the end to come is wanted; before anything is taken down."""
+        announce(self.ending, Ending(0, kill=kill))
+
+
+def read_configuration(paths: StatePaths) -> Configuration:
+    """The configuration of a state directory; all defaults where there is no file.
+
+    Raises:
+        Problem: it cannot be read, or is wrong.
+    """
+    path = Path(paths.configuration)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Configuration()
+    except UnicodeDecodeError as error:
+        raise BadConfiguration(
+            f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise problem_of(error, paths.configuration) from None
+    return parse_configuration(text, paths.configuration)
+
+
+def with_mode(configuration: Configuration, mode: Mode) -> Configuration:
+    """The configuration with what depends on the mode decided."""
+    identity = configuration.identity
+    if identity.name_accounts is not None:
+        return configuration
+    decided = replace(identity, name_accounts=mode is Mode.SINGLE_USER)
+    return replace(configuration, identity=decided)
+
+
+def current_mode() -> Mode:
+    """Root works for everybody, anybody else for themselves."""
+    return Mode.SYSTEM if os.geteuid() == 0 else Mode.SINGLE_USER
+
+
+def settle_directory(
+    paths: StatePaths, configuration: Configuration, facts: MachineFacts, user: str | None = None
+) -> StateIdentity:
+    """Make the state directory ready for a daemon that runs as `user`; see `prepare`."""
+    given = configuration.machine.name
+    return prepare(
+        paths,
+        home=given or home_name(facts.host_name),
+        home_given=given is not None,
+        user=user,
+    )
+
+
+def settings_table(
+    configuration: Configuration, home: str, amounts: Resources
+) -> tuple[Setting, ...]:
+    """`config show`: what was configured, with what was measured filled in."""
+    measured = {
+        "machine.name": home,
+        "machine.cpus": str(amounts.cpus),
+        "machine.memory": format_size(amounts.memory_bytes),
+        "machine.gpus": str(amounts.gpus),
+    }
+    return tuple(
+        Setting(key, measured.get(key, value) if source == MEASURED else value, source)
+        for key, value, source in configuration.rows()
+    )

@@ -1,0 +1,111 @@
+"""Users of this machine that iriai itself runs as: found, made, and become."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+
+from iriai.model.problem import Problem, UsageProblem
+
+DAEMON_USER = "iriai"
+"""Whom root's daemon runs as."""
+_USERADD_TIMEOUT_S = 60.0
+
+
+def find_user(name: str) -> pwd.struct_passwd:
+    """The entry of the user `name`; raises UsageProblem where there is none."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise UsageProblem(
+            "unknown-user",
+            f"there is no user '{name}' on this machine to run the daemon as",
+            "name another with --user, or make it with useradd --system",
+        ) from None
+
+
+def current_user() -> str:
+    """The name of the user that this process runs as.
+
+    Raises:
+        UsageProblem: the user id has no name.
+    """
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        raise UsageProblem(
+            "nameless-user",
+            f"user id {uid} has no name on this machine",
+            "accounts are named after users: give this one an entry in /etc/passwd",
+        ) from None
+
+
+def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
+    """The entry of the user `name`, who is made where there is none. Needs root.
+
+    Raises:
+        Problem: the user could not be made.
+    """
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        pass
+    command = ["useradd", "--system", "--user-group", "--no-create-home"]
+    command += ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin", name]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_USERADD_TIMEOUT_S, check=False
+        )
+        complaint = done.stderr.strip() if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        complaint = str(error)
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise Problem(
+            "no-daemon-user",
+            f"the user '{name}' could not be made ({complaint or 'useradd made nobody'})",
+            f"make it with useradd --system {name}, or name a user with --user",
+        ) from None
+
+
+def drop_privileges(user: str) -> None:
+    """Become `user` for good: groups, group, user. Whatever is still to be imported must be now.
+
+    Does nothing where this process runs as `user` already.
+
+    Raises:
+        UsageProblem: there is no such user.
+        PermissionError: this process may not become another user.
+    """
+    entry = find_user(user)
+    if os.getuid() == os.geteuid() == entry.pw_uid:
+        return
+    os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
+    os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+    assert os.getresuid() == (entry.pw_uid,) * 3, "privileges remain"
+
+
+def unreachable_ancestor(path: str, user: str) -> Path | None:
+    """The first directory on the way to `path`, itself included, that `user` may not enter.
+
+    None where there is none. Asked of the kernel by a child that has become `user`, so that access
+    lists count as well; without root the answer is for the asking user.
+    """
+    ways = [*reversed(Path(path).parents), Path(path)]
+    child = os.fork()
+    if child == 0:
+        refused = len(ways)
+        try:
+            if os.geteuid() == 0:
+                drop_privileges(user)
+            refused = next((i for i, way in enumerate(ways) if not os.access(way, os.X_OK)), 255)
+        finally:
+            os._exit(min(refused, 255))
+    _, status = os.waitpid(child, 0)
+    refused = os.waitstatus_to_exitcode(status)
+    return ways[refused] if 0 <= refused < len(ways) else None

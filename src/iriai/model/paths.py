@@ -1,0 +1,98 @@
+"""Where things are: the state directory, the files in it, and the sockets. Names only, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from iriai.model.problem import UsageProblem
+
+STATE_VARIABLE = "IRIAI_STATE"
+SYSTEM_STATE_DIRECTORY = "/var/lib/iriai"
+SYSTEM_SOCKET = "/run/iriai/daemon.sock"
+"""Of the machine's own daemon: short, known to everybody, gone after a reboot."""
+SOCKET_PATH_BYTES_MAX = 107
+"""The kernel's room for a socket's path, less the zero at its end."""
+
+
+class StatePaths(msgspec.Struct, frozen=True):
+    """The files of one state directory, given as an absolute path without a slash at its end."""
+
+    directory: str
+
+    @property
+    def configuration(self) -> str:
+        """What people write: `iriai.toml`."""
+        return f"{self.directory}/iriai.toml"
+
+    @property
+    def identity(self) -> str:
+        """What this directory is: version, home's name, the daemon's user."""
+        return f"{self.directory}/state.json"
+
+    @property
+    def daemon_socket(self) -> str:
+        """Where clients reach the daemon."""
+        if self.directory == SYSTEM_STATE_DIRECTORY:
+            return SYSTEM_SOCKET
+        return f"{self.directory}/daemon.sock"
+
+    @property
+    def launcher_socket(self) -> str:
+        """Where the daemon reaches the launcher."""
+        return f"{self.directory}/launcher.sock"
+
+    @property
+    def store(self) -> str:
+        """The directory of the database; the daemon's alone."""
+        return f"{self.directory}/store"
+
+    @property
+    def spool(self) -> str:
+        """The directory of the output of `run`; everybody has files of their own in it."""
+        return f"{self.directory}/spool"
+
+    @property
+    def log(self) -> str:
+        """The directory of what launcher, daemon and supervisor have to say."""
+        return f"{self.directory}/log"
+
+    def lock(self, part: str) -> str:
+        """The file that the running `part` (daemon, supervisor, …) holds locked; with its pid."""
+        return f"{self.directory}/{part}.lock"
+
+    def end(self, part: str) -> str:
+        """The file in which `part` says why it ended, where it ended on purpose."""
+        return f"{self.directory}/{part}.end"
+
+    def log_of(self, part: str) -> str:
+        """The log file of `part`."""
+        return f"{self.log}/{part}.log"
+
+
+def user_state_directory(environment: Mapping[str, str]) -> str:
+    """The state directory of a user who is not root, by the XDG rules.
+
+    Raises:
+        UsageProblem: the environment does not say where the user's home is.
+    """
+    base = environment.get("XDG_STATE_HOME", "")
+    if base.startswith("/"):
+        return f"{base.rstrip('/')}/iriai"
+    home = environment.get("HOME", "")
+    if not home.startswith("/"):
+        raise UsageProblem(
+            "no-state-directory",
+            "there is no HOME to keep the state directory in",
+            f"say --state DIR or set {STATE_VARIABLE}",
+        )
+    return f"{home.rstrip('/')}/.local/state/iriai"
+
+
+def state_directory(option: str | None, environment: Mapping[str, str], uid: int) -> str:
+    """The state directory that `up` uses: `--state`, the environment, then the user's own."""
+    chosen = option or environment.get(STATE_VARIABLE)
+    if chosen:
+        return chosen
+    return SYSTEM_STATE_DIRECTORY if uid == 0 else user_state_directory(environment)
