@@ -39,7 +39,7 @@ lint: test-environment $(PROGRAM)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) -q tests/architecture
-	@$(BIN)/towncrier build --draft --version unreleased >/dev/null
+	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
 bench: environment $(PROGRAM)
 	@set -e; for file in benchmarks/$(NAME).py; do echo "== $$file" >&2; $(BIN)/python "$$file"; done
