@@ -2,5 +2,6 @@
 
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
+from iriai.store.writer import Writer
 
-__all__ = ["Store", "StoreFailure"]
+__all__ = ["Store", "StoreFailure", "Writer"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused
 from iriai.store import schema, sqlite
 from iriai.store.migrate import migrate
-from iriai.store.problems import damaged, failure_of
+from iriai.store.problems import damaged, translated
 
 _MAGIC = b"SQLite format 3\0"
 _MODE = 0o600
@@ -20,12 +20,11 @@ _MODE = 0o600
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
     """A connection for the one writer of the database at `path`; see `Store.open`."""
     try:
-        _check_file(path, create=create)
-        return _connect(path)
+        with translated(path):
+            _check_file(path, create=create)
+            return _connect(path)
     except OSError as error:
         raise _unreachable(path, error) from error
-    except sqlite3.Error as error:
-        raise failure_of(error, path) or error from error
 
 
 def _check_file(path: Path, *, create: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from iriai.model.problem import Problem
@@ -43,7 +45,22 @@ def damaged(path: Path, detail: str) -> StoreFailure:
     )
 
 
-def failure_of(error: sqlite3.Error, path: Path) -> StoreFailure | None:
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite finds wrong with the database at `path` in words for people.
+
+    What is a mistake of ours stays the exception that it is.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        failure = _failure_of(error, path)
+        if failure is None:
+            raise
+        raise failure from error
+
+
+def _failure_of(error: sqlite3.Error, path: Path) -> StoreFailure | None:
     """What `error` means to a person; None where it is a mistake of ours."""
     code = getattr(error, "sqlite_errorcode", 0) & _BASIC_CODE
     if code in _DAMAGE:

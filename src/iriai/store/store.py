@@ -11,7 +11,7 @@ from iriai.model.stored import StoredState
 from iriai.store import loading, sqlite
 from iriai.store.batch import Batch, BatchWriter
 from iriai.store.opening import open_database
-from iriai.store.problems import failure_of
+from iriai.store.problems import translated
 
 
 class Store:
@@ -36,11 +36,9 @@ class Store:
         return cls(path, open_database(path, create=create))
 
     def load(self) -> StoredState:
-        """All that has not ended."""
-        try:
+        """All that has not ended; before the first `write`."""
+        with translated(self.path):
             return loading.load(self._connection)
-        except sqlite3.Error as error:
-            raise failure_of(error, self.path) or error from error
 
     def write(self, records: Sequence[Record]) -> None:
         """Keep `records`: all of them are durable on return, none where it raises.
@@ -50,7 +48,7 @@ class Store:
         """
         batch = Batch(records)
         cursor = self._connection.cursor()
-        try:
+        with translated(self.path):
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 self._statements.write(cursor, batch)
@@ -60,12 +58,15 @@ class Store:
                 if self._connection.in_transaction:
                     cursor.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
-            raise failure_of(error, self.path) or error from error
 
     def checkpoint(self) -> None:
-        """Fold the log into the database; nothing depends on when."""
-        sqlite.checkpoint(self._connection)
+        """Fold the log into the database; nothing depends on when.
+
+        Raises:
+            StoreFailure: the disk is full or does not work; nothing is lost by that.
+        """
+        with translated(self.path):
+            sqlite.checkpoint(self._connection)
 
     def close(self) -> None:
         """Give everything back to the system."""
