@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from iriai.model.problem import Problem
 
 _BASIC_CODE = 0xFF
@@ -53,14 +55,15 @@ def translated(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except sqlite3.Error as error:
-        failure = _failure_of(error, path)
+    except (sqlite3.Error, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        failure = _failure_of(cause, path)
         if failure is None:
             raise
         raise failure from error
 
 
-def _failure_of(error: sqlite3.Error, path: Path) -> StoreFailure | None:
+def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
     """What `error` means to a person; None where it is a mistake of ours."""
     code = getattr(error, "sqlite_errorcode", 0) & _BASIC_CODE
     if code in _DAMAGE:

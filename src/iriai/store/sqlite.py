@@ -6,9 +6,19 @@ A store on another database replaces this module; the others speak SQLAlchemy.
 from __future__ import annotations
 
 import sqlite3
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sqlalchemy import Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Engine,
+    NullPool,
+    QueuePool,
+    create_engine,
+    event,
+    func,
+)
 from sqlalchemy.dialects.sqlite import dialect as _dialect
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.engine import Connection as EngineConnection
@@ -41,6 +51,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous=FULL")
     if read_only:
         connection.execute("PRAGMA query_only=ON")
+        connection.create_function("matches", 2, fnmatchcase, deterministic=True)
     return connection
 
 
@@ -88,6 +99,11 @@ def reading_engine(path: Path) -> Engine:
         poolclass=QueuePool,
         pool_size=1,
     )
+
+
+def matches(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
+    """Whether `column` fits a shell pattern, by the same rule that is applied to jobs in memory."""
+    return func.matches(column, pattern, type_=Boolean)
 
 
 def migration_engine(path: Path) -> Engine:

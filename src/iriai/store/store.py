@@ -12,16 +12,17 @@ from iriai.store import loading, sqlite
 from iriai.store.batch import Batch, BatchWriter
 from iriai.store.opening import open_database
 from iriai.store.problems import translated
+from iriai.store.reading import Reader
 
 
-class Store:
-    """The database of a state directory.
+class Store(Reader):
+    """The database of a state directory: what is written to it, and what `Reader` tells of it.
 
     One at a time is open for writing: whoever holds the state directory sees to that.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
+        super().__init__(path)
         self._connection = connection
         self._statements = BatchWriter()
 
@@ -69,5 +70,6 @@ class Store:
             sqlite.checkpoint(self._connection)
 
     def close(self) -> None:
-        """Give everything back to the system."""
+        """Give everything back to the system. Nobody writes or reads any more."""
+        super().close()
         self._connection.close()

@@ -1,0 +1,215 @@
+"""What clients ask of the past: finished jobs, attempts, sums.
+
+Queries have a connection of their own, which sees what was committed before it began and never
+waits for the writer. A query of one job takes some hundred microseconds, a sum over a million
+attempts about a second: the latter belongs into a thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, Table, select
+
+from iriai.model.job import JobSpec
+from iriai.model.problem import NotFound
+from iriai.model.records import JobEvent
+from iriai.model.state import EndCause
+from iriai.store import schema, sums
+from iriai.store.codec import decode_change, decode_spec
+from iriai.store.problems import translated
+from iriai.store.sqlite import matches, reading_engine
+
+LISTED_MAX = 1000
+"""Rows of a listing unless a caller wants another number: more than a person reads."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which jobs or attempts; what is None is no condition."""
+
+    owner: str | None = None
+    """The Unix user who submitted."""
+    group: str | None = None
+    user: str | None = None
+    """Of the account."""
+    name: str | None = None
+    """A shell pattern of job names."""
+    job: int | None = None
+    since_wall_s: float | None = None
+    """Of the end; included."""
+    until_wall_s: float | None = None
+    """Of the end; not included."""
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """A job as it is stored. The last three are None until it has finished."""
+
+    number: int
+    spec: JobSpec
+    submitted_wall_s: float
+    finished_wall_s: float | None
+    cause: EndCause | None
+    succeeded: int | None
+    """Tasks that completed; all others ended in another way."""
+
+
+class HistoryRow(NamedTuple):
+    """One attempt, with the names of its job: the history of paper 000, section 5.1."""
+
+    job: int
+    task_index: int
+    attempt: int
+    machine: str
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+    cpu_s: float
+    memory_peak_bytes: int
+    read_bytes: int
+    written_bytes: int
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    charge_s: float
+    message: str
+    group_name: str
+    user_name: str
+    owner: str
+    job_name: str
+    submitted_wall_s: float
+
+
+EVERYTHING = Selection()
+
+T = TypeVar("T")
+
+
+class _EventRow(NamedTuple):
+    job: int
+    sequence: int
+    wall_s: float
+    change: bytes
+    story: str
+
+
+class _JobRow(NamedTuple):
+    """As `JobRecord`, its spec still encoded."""
+
+    number: int
+    spec: bytes
+    submitted_wall_s: float
+    finished_wall_s: float | None
+    cause: EndCause | None
+    succeeded: int | None
+
+
+_JOB_COLUMNS = [schema.jobs.c[name] for name in _JobRow._fields]
+
+
+class Reader:
+    """The queries; usable from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = reading_engine(path)
+
+    def finished_jobs(
+        self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
+    ) -> list[JobRecord]:
+        """Jobs whose last task has ended, the latest first."""
+        ended = schema.jobs.c.finished_wall_s
+        query = select(*_JOB_COLUMNS).where(
+            ended.is_not(None), *_conditions(selection, schema.jobs, schema.jobs.c.number, ended)
+        )
+        latest_first = query.order_by(ended.desc(), schema.jobs.c.number.desc()).limit(limit)
+        return [_job_record(row) for row in self._rows(latest_first, _JobRow)]
+
+    def job(self, number: int) -> JobRecord | None:
+        """The job of this number, finished or not."""
+        query = select(*_JOB_COLUMNS).where(schema.jobs.c.number == number)
+        rows = self._rows(query, _JobRow)
+        return _job_record(rows[0]) if rows else None
+
+    def events(self, number: int) -> list[JobEvent]:
+        """What happened to a job, in order; what was folded into a snapshot is no longer there."""
+        events = schema.events
+        query = select(events).where(events.c.job == number).order_by(events.c.sequence)
+        return [
+            JobEvent(number, sequence, wall_s, decode_change(change), story)
+            for _, sequence, wall_s, change, story in self._rows(query, _EventRow)
+        ]
+
+    def history(
+        self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
+    ) -> list[HistoryRow]:
+        """Attempts, the latest first."""
+        history = schema.history
+        query = select(history).where(
+            *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
+        )
+        latest_first = query.order_by(
+            history.c.ended_wall_s.desc(), history.c.task_index.desc(), history.c.attempt.desc()
+        ).limit(limit)
+        return self._rows(latest_first, HistoryRow)
+
+    def usage(self, selection: Selection = EVERYTHING, by_job: bool = False) -> list[sums.UsageSum]:
+        """Sums over attempts, for each account or each job; the largest charge first."""
+        history = schema.history
+        query = sums.usage_query(by_job).where(
+            *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
+        )
+        return self._rows(query, sums.UsageSum)
+
+    def causes(self, number: int) -> dict[EndCause, int]:
+        """How the tasks of a job have ended that had an attempt, counted by cause."""
+        return dict(self._rows(sums.causes_query(number), tuple[EndCause, int]))
+
+    def payload(self, digest: str) -> bytes:
+        """The text that was stored under `digest`."""
+        payloads = schema.payloads
+        query = select(payloads.c.content).where(payloads.c.digest == digest)
+        rows = self._rows(query, tuple[bytes])
+        if not rows:
+            raise NotFound("no-payload", f"no text is stored under '{digest}'")
+        return rows[0][0]
+
+    def close(self) -> None:
+        """Close the connections for reading."""
+        self._engine.dispose()
+
+    def _rows(self, query: Select[*tuple[object, ...]], kind: type[T]) -> list[T]:
+        with translated(self.path), self._engine.connect() as connection:
+            rows = [tuple(row) for row in connection.execute(query)]
+        return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]
+
+
+def _job_record(row: _JobRow) -> JobRecord:
+    return JobRecord(row.number, decode_spec(row.spec), *row[2:])
+
+
+def _conditions(
+    selection: Selection,
+    table: Table,
+    number: ColumnElement[int],
+    ended: ColumnElement[float],
+) -> list[ColumnElement[bool]]:
+    """`selection` as conditions on `table`, whose columns of names are alike."""
+    conditions = [
+        column == wanted
+        for column, wanted in (
+            (table.c.owner, selection.owner),
+            (table.c.group_name, selection.group),
+            (table.c.user_name, selection.user),
+            (number, selection.job),
+        )
+        if wanted is not None
+    ]
+    if selection.name is not None:
+        conditions.append(matches(table.c.job_name, selection.name))
+    if selection.since_wall_s is not None:
+        conditions.append(ended >= selection.since_wall_s)
+    if selection.until_wall_s is not None:
+        conditions.append(ended < selection.until_wall_s)
+    return conditions
