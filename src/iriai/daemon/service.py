@@ -1,50 +1,188 @@
-"""The daemon's loop; this first form answers who it is, and ends when it is told to."""
+"""The daemon: the cores, the store, the launcher and the clients, joined in one event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import gc
+import logging
+import secrets
 import signal
+from pathlib import Path
+from random import Random
 
-from iriai.daemon.settings import Settings
-from iriai.wire.codec import decode_request, reply_frame
-from iriai.wire.frames import FrameReader
-from iriai.wire.requests import PROTOCOL_VERSION, Answer, Done, Down, Hello, Welcome
+import uvloop
+
+from iriai.broker.core import Broker
+from iriai.broker.state import BrokerSettings
+from iriai.daemon.answers import JobAnswers
+from iriai.daemon.clients import Clients
+from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.engine import Engine
+from iriai.daemon.launcher_link import LauncherLink
+from iriai.daemon.orders import load_orders
+from iriai.daemon.past import Past
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.reports import Reports
+from iriai.daemon.settings import Mode, Settings
+from iriai.daemon.submission import Submissions
+from iriai.home.core import Home
+from iriai.identity.peers import peer_of
+from iriai.identity.users import Users
+from iriai.machine.core import Machine
+from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
+from iriai.model.state import EndCause
+from iriai.model.stored import StoredState
+from iriai.model.usage import Usage
+from iriai.node.core import Node, NodeSettings
+from iriai.policy.fairshare import ChargeRule
+from iriai.policy.order import OrderSettings
+from iriai.policy.registry import order_named
+from iriai.protocol.effects import AttemptExited
+from iriai.store.store import Store
+from iriai.store.writer import Writer
+
+log = logging.getLogger(__name__)
+
+STORE_NAME = "iriai.db"
+GONE = "the terminal or standard input that was passed with the job is gone"
 
 
 def serve(settings: Settings) -> int:
     """Serve clients until someone wants the end; returns the exit code."""
-    return asyncio.run(_serve(settings))
+    store = Store.open(Path(settings.paths.store) / STORE_NAME)
+    try:
+        return uvloop.run(_serve(settings, store))
+    finally:
+        store.close()
 
 
-async def _serve(settings: Settings) -> int:
-    over = asyncio.Event()
+async def _serve(settings: Settings, store: Store) -> int:
+    service = Service(settings, store)
+    return await service.run()
 
-    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frames = FrameReader()
-        while data := await reader.read(65_536):
-            for payload in frames.feed(data):
-                request = decode_request(payload)
-                if isinstance(request.body, Hello):
-                    answer: Welcome | Done = Welcome(
-                        PROTOCOL_VERSION,
-                        settings.home,
-                        settings.paths.directory,
-                        os.getpid(),
-                        settings.daemon_user,
-                        operator=True,
-                    )
-                else:
-                    answer = Done()
-                writer.write(reply_frame(Answer(request.number, answer)))
-                await writer.drain()
-                if isinstance(request.body, Down):
-                    settings.announce_down(kill=request.body.kill)
-                    over.set()
-        writer.close()
 
-    server = await asyncio.start_unix_server(client, sock=settings.listener)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
-    await over.wait()
-    server.close()
-    return 0
+def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machine:
+    """The cores of this machine, from what its store gave back."""
+    configuration = settings.configuration
+    rng = Random(secrets.randbits(64))
+    node_settings = NodeSettings(
+        settings.home,
+        settings.capacity,
+        ChargeRule.of(configuration.order),
+        configuration.order.half_life_s,
+        configuration.machine.speed,
+    )
+    incarnation = stored.incarnation + 1
+    node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now)
+    order_settings = OrderSettings(configuration.order.usage_floor_s)
+    order = order_named(configuration.order.name, order_settings, load_orders())
+    broker = Broker(BrokerSettings(configuration, order), rng)
+    return Machine(node, Home(settings.home, stored.next_number, stored.jobs), broker)
+
+
+class Service:
+    """Everything of one daemon, from start to end."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[int] = self._loop.create_future()
+        now = read_clocks(f"{settings.home}:start")
+        machine = make_machine(settings, store.load(), now)
+        self._writer = Writer(store, self._durable, self._report)
+        descriptors = Descriptors()
+        payloads = Payloads(store.payload)
+        self._launcher = LauncherLink(
+            settings.paths.launcher_socket,
+            settings.configuration.identity.minimum_uid,
+            payloads,
+            descriptors,
+            self._descriptor_gone,
+        )
+        self._engine = Engine(machine, self._writer, self._launcher, settings.home)
+        self._launcher.on_event = self._engine.event
+        users = Users(
+            settings.configuration,
+            None if settings.mode is Mode.SYSTEM else settings.owner_uid,
+        )
+        past = Past(settings.home, settings.paths.spool, store)
+        submissions = Submissions(settings, users, payloads)
+        jobs = JobAnswers(settings, self._engine, submissions, descriptors, past, self._writer)
+        reports = Reports(settings, self._engine, self._launcher, past, self._writer, self._down)
+        self._engine.on_settled = jobs.settled
+        self._engine.on_changed = jobs.waits.job_changed
+        self._clients = Clients(
+            self._engine,
+            lambda connection: users.caller(peer_of(connection).uid),
+            jobs.handlers() | reports.handlers(),
+        )
+        reports.began(now)
+        machine.begin(now)
+
+    async def run(self) -> int:
+        """Serve until the end; returns the exit code."""
+        # What was loaded lives as long as the daemon: no need to look through it for garbage.
+        gc.collect()
+        gc.freeze()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._end, 0)
+        self._loop.set_exception_handler(self._crashed)
+        self._engine.turn()
+        self._launcher.connect()
+        listener = self._settings.listener
+        listener.setblocking(False)
+        self._loop.add_reader(listener.fileno(), self._clients.accept, listener)
+        try:
+            return await self._over
+        finally:
+            self._loop.remove_reader(listener.fileno())
+            self._clients.close()
+            self._launcher.close()
+            self._writer.close()
+
+    def _end(self, code: int) -> None:
+        if not self._over.done():
+            self._over.set_result(code)
+
+    def _down(self, kill: bool) -> None:
+        """Someone wants the end: once all is told and stored."""
+        self._settings.announce_down(kill=kill)
+        if kill:
+            self._launcher.shut_down(self._end_after_kill)
+        else:
+            self._loop.call_soon(self._end, 0)
+
+    def _end_after_kill(self) -> None:
+        """The launcher has killed, reported and gone; a last turn stores what it reported."""
+        self._loop.call_later(0.05, self._end, 0)
+
+    def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """An error of ours leaves the cores in doubt: end, and start again from the store."""
+        error = context.get("exception")
+        if not self._over.done():
+            if isinstance(error, BaseException):
+                self._over.set_exception(error)
+            else:
+                self._over.set_exception(RuntimeError(str(context.get("message"))))
+
+    def _durable(self, sequence: int) -> None:
+        """In the writer's thread."""
+        self._loop.call_soon_threadsafe(self._engine.durable, sequence)
+
+    def _report(self, failure: Exception | None) -> None:
+        """In the writer's thread: writing began to fail, or works again."""
+        if failure is None:
+            log.warning("the store can be written again")
+        else:
+            log.error("the store cannot be written: %s", failure)
+
+    def _descriptor_gone(self, attempt: AttemptId) -> None:
+        """An attempt cannot start: what its client passed did not outlive an earlier daemon."""
+        now = read_clocks("descriptor")
+        self._engine.event(
+            AttemptExited(
+                attempt, EndCause.LOST, None, None, Usage(), now.wall_s, now.wall_s, 0.0, GONE
+            )
+        )

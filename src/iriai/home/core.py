@@ -16,6 +16,7 @@ from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused
+from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     AttemptResult,
     Cancelled,
@@ -60,6 +61,7 @@ class Home:
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
+        self._finished_counts: dict[int, tuple[int, int]] = {}
         self._next_number = next_number
         self._folded_at: dict[int, int] = {}
         self._posted: dict[int, int] = {}
@@ -167,6 +169,17 @@ class Home:
             self._effects.append(Persist(finished))
         self._finished.clear()
         return self._take_effects()
+
+    def finished_counts(self, number: int) -> tuple[int, int]:
+        """Tasks of a job that finished lately: (completed, ended in any other way)."""
+        return self._finished_counts.get(number, (0, 0))
+
+    def explain(self, number: int) -> list[Reason]:
+        """What in the home itself keeps the job's waiting tasks from starting."""
+        job = self.job(number)
+        if not job.held:
+            return []
+        return [Reason(Rule.HELD, f"iriai release {JobId(self.name, number)}", "the job is held")]
 
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
@@ -284,8 +297,11 @@ class Home:
         number = job.number
         del self.jobs[number]
         self.outcomes[number] = job.worst
+        succeeded = job.counts.get(EndCause.COMPLETED, 0)
+        self._finished_counts[number] = (succeeded, sum(job.counts.values()) - succeeded)
         if len(self.outcomes) > OUTCOMES_MAX:
-            self.outcomes.popitem(last=False)
+            oldest, _ = self.outcomes.popitem(last=False)
+            del self._finished_counts[oldest]
         self._folded_at.pop(number, None)
         if not self._posted.get(number):  # else the broker must be told, in `settle`
             self._posted.pop(number, None)

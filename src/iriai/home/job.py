@@ -162,6 +162,13 @@ class JobState:
         """Whether a task waits again after an attempt."""
         return bool(self._requeued)
 
+    def has_index(self, index: int) -> bool:
+        """Whether the job has a task `index`."""
+        return any(
+            first <= index <= last and (index - first) % step == 0
+            for first, last, step in self.spec.array
+        )
+
     def first_waiting(self) -> int:
         """The index of the task that starts next: those that wait again come first."""
         return self._requeued[0] if self._requeued else self._next_index

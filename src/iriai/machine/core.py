@@ -16,6 +16,7 @@ from iriai.home.core import Home
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
 from iriai.model.records import Record
 from iriai.node.core import Node
 from iriai.protocol.effects import Effect, LauncherEvent, Part, Persist, Send, Wake
@@ -74,6 +75,15 @@ class Machine:
         self._take(self.home.record(now))
         turn, self._turn = self._turn, Turn()
         return turn
+
+    def explain(self, number: int, now: Instant) -> list[Reason]:
+        """Why the first waiting task of a job has not started, the main reason first.
+
+        Empty only where no task of it waits. Raises `NotFound`.
+        """
+        if not self.home.job(number).waiting:
+            return []
+        return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
 
     def check(self) -> None:
         """Raise where an invariant of any part is broken."""

@@ -63,6 +63,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     held: bool = False
     """Whether the job was submitted held."""
     interaction: Interaction = Interaction.BATCH
+    descriptors: int = 0
+    """How many descriptors the client passed (0 or 1). What comes through one cannot be had twice:
+    such a job is not repeated, and ends where the descriptor is gone."""
     kill_grace_s: float = 10.0
     """Between the request to end (SIGTERM) and SIGKILL."""
 

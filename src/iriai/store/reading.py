@@ -37,6 +37,8 @@ class Selection(msgspec.Struct, frozen=True):
     name: str | None = None
     """A shell pattern of job names."""
     job: int | None = None
+    task_index: int | None = None
+    """Of attempts; jobs have none."""
     since_wall_s: float | None = None
     """Of the end; included."""
     until_wall_s: float | None = None
@@ -149,6 +151,8 @@ class Reader:
         query = select(history).where(
             *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
         )
+        if selection.task_index is not None:
+            query = query.where(history.c.task_index == selection.task_index)
         latest_first = query.order_by(
             history.c.ended_wall_s.desc(), history.c.task_index.desc(), history.c.attempt.desc()
         ).limit(limit)

@@ -1,0 +1,301 @@
+"""What the daemon does about each request that concerns jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from iriai.daemon.clients import Asked, Handler, require_own
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.engine import Engine
+from iriai.daemon.past import Past
+from iriai.daemon.selection import Selected, select
+from iriai.daemon.settings import Settings
+from iriai.daemon.submission import Submissions
+from iriai.daemon.views import (
+    amounts,
+    encoded_row,
+    job_detail,
+    job_row,
+    job_state,
+    log_file,
+    matches,
+    running_row,
+)
+from iriai.daemon.waits import Waits, wire_outcome
+from iriai.home.job import JobState
+from iriai.model.ids import AttemptId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.job import Interaction, task_count
+from iriai.model.problem import NotFound, Problem, Refused
+from iriai.model.reason import Reason
+from iriai.model.state import TaskState
+from iriai.store.writer import Writer
+from iriai.wire.requests import (
+    AskWhy,
+    AttemptRow,
+    Cancel,
+    Changed,
+    DryRun,
+    Hold,
+    JobDetail,
+    JobList,
+    Jobs,
+    LogFiles,
+    Logs,
+    Outcome,
+    Reasons,
+    Release,
+    Show,
+    Submit,
+    Submitted,
+    Wait,
+    Why,
+)
+
+_Act = Callable[[Selected, str], int]
+
+ATTEMPTS_SHOWN_MAX = 1000
+"""Attempts of one job in an answer to `Show`; more is a file, not an answer."""
+
+
+class JobAnswers:
+    """Handlers of the requests about jobs; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        submissions: Submissions,
+        descriptors: Descriptors,
+        past: Past,
+        writer: Writer,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._submissions = submissions
+        self._descriptors = descriptors
+        self._past = past
+        self._writer = writer
+        self._home = engine.machine.home
+        self.waits = Waits(engine, self._outcome)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            Submit: self._submit,
+            Jobs: self._jobs,
+            Show: self._show,
+            AskWhy: self._why,
+            Wait: self._wait,
+            Cancel: self._cancel,
+            Hold: self._hold,
+            Release: self._release,
+            Logs: self._logs,
+        }
+
+    def settled(self, number: int) -> None:
+        """A job has finished, durably."""
+        self._descriptors.drop(number)
+        self.waits.job_settled(number)
+
+    # --- submission ------------------------------------------------------------------------------
+
+    def _submit(self, asked: Asked, body: Submit, now: Instant) -> None:
+        if body.dry_run:
+            asked.answer(self._dry_run(asked, body))
+            return
+        failure = self._writer.failure
+        if failure is not None:
+            raise Refused("store-full", f"nothing can be stored: {failure.message}", failure.hint)
+        if len(asked.descriptors) != body.descriptors:
+            raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
+        person = asked.caller.person
+        spec, payloads = self._submissions.spec(body.draft, person, body.descriptors)
+        job = self._home.submit(spec, payloads, now)
+        if body.descriptors:
+            self._descriptors.keep(job.number, asked.descriptors)
+        if spec.interaction is Interaction.TERMINAL:
+            asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
+        answer = Submitted(str(job), task_count(spec.array))
+        self._engine.after_this_turn(lambda: asked.answer(answer))
+
+    def _dry_run(self, asked: Asked, body: Submit) -> DryRun:
+        draft = body.draft
+        account, resources = self._submissions.check(draft, asked.caller.person)
+        jobs = self._settings.configuration.jobs
+        waits_for: tuple[Why, ...] = ()
+        lacking = resources.lacking_in(self._engine.machine.node.calendar.free)
+        if lacking:
+            waits_for = tuple(
+                Why("machine-busy", f"{needed} {name}", f"{there} free", self._settings.home)
+                for name, needed, there in lacking
+            )
+        return DryRun(
+            str(account),
+            task_count(draft.array) if draft.array else 1,
+            amounts(resources),
+            draft.time_limit_s or jobs.time_limit_s,
+            draft.output or "",
+            waits_for,
+        )
+
+    def _terminal_closed(self, number: int) -> None:
+        """Nobody is left at the terminal of a job: what has not begun shall not."""
+
+        def cancel(_now: Instant) -> None:
+            if number in self._home.jobs:
+                self._home.cancel(number, (), "its terminal was closed")
+
+        self._engine.request(cancel)
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
+        user = asked.caller.person.name
+        if body.finished:
+            asked.answer(JobList(self._past.rows(body, user)))
+            return
+        home = self._settings.home
+        jobs = self._home.jobs.values()
+        if body.everyone and body.user is body.name is body.state is None:
+            rows = [encoded_row(home, job) for job in jobs]
+        else:
+            rows = [encoded_row(home, job) for job in jobs if matches(body, job, user)]
+        if body.limit:
+            rows = rows[: body.limit]
+        asked.answer(JobList(tuple(map(msgspec.Raw, rows))))
+
+    def _show(self, asked: Asked, body: Show, now: Instant) -> None:
+        selected = self._one(body.id)
+        job = self._home.jobs.get(selected.job.number)
+        if job is None:
+            asked.answer(self._past.detail(selected))
+            return
+        asked.answer(self._detail(job, selected, now))
+
+    def _detail(self, job: JobState, selected: Selected, now: Instant) -> JobDetail:
+        home, spool = self._settings.home, self._settings.paths.spool
+        node = self._engine.machine.node
+        attempts: list[AttemptRow] = []
+        for index, task in job.tasks.items():
+            if task.state is TaskState.QUEUED or (
+                selected.indices and index not in selected.indices
+            ):
+                continue
+            attempt = AttemptId(home, job.number, index, task.attempt)
+            started = node.started_wall_s(attempt)
+            attempts.append(running_row(home, job, index, task, started, spool))
+        room = ATTEMPTS_SHOWN_MAX - len(attempts)
+        if room > 0:
+            attempts += self._past.attempts(selected, job.spec, room)
+        why = tuple(_why(reason) for reason in self._reasons(job, now))
+        row = job_row(home, job)
+        return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
+
+    def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:
+        selected = self._one(body.id)
+        job = self._home.jobs.get(selected.job.number)
+        if job is None:
+            self._past.outcome(selected)
+            asked.answer(Reasons(body.id, TaskState.FINISHED, ()))
+            return
+        index = selected.indices[0] if selected.indices else None
+        if index is None:
+            state, waits = job_state(job), job.waiting > 0
+        else:
+            state = job.task_state(index)
+            waits = state in (TaskState.QUEUED, TaskState.HELD)
+        reasons = tuple(_why(reason) for reason in self._reasons(job, now)) if waits else ()
+        asked.answer(Reasons(body.id, state, reasons))
+
+    def _reasons(self, job: JobState, now: Instant) -> list[Reason]:
+        return self._engine.machine.explain(job.number, now) if job.waiting else []
+
+    def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
+        selected = self._one(body.id)
+        job = self._home.jobs.get(selected.job.number)
+        home, spool = self._settings.home, self._settings.paths.spool
+        spec = job.spec if job else self._past.spec(selected.job.number)
+        require_own(asked, spec.user)
+        files = {file.task: file for file in self._past.log_files(selected, spec)}
+        for index, task in job.tasks.items() if job else ():
+            if task.state is TaskState.QUEUED or (
+                selected.indices and index not in selected.indices
+            ):
+                continue
+            attempt = AttemptId(home, selected.job.number, index, task.attempt)
+            files[str(attempt.task)] = log_file(spec, attempt, spool, finished=False)
+        asked.answer(LogFiles(tuple(files.values())))
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def _wait(self, asked: Asked, body: Wait, now: Instant) -> None:
+        selected = [item for text in body.ids for item in self._select(text, asked)]
+        self.waits.add(asked, selected, progress=body.progress)
+
+    def _outcome(self, selected: Selected) -> Outcome:
+        number = selected.job.number
+        outcome = None if selected.indices else self._home.outcomes.get(number)
+        if outcome is not None and outcome.exit_code == 0:
+            return wire_outcome(str(selected.job), outcome)
+        return self._past.outcome(selected)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> None:
+        def cancel(item: Selected, by: str) -> int:
+            return self._home.cancel(item.job.number, item.indices, by)
+
+        self._change(asked, body.ids, cancel)
+
+    def _hold(self, asked: Asked, body: Hold, now: Instant) -> None:
+        self._change(asked, body.ids, lambda item, by: self._home.hold(item.job.number, by))
+
+    def _release(self, asked: Asked, body: Release, now: Instant) -> None:
+        self._change(asked, body.ids, lambda item, by: self._home.release(item.job.number, by))
+
+    def _change(self, asked: Asked, ids: tuple[str, ...], act: _Act) -> None:
+        """Do `act` to each thing named; what cannot be done is said beside what was."""
+        tasks: dict[str, int] = {}
+        problems: dict[str, str] = {}
+        by = asked.caller.person.name
+        for text in ids:
+            try:
+                for item in self._select(text, asked):
+                    job = self._waiting_or_running(item)
+                    require_own(asked, job.spec.user)
+                    tasks[text] = tasks.get(text, 0) + act(item, by)
+            except Problem as problem:
+                if len(ids) == 1:
+                    raise
+                problems[text] = str(problem)
+        self._engine.after_this_turn(lambda: asked.answer(Changed(tasks, problems)))
+
+    def _waiting_or_running(self, item: Selected) -> JobState:
+        job = self._home.jobs.get(item.job.number)
+        if job is None:
+            self._past.outcome(Selected(item.job))  # raises where there never was such a job
+            raise Refused("finished", f"{item.job} has finished")
+        if item.indices and not any(job.has_index(index) for index in item.indices):
+            raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
+        return job
+
+    # --- ids -------------------------------------------------------------------------------------
+
+    def _select(self, text: str, asked: Asked) -> list[Selected]:
+        user = None if asked.caller.operator else asked.caller.person.name
+        return select(text, self._settings.home, self._home.jobs, user)
+
+    def _one(self, text: str) -> Selected:
+        [selected] = select(text, self._settings.home, {}, None)
+        job = self._home.jobs.get(selected.job.number)
+        if job is not None and selected.indices and not job.has_index(selected.indices[0]):
+            task = TaskId(*selected.job, selected.indices[0])
+            raise NotFound("no-such-task", f"there is no task {task}")
+        return selected
+
+
+def _why(reason: Reason) -> Why:
+    return Why(reason.rule, reason.needed, reason.had, reason.machine)

@@ -1,0 +1,203 @@
+"""Connections of clients: who they are, their requests in order, their answers."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from iriai.daemon.engine import Engine
+from iriai.daemon.stream import Stream
+from iriai.identity.users import Caller
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed, Problem, UsageProblem
+from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Answer,
+    AnswerBody,
+    Failure,
+    Hello,
+    Notice,
+    Progress,
+    Reply,
+    Request,
+    RequestBody,
+)
+
+log = logging.getLogger(__name__)
+
+CLIENTS_MAX = 900
+"""Connections at once: below the usual limit of 1,024 descriptors, with room for our own."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request of one client, and how to answer it."""
+
+    connection: Connection
+    number: int
+    caller: Caller
+    descriptors: list[int] = field(default_factory=list)
+
+    def answer(self, body: AnswerBody) -> None:
+        """Answer now."""
+        self.connection.reply(Answer(self.number, body))
+
+    def notice(self, body: Progress) -> None:
+        """Tell news; the answer is still to come."""
+        self.connection.reply(Notice(self.number, body))
+
+    def fail(self, problem: Problem) -> None:
+        """Say what was wrong."""
+        self.connection.reply(
+            Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
+        )
+
+
+Handler = Callable[[Asked, Any, Instant], None]
+"""Answers through `Asked`, now or later; raises a `Problem`, which is answered as a failure."""
+
+
+class Connection:
+    """One client."""
+
+    def __init__(self, clients: Clients, connection: socket.socket, caller: Caller) -> None:
+        self.caller = caller
+        self.on_close: list[Callable[[], None]] = []
+        """Called once when the client is gone."""
+        self._clients = clients
+        self._is_greeted = False
+        self._unsent: list[bytes] = []
+        self._stream = Stream(connection, self._frames, self._closed)
+
+    def reply(self, reply: Reply) -> None:
+        """Send a reply; those of one turn go out together."""
+        if not self._unsent:
+            self._clients.flush_later(self)
+        self._unsent.append(reply_frame(reply))
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        self._stream.write(data)
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._stream.close(reason)
+
+    def _frames(self, frames: list[bytes]) -> None:
+        for payload in frames:
+            try:
+                request = decode_request(payload)
+            except MalformedMessage as error:
+                self._stream.close(f"not a request: {error}")
+                return
+            self._take(request)
+
+    def _take(self, request: Request) -> None:
+        descriptors: list[int] = []
+        wanted = getattr(request.body, "descriptors", 0)
+        if wanted:
+            descriptors = self._stream.descriptors[:wanted]
+            del self._stream.descriptors[:wanted]
+        asked = Asked(self, request.number, self.caller, descriptors)
+        if not self._is_greeted and not isinstance(request.body, Hello):
+            asked.fail(UsageProblem("no-hello", "the first request must be Hello"))
+            return
+        if isinstance(request.body, Hello):
+            self._is_greeted = request.body.version == PROTOCOL_VERSION
+        self._clients.request(asked, request.body)
+
+    def _closed(self, reason: str) -> None:
+        self._clients.gone(self)
+        for callback in self.on_close:
+            callback()
+
+
+class Clients:
+    """All connections; see the module."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        identify: Callable[[socket.socket], Caller],
+        handlers: dict[type, Handler],
+    ) -> None:
+        self._engine = engine
+        self._identify = identify
+        self._handlers = handlers
+        self._connections: dict[Connection, None] = {}
+        self._to_flush: list[Connection] = []
+
+    def accept(self, listener: socket.socket) -> None:
+        """Take the connections that wait at `listener`."""
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            if len(self._connections) >= CLIENTS_MAX:
+                log.warning("more than %d clients: one was turned away", CLIENTS_MAX)
+                connection.close()
+                continue
+            try:
+                caller = self._identify(connection)
+            except Problem as problem:
+                self._turn_away(connection, problem)
+                continue
+            self._connections[Connection(self, connection, caller)] = None
+
+    def request(self, asked: Asked, body: RequestBody) -> None:
+        """Handle a request within the next turn."""
+
+        def handle(now: Instant) -> None:
+            try:
+                self._handlers[type(body)](asked, body, now)
+            except Problem as problem:
+                asked.fail(problem)
+
+        self._engine.request(handle)
+
+    def gone(self, connection: Connection) -> None:
+        """A client closed its connection."""
+        self._connections.pop(connection, None)
+
+    def flush_later(self, connection: Connection) -> None:
+        """Have the connection flushed at the end of this round of the event loop."""
+        if not self._to_flush:
+            self._engine.soon(self._flush)
+        self._to_flush.append(connection)
+
+    def close(self) -> None:
+        """Flush and end all connections."""
+        self._flush()
+        for connection in list(self._connections):
+            connection.close("the daemon ends")
+
+    def _flush(self) -> None:
+        to_flush, self._to_flush = self._to_flush, []
+        for connection in to_flush:
+            connection.flush()
+
+    def _turn_away(self, connection: socket.socket, problem: Problem) -> None:
+        failure = Failure(0, problem.exit_code, problem.code, problem.message, problem.hint)
+        connection.setblocking(False)
+        try:
+            connection.send(reply_frame(failure))
+        except OSError as error:
+            log.info("a client left before it was turned away: %s", error)
+        connection.close()
+
+
+def require_own(asked: Asked, owner: str) -> None:
+    """Raise `NotAllowed` unless the job is the caller's own, or the caller an operator."""
+    if asked.caller.person.name != owner and not asked.caller.operator:
+        raise NotAllowed(
+            "not-yours",
+            f"the job belongs to {owner}",
+            "ask its owner, or a member of the operators' group",
+        )

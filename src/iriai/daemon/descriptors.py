@@ -1,0 +1,29 @@
+"""Descriptors that clients passed for their jobs, until the jobs start."""
+
+from __future__ import annotations
+
+from iriai.daemon.stream import close_descriptor
+
+
+class Descriptors:
+    """Held by job number."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[int]] = {}
+
+    def keep(self, number: int, descriptors: list[int]) -> None:
+        """Hold what came with a job."""
+        self._held[number] = descriptors
+
+    def take(self, number: int) -> list[int]:
+        """What came with a job; whoever takes it closes it."""
+        return self._held.pop(number, [])
+
+    def drop(self, number: int) -> None:
+        """The job has ended; nobody needs them."""
+        self.close(self.take(number))
+
+    def close(self, descriptors: list[int]) -> None:
+        """Close these."""
+        for descriptor in descriptors:
+            close_descriptor(descriptor)

@@ -1,0 +1,146 @@
+"""The turns of one machine: events in, one settling, one write, and what leaves after it.
+
+Everything that arrives within one round of the event loop is one turn. The writer commits in its
+own thread; turns go on meanwhile, and their writes are gathered into the next commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.outbox import Outbox
+from iriai.machine.core import Machine, Turn
+from iriai.model.instant import Instant
+from iriai.model.records import JobEvent
+from iriai.protocol.effects import (
+    Effect,
+    JobSettled,
+    LauncherEvent,
+    Part,
+    Wake,
+    WakeAt,
+)
+from iriai.store.writer import Writer
+
+log = logging.getLogger(__name__)
+
+
+class LauncherOrders(Protocol):
+    """Takes what cores ask of the launcher; a batch for each turn."""
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Send these orders, in order."""
+        ...
+
+
+def _unheard(number: int) -> None:
+    """Before somebody listens."""
+
+
+class Engine:
+    """Drives the cores; see the module."""
+
+    def __init__(
+        self, machine: Machine, writer: Writer, launcher: LauncherOrders, home: str
+    ) -> None:
+        self.machine = machine
+        self.outbox = Outbox()
+        self.on_settled: Callable[[int], None] = _unheard
+        """Told of each job that has finished, once that is durable."""
+        self.on_changed: Callable[[int], None] = _unheard
+        """Told of each job that an event was stored for, once that is durable."""
+        self._writer = writer
+        self._launcher = launcher
+        self._loop = asyncio.get_running_loop()
+        self._home = home
+        self._turns = 0
+        self._events: list[LauncherEvent | Wake] = []
+        self._requests: list[Callable[[Instant], None]] = []
+        self._answers: list[Callable[[], None]] = []
+        self._is_scheduled = False
+        self._alarms: dict[Part, asyncio.TimerHandle] = {}
+
+    def event(self, event: LauncherEvent | Wake) -> None:
+        """Something happened; it is handled in the next turn."""
+        self._events.append(event)
+        self._schedule()
+
+    def request(self, request: Callable[[Instant], None]) -> None:
+        """A client asks something; it is called within the next turn, before it settles."""
+        self._requests.append(request)
+        self._schedule()
+
+    def after_this_turn(self, action: Callable[[], None]) -> None:
+        """Perform `action` once all that this turn writes is durable. Only from a request."""
+        self._answers.append(action)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Call `action` at the end of this round of the event loop."""
+        self._loop.call_soon(action)
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Call `action` after a while."""
+        self._loop.call_later(delay_s, action)
+
+    def durable(self, sequence: int) -> None:
+        """The writer's word, in the event loop."""
+        self.outbox.durable(sequence)
+
+    def turn(self) -> None:
+        """Handle what has arrived."""
+        self._is_scheduled = False
+        self._turns += 1
+        now = read_clocks(f"{self._home}:{self._turns}")
+        events, self._events = self._events, []
+        requests, self._requests = self._requests, []
+        self._answers = []
+        for event in events:
+            self.machine.handle(event, now)
+        for request in requests:
+            request(now)
+        self._finish(self.machine.settle(now), now)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self.turn)
+
+    def _finish(self, turn: Turn, now: Instant) -> None:
+        if turn.records:
+            sequence = self._writer.submit(turn.records, urgent=turn.is_urgent)
+            if turn.is_urgent:
+                self.outbox.close_gate(sequence)
+        orders: list[Effect] = []
+        for effect in turn.outward:
+            if type(effect) is WakeAt:
+                self._set_alarm(effect, now)
+            else:
+                orders.append(effect)
+        answers = self._answers
+        changed = {r.number: None for r in turn.records if type(r) is JobEvent}
+        if orders or answers or changed:
+            self.outbox.send(lambda: self._leave(orders, answers, changed))
+
+    def _leave(
+        self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
+    ) -> None:
+        """What the turn asked for, now that its records are durable."""
+        self._launcher.perform([e for e in effects if type(e) is not JobSettled])
+        for answer in answers:
+            answer()
+        for number in changed:
+            self.on_changed(number)
+        for effect in effects:
+            if type(effect) is JobSettled:
+                self.on_settled(effect.number)
+
+    def _set_alarm(self, wake: WakeAt, now: Instant) -> None:
+        alarm = self._alarms.pop(wake.part, None)
+        if alarm is not None:
+            alarm.cancel()
+        delay_s = max(0.0, wake.steady_s - now.steady_s)
+        self._alarms[wake.part] = self._loop.call_later(delay_s, self.event, Wake(wake.part))

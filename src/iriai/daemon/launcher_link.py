@@ -1,0 +1,234 @@
+"""The connection to the launcher: kept up, orders out in batches, events in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+import msgspec
+
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.stream import Stream
+from iriai.launcher.messages import (
+    LAUNCHER_VERSION,
+    Attach,
+    Exit,
+    Exited,
+    Forget,
+    FromLauncher,
+    Launch,
+    Order,
+    SampleAll,
+    Sampled,
+    ShutDown,
+    Spawned,
+    Template,
+    Terminate,
+    ToLauncher,
+    Welcome,
+)
+from iriai.model.ids import AttemptId
+from iriai.protocol.effects import (
+    AttemptExited,
+    AttemptsSampled,
+    AttemptStarted,
+    Effect,
+    ForgetAttempt,
+    LaunchAttempt,
+    LauncherAttached,
+    LauncherEvent,
+    LauncherLost,
+    SampleAttempts,
+    TerminateAttempt,
+)
+from iriai.wire.frames import frame
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+"""Between attempts to connect: a launcher that was killed is back within a few of them."""
+RETRY_MAX_S = 2.0
+"""The longest pause while no launcher answers."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
+
+
+def _unheard(event: LauncherEvent) -> None:
+    """Before somebody listens."""
+
+
+class LauncherLink:
+    """See the module. While there is no launcher, orders are dropped: the node orders again."""
+
+    def __init__(
+        self,
+        path: str,
+        minimum_uid: int,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        on_gone: Callable[[AttemptId], None],
+    ) -> None:
+        self._path = path
+        self._minimum_uid = minimum_uid
+        self._payloads = payloads
+        self._descriptors = descriptors
+        self._on_gone = on_gone
+        """Told of an attempt that cannot start since its descriptor is gone."""
+        self.on_event: Callable[[LauncherEvent], None] = _unheard
+        self.welcome: Welcome | None = None
+        """Of the launcher that is connected; None where none is."""
+        self._stream: Stream | None = None
+        self._is_closing = False
+        self._on_over: Callable[[], None] | None = None
+        self._pause_s = RETRY_S
+        self._loop = asyncio.get_running_loop()
+
+    def connect(self) -> None:
+        """Try to reach the launcher, again and again until it answers."""
+        if self._is_closing:
+            return
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            self._loop.call_later(self._pause_s, self.connect)
+            self._pause_s = min(RETRY_MAX_S, self._pause_s * 1.5)
+            return
+        self._stream = Stream(connection, self._frames, self._closed)
+        self._send(Attach(LAUNCHER_VERSION, self._minimum_uid))
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Send these orders: as few messages as their order allows."""
+        if self.welcome is None:
+            return
+        launches: list[LaunchAttempt] = []
+        forgotten: list[AttemptId] = []
+        for effect in effects:
+            match effect:
+                case LaunchAttempt():
+                    launches.append(effect)
+                case ForgetAttempt(attempt):
+                    forgotten.append(attempt)
+                case TerminateAttempt(attempt, cause, grace_s):
+                    self._launch(launches)
+                    launches = []
+                    self._send(Terminate((attempt,), cause, grace_s))
+                case SampleAttempts():
+                    self._send(SampleAll())
+                case _:
+                    raise AssertionError(f"{effect} is not for a launcher")
+        self._launch(launches)
+        if forgotten:
+            self._send(Forget(tuple(forgotten)))
+
+    def shut_down(self, on_over: Callable[[], None]) -> None:
+        """Have the launcher end every task and itself; `on_over` is called when it has gone."""
+        self._is_closing = True
+        if self._stream is None:
+            on_over()
+            return
+        self._on_over = on_over
+        self._send(ShutDown())
+
+    def close(self) -> None:
+        """Leave the launcher alone with its tasks."""
+        self._is_closing = True
+        if self._stream is not None:
+            self._stream.close("the daemon ends")
+
+    def _launch(self, launches: list[LaunchAttempt]) -> None:
+        if not launches:
+            return
+        templates: list[Template] = []
+        places: dict[int, int] = {}
+        orders: list[Order] = []
+        passed: list[int] = []
+        for launch in launches:
+            attempt, spec = launch.attempt, launch.spec
+            descriptors = self._descriptors.take(attempt.number)
+            if len(descriptors) != spec.descriptors:
+                self._on_gone(attempt)
+                continue
+            place = places.get(attempt.number)
+            if place is None:
+                place = places[attempt.number] = len(templates)
+                templates.append(
+                    Template(
+                        spec,
+                        self._payloads.get(spec.environment),
+                        self._payloads.get(spec.script),
+                        self._payloads.get(spec.stdin),
+                    )
+                )
+            orders.append(Order(attempt, place, launch.gpu_ids, len(descriptors)))
+            passed += descriptors
+        if orders:
+            self._send(Launch(tuple(templates), tuple(orders)), passed)
+
+    def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
+        if self._stream is None:
+            return
+        data = frame(_encode(message))
+        if descriptors:
+            self._stream.write_with_descriptors(data, descriptors)
+            self._descriptors.close(descriptors)
+        else:
+            self._stream.write(data)
+
+    def _frames(self, frames: list[bytes]) -> None:
+        for payload in frames:
+            try:
+                message = _decoder.decode(payload)
+            except msgspec.MsgspecError as error:
+                assert self._stream is not None
+                self._stream.close(f"not a message of a launcher: {error}")
+                return
+            self._take(message)
+
+    def _take(self, message: FromLauncher) -> None:
+        match message:
+            case Welcome():
+                self.welcome = message
+                self._pause_s = RETRY_S
+                alive = tuple((task.attempt, task.started_wall_s) for task in message.alive)
+                self.on_event(LauncherAttached(alive))
+                self._exits(message.ended)
+            case Spawned(started):
+                for task in started:
+                    self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
+            case Exited(exits):
+                self._exits(exits)
+            case Sampled(samples):
+                self.on_event(AttemptsSampled(samples))
+
+    def _exits(self, exits: tuple[Exit, ...]) -> None:
+        for end in exits:
+            self.on_event(
+                AttemptExited(
+                    end.attempt,
+                    end.cause,
+                    end.exit_code,
+                    end.signal,
+                    end.usage,
+                    end.started_wall_s,
+                    end.ended_wall_s,
+                    end.elapsed_s,
+                    end.message,
+                )
+            )
+
+    def _closed(self, reason: str) -> None:
+        self._stream = None
+        if self.welcome is not None:
+            self.welcome = None
+            log.warning("the launcher is gone: %s", reason)
+            self.on_event(LauncherLost())
+        if not self._is_closing:
+            self._loop.call_later(self._pause_s, self.connect)
+        elif self._on_over is not None:
+            self._on_over()

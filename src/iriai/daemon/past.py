@@ -1,0 +1,173 @@
+"""What has finished, from the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.daemon.selection import Selected
+from iriai.daemon.submission import output_paths
+from iriai.daemon.views import finished_row, job_detail, log_file
+from iriai.home.job import BADNESS
+from iriai.model.ids import AttemptId, JobId, TaskId
+from iriai.model.job import JobSpec
+from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.state import EndCause
+from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
+from iriai.wire.requests import (
+    AttemptRow,
+    JobDetail,
+    JobRow,
+    Jobs,
+    LogFile,
+    Outcome,
+    UsageRow,
+)
+
+ATTEMPTS_SHOWN_MAX = 1000
+"""Attempts of one job in an answer; more is a file, not an answer."""
+FINISHED_SHOWN_MAX = 1000
+"""Finished jobs of a listing that names no number."""
+_USAGE_BY = ("account", "job")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Past:
+    """Answers from the store; see the module."""
+
+    def __init__(self, home: str, spool: str, reader: Reader) -> None:
+        self._home = home
+        self._spool = spool
+        self._reader = reader
+
+    def rows(self, request: Jobs, user: str) -> tuple[msgspec.Raw, ...]:
+        """Finished jobs, the latest first."""
+        owner = request.user or (None if request.everyone else user)
+        selection = Selection(owner=owner, name=request.name)
+        records = self._reader.finished_jobs(selection, request.limit or FINISHED_SHOWN_MAX)
+        return tuple(msgspec.Raw(_encode(self._row(record))) for record in records)
+
+    def detail(self, selected: Selected) -> JobDetail:
+        """All that is known of a finished job."""
+        record = self._record(selected)
+        causes = self._reader.causes(record.number)
+        attempts = self.attempts(selected, record.spec, ATTEMPTS_SHOWN_MAX)
+        return job_detail(self._row(record), record.spec, causes, attempts, ())
+
+    def spec(self, number: int) -> JobSpec:
+        """What was asked for; raises `NotFound`."""
+        return self._record(Selected(JobId(self._home, number))).spec
+
+    def attempts(self, selected: Selected, spec: JobSpec, limit: int) -> list[AttemptRow]:
+        """Attempts that ended, the latest first."""
+        return [self._attempt(row, spec) for row in self._history(selected, limit)]
+
+    def log_files(self, selected: Selected, spec: JobSpec) -> list[LogFile]:
+        """Where the output of each ended task's last attempt is, by index."""
+        latest: dict[int, HistoryRow] = {}
+        for row in self._history(selected, ATTEMPTS_SHOWN_MAX):
+            known = latest.get(row.task_index)
+            if known is None or known.attempt < row.attempt:
+                latest[row.task_index] = row
+        return [
+            log_file(spec, self._attempt_id(row), self._spool, finished=True)
+            for _, row in sorted(latest.items())
+        ]
+
+    def outcome(self, selected: Selected) -> Outcome:
+        """How a job ended (its worst task), or one task. Raises `NotFound`."""
+        record = self._record(selected)
+        name = str(selected.job)
+        if selected.indices:
+            name = str(TaskId(*selected.job, selected.indices[0]))
+        rows = self._history(selected, ATTEMPTS_SHOWN_MAX)
+        worst = max(rows, key=_badness, default=None)
+        cause = record.cause or EndCause.CANCELLED
+        if worst is None or (not selected.indices and BADNESS[cause] > BADNESS.get(worst.cause, 0)):
+            return Outcome(name, cause if record.cause else EndCause.CANCELLED, None, None)
+        return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
+
+    def usage(self, since_wall_s: float, owner: str | None, by: str) -> tuple[UsageRow, ...]:
+        """Sums of the history."""
+        if by not in _USAGE_BY:
+            raise UsageProblem("bad-sum", f"'{by}' is not one of {', '.join(_USAGE_BY)}")
+        selection = Selection(owner=owner, since_wall_s=since_wall_s)
+        return tuple(
+            UsageRow(
+                row.group,
+                row.user,
+                "" if row.job is None else str(JobId(self._home, row.job)),
+                row.tasks,
+                row.failed,
+                row.cpu_s,
+                row.elapsed_s,
+                row.charge_s,
+                row.memory_peak_bytes,
+                row.waited_s,
+            )
+            for row in self._reader.usage(selection, by_job=by == "job")
+        )
+
+    def _record(self, selected: Selected) -> JobRecord:
+        record = self._reader.job(selected.job.number)
+        if record is None:
+            raise NotFound(
+                "no-such-job", f"there is no job {selected.job}", "iriai jobs --finished lists them"
+            )
+        ranges = record.spec.array
+        for index in selected.indices[:1]:
+            if not any(f <= index <= last and (index - f) % step == 0 for f, last, step in ranges):
+                raise NotFound("no-such-task", f"{selected.job} has no task {index}")
+        return record
+
+    def _row(self, record: JobRecord) -> JobRow:
+        cause = record.cause or EndCause.CANCELLED
+        succeeded = record.succeeded or 0
+        return finished_row(
+            self._home,
+            record.number,
+            record.spec,
+            record.submitted_wall_s,
+            record.finished_wall_s,
+            cause,
+            succeeded,
+        )
+
+    def _history(self, selected: Selected, limit: int) -> list[HistoryRow]:
+        index = selected.indices[0] if len(selected.indices) == 1 else None
+        rows = self._reader.history(Selection(job=selected.job.number, task_index=index), limit)
+        if len(selected.indices) > 1:
+            wanted = dict.fromkeys(selected.indices)
+            rows = [row for row in rows if row.task_index in wanted]
+        return rows
+
+    def _attempt_id(self, row: HistoryRow) -> AttemptId:
+        return AttemptId(self._home, row.job, row.task_index, row.attempt)
+
+    def _attempt(self, row: HistoryRow, spec: JobSpec) -> AttemptRow:
+        attempt = self._attempt_id(row)
+        output, error = output_paths(spec, attempt, self._spool)
+        return AttemptRow(
+            str(attempt.task),
+            row.attempt,
+            row.machine,
+            "finished",
+            row.cause,
+            row.exit_code,
+            row.signal,
+            row.cpu_s,
+            row.memory_peak_bytes,
+            row.read_bytes,
+            row.written_bytes,
+            row.started_wall_s,
+            row.ended_wall_s,
+            row.elapsed_s,
+            row.charge_s,
+            row.message,
+            output,
+            error,
+        )
+
+
+def _badness(row: HistoryRow) -> tuple[int, int, int]:
+    return (BADNESS.get(row.cause, -1), row.exit_code or row.signal or 0, row.attempt)

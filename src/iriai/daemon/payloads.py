@@ -1,0 +1,48 @@
+"""Environments, scripts and standard inputs by their digest, the latest ones kept in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+"""128 bits: no two texts of a laboratory share a digest by chance."""
+CACHE_BYTES_MAX = 8 << 20
+"""Some thousand environments; what is not here is read from the store."""
+
+
+class Payloads:
+    """See the module."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def add(self, content: bytes) -> tuple[str, bool]:
+        """The digest of `content`, and whether it is new here: then the store must get it."""
+        if not content:
+            return "", False
+        digest = blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+        if digest in self._cache:
+            self._cache.move_to_end(digest)
+            return digest, False
+        self._keep(digest, content)
+        return digest, True
+
+    def get(self, digest: str) -> bytes:
+        """The content; empty for the empty digest."""
+        if not digest:
+            return b""
+        content = self._cache.get(digest)
+        if content is None:
+            content = self._read(digest)
+            self._keep(digest, content)
+        return content
+
+    def _keep(self, digest: str, content: bytes) -> None:
+        self._cache[digest] = content
+        self._bytes += len(content)
+        while self._bytes > CACHE_BYTES_MAX and len(self._cache) > 1:
+            self._bytes -= len(self._cache.popitem(last=False)[1])

@@ -1,0 +1,169 @@
+"""What the daemon tells about itself, the machine and its accounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from iriai import __version__
+from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.doctor import findings
+from iriai.daemon.engine import Engine
+from iriai.daemon.launcher_link import LauncherLink
+from iriai.daemon.machine_facts import load_average
+from iriai.daemon.past import Past
+from iriai.daemon.settings import Settings
+from iriai.daemon.views import amounts
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed
+from iriai.store.writer import Writer
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    AskUsage,
+    ConfigurationTable,
+    Doctor,
+    DoctorReport,
+    Done,
+    Down,
+    Hello,
+    ShareRow,
+    Shares,
+    ShareTable,
+    ShowConfiguration,
+    Status,
+    StatusReport,
+    UsageTable,
+    Welcome,
+)
+
+
+class Reports:
+    """Handlers of the requests that are not about one job; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        launcher: LauncherLink,
+        past: Past,
+        writer: Writer,
+        on_down: Callable[[bool], None],
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._launcher = launcher
+        self._past = past
+        self._writer = writer
+        self._on_down = on_down
+        self._began_steady_s: float | None = None
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            Hello: self._hello,
+            Shares: self._shares,
+            AskUsage: self._usage,
+            Status: self._status,
+            Doctor: self._doctor,
+            ShowConfiguration: self._configuration,
+            Down: self._down,
+        }
+
+    def began(self, now: Instant) -> None:
+        """The daemon serves from now on."""
+        self._began_steady_s = now.steady_s
+
+    def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
+        if body.version != PROTOCOL_VERSION:
+            raise NotAllowed(
+                "other-version",
+                f"this daemon speaks version {PROTOCOL_VERSION}, the client {body.version}",
+                "use the client that came with the daemon, or restart the daemon after an upgrade",
+            )
+        asked.answer(
+            Welcome(
+                PROTOCOL_VERSION,
+                self._settings.home,
+                self._settings.paths.directory,
+                os.getpid(),
+                asked.caller.person.name,
+                asked.caller.operator,
+            )
+        )
+
+    def _shares(self, asked: Asked, body: Shares, now: Instant) -> None:
+        order = self._settings.configuration.order
+        rows = tuple(
+            ShareRow(
+                share.account.group,
+                share.account.user,
+                share.right,
+                share.usage_s,
+                share.running_cpus,
+                share.waiting_tasks,
+                share.share_wanted,
+                share.share_got,
+                share.rate,
+            )
+            for share in self._engine.machine.broker.shares(now)
+        )
+        asked.answer(ShareTable(order.name, order.half_life_s, rows))
+
+    def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
+        user = None if body.everyone else asked.caller.person.name
+        asked.answer(UsageTable(self._past.usage(body.since_wall_s, user, body.by)))
+
+    def _status(self, asked: Asked, body: Status, now: Instant) -> None:
+        machine = self._engine.machine
+        jobs = machine.home.jobs.values()
+        welcome = self._launcher.welcome
+        settings = self._settings
+        asked.answer(
+            StatusReport(
+                settings.home,
+                __version__,
+                settings.paths.directory,
+                settings.paths.daemon_socket,
+                os.getpid(),
+                welcome.pid if welcome else None,
+                settings.supervisor_pid,
+                settings.mode,
+                settings.configuration.order.name,
+                now.steady_s - (self._began_steady_s or now.steady_s),
+                amounts(settings.capacity),
+                amounts(machine.node.calendar.free),
+                settings.configuration.machine.speed,
+                len(jobs),
+                sum(job.waiting for job in jobs),
+                sum(job.active for job in jobs),
+                load_average(),
+                tuple(self._trouble()),
+            )
+        )
+
+    def _trouble(self) -> list[str]:
+        trouble = []
+        if self._launcher.welcome is None:
+            trouble.append("no launcher is connected: nothing can be started")
+        failure = self._writer.failure
+        if failure is not None:
+            trouble.append(f"the store cannot be written: {failure}")
+        return trouble
+
+    def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
+        welcome = self._launcher.welcome
+        enforcement = welcome.enforcement if welcome else ()
+        asked.answer(DoctorReport(tuple(findings(self._settings, enforcement, self._trouble()))))
+
+    def _configuration(self, asked: Asked, body: ShowConfiguration, now: Instant) -> None:
+        asked.answer(ConfigurationTable(self._settings.table))
+
+    def _down(self, asked: Asked, body: Down, now: Instant) -> None:
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not end this daemon",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+        asked.answer(Done())
+        self._engine.after_this_turn(lambda: self._on_down(body.kill))

@@ -1,0 +1,223 @@
+"""From what a person asked for to the job that is accepted, or the refusal with its reason."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.settings import Settings
+from iriai.identity.unix_users import Person
+from iriai.identity.users import Users
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.job import (
+    SINGLE_TASK,
+    Interaction,
+    JobSpec,
+    expand_pattern,
+    task_count,
+)
+from iriai.model.problem import Refused, UsageProblem
+from iriai.model.resources import Resources, describe_amount
+from iriai.policy.limits import within_running_cap
+from iriai.wire.requests import JobDraft
+
+NAME_LENGTH_MAX = 256
+"""Names stand in tables and file names."""
+ARRAY_RANGES_MAX = 100_000
+"""Ranges of one array: a list of single indices that long is better a file the tasks read."""
+ARRAY_INDEX_MAX = 999_999_999
+"""Task numbers have at most nine digits (docs/spec/001)."""
+URGENCY_MAX = 1000.0
+"""A thousand turns in advance; more only makes numbers overflow."""
+SCRIPT_BYTES_MAX = 16 << 20
+"""A script, or a standard input that is stored: larger ones belong into files."""
+DEFAULT_OUTPUT = "iriai-%j.%t.out"
+
+_decode_environment = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+class Submissions:
+    """Makes specs by one machine's configuration."""
+
+    def __init__(self, settings: Settings, users: Users, payloads: Payloads) -> None:
+        self._settings = settings
+        self._users = users
+        self._payloads = payloads
+        self._checked_environments: dict[bytes, None] = {}
+
+    def check(self, draft: JobDraft, person: Person) -> tuple[Account, Resources]:
+        """Whom the job would be counted for and what it asks for; raises where it is refused."""
+        self._check_form(draft)
+        self._users.check_may_run(person)
+        account = self._users.account(person, draft.group, draft.account)
+        return account, self._resources(draft)
+
+    def spec(
+        self, draft: JobDraft, person: Person, descriptors: int
+    ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...]]:
+        """The job that `draft` asks for, and the texts that the store does not have yet.
+
+        Raises a `Problem` where it cannot be accepted; then nothing was kept.
+        """
+        account, resources = self.check(draft, person)
+        jobs = self._settings.configuration.jobs
+        array = SINGLE_TASK if draft.array is None else draft.array
+        is_stream = draft.interaction is not Interaction.BATCH
+        new: list[tuple[str, bytes]] = []
+        spec = JobSpec(
+            account=account,
+            user=person.name,
+            name=draft.name or self._name(draft),
+            command=draft.command,
+            working_directory=draft.working_directory,
+            resources=resources,
+            array=array,
+            is_array=draft.array is not None,
+            time_limit_s=draft.time_limit_s or jobs.time_limit_s,
+            cpu_limit_s=draft.cpu_limit_s,
+            process_limit=draft.process_limit or jobs.processes,
+            environment=self._keep(draft.environment, new),
+            script=self._keep(draft.script, new),
+            stdin=self._keep(draft.stdin, new),
+            output="" if is_stream else (draft.output or DEFAULT_OUTPUT),
+            error="" if is_stream else (draft.error or ""),
+            max_restarts=0 if descriptors else draft.max_restarts,
+            urgency=draft.urgency,
+            held=draft.held,
+            interaction=draft.interaction,
+            descriptors=descriptors,
+            kill_grace_s=jobs.kill_grace_s,
+        )
+        return spec, tuple(new)
+
+    def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
+        digest, is_new = self._payloads.add(content)
+        if is_new:
+            new.append((digest, content))
+        return digest
+
+    @staticmethod
+    def _name(draft: JobDraft) -> str:
+        word = draft.command[0] if draft.command else "script"
+        return word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
+
+    def _check_form(self, draft: JobDraft) -> None:
+        """What the client should have seen to, and does where it is ours."""
+        if not draft.command and not draft.script:
+            raise UsageProblem("no-command", "there is no command", "say what to run after --")
+        if not draft.working_directory.startswith("/"):
+            raise UsageProblem(
+                "bad-directory",
+                f"the working directory '{draft.working_directory}' is not absolute",
+                "give a path that begins with /",
+            )
+        if len(draft.name) > NAME_LENGTH_MAX or not draft.name.isprintable() or "/" in draft.name:
+            raise UsageProblem(
+                "bad-name",
+                f"the name '{draft.name[:40]}' is too long, or holds / or control characters",
+                f"use at most {NAME_LENGTH_MAX} printable characters without /",
+            )
+        if not 1 <= draft.urgency <= URGENCY_MAX:
+            raise UsageProblem(
+                "bad-urgency",
+                f"urgency {draft.urgency:g} is not between 1 and {URGENCY_MAX:g}",
+                "1 is an ordinary job; 2 brings it forward and costs twice",
+            )
+        for limit in (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit):
+            if limit is not None and not limit > 0:
+                raise UsageProblem("bad-limit", f"a limit of {limit} is not more than 0")
+        if max(len(draft.script), len(draft.stdin)) > SCRIPT_BYTES_MAX:
+            raise Refused(
+                "too-long",
+                f"the script or standard input is larger than {SCRIPT_BYTES_MAX >> 20} MiB",
+                "put it into a file that the job reads",
+            )
+        self._check_environment(draft.environment)
+        self._check_array(draft)
+
+    def _check_environment(self, environment: bytes) -> None:
+        if environment in self._checked_environments or not environment:
+            return
+        try:
+            _decode_environment(environment)
+        except msgspec.MsgspecError:
+            raise UsageProblem(
+                "bad-environment", "the environment is not a map of texts to texts"
+            ) from None
+        self._checked_environments[environment] = None
+        if len(self._checked_environments) > 64:  # a client sends the same one again and again
+            del self._checked_environments[next(iter(self._checked_environments))]
+
+    def _check_array(self, draft: JobDraft) -> None:
+        array = draft.array
+        if array is None:
+            return
+        if draft.interaction is not Interaction.BATCH:
+            raise UsageProblem("bad-array", "an array cannot be run interactively", "submit it")
+        previous = -1
+        for first, last, step in array[:ARRAY_RANGES_MAX]:
+            if not (previous < first <= last <= ARRAY_INDEX_MAX and step >= 1):
+                raise UsageProblem(
+                    "bad-array",
+                    f"the array range {first}-{last}:{step} is empty, or out of order",
+                    f"give ascending ranges within 0 and {ARRAY_INDEX_MAX}, as in 1-100 or 0-98:2",
+                )
+            previous = last
+        tasks = task_count(array) if array else 0
+        max_array = self._settings.configuration.jobs.max_array
+        if not 1 <= tasks <= max_array or len(array) > ARRAY_RANGES_MAX:
+            raise Refused(
+                "array-too-large",
+                f"an array of {tasks} tasks; this machine takes at most {max_array}",
+                "split it, or raise max_array in [jobs] of iriai.toml",
+            )
+
+    def _resources(self, draft: JobDraft) -> Resources:
+        named = tuple(sorted((name, amount) for name, amount in draft.named if amount))
+        amounts = (draft.cpus, draft.memory_bytes, draft.gpus, *(amount for _, amount in named))
+        if draft.cpus < 1 or min(amounts) < 0:
+            raise UsageProblem(
+                "bad-resources", "a task needs at least 1 cpu, and nothing less than 0"
+            )
+        if len(dict(named)) != len(named):
+            raise UsageProblem("bad-resources", "a named resource is asked for twice")
+        resources = Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, named)
+        if not draft.wait_for_resources:
+            self._check_fits(resources)
+        return resources
+
+    def _check_fits(self, resources: Resources) -> None:
+        lacking = resources.lacking_in(self._settings.capacity)
+        if lacking:
+            resource, needed, there = lacking[0]
+            raise Refused(
+                "no-machine-large-enough",
+                f"no machine has {describe_amount(resource, needed)}: "
+                f"{self._settings.home} has {describe_amount(resource, there)}",
+                "ask for less, or say --wait-for-resources",
+            )
+        cap_cpus = self._settings.configuration.order.running_cap_cpus
+        if not within_running_cap(resources.cpus, 0, cap_cpus).allowed:
+            raise Refused(
+                "over-running-cap",
+                f"{resources.cpus} cpus are more than any account may run at once ({cap_cpus})",
+                "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
+            )
+
+
+def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:
+    """Where an attempt's standard output and error go; the second is empty where they are one."""
+    if spec.interaction is Interaction.TERMINAL:
+        return "", ""
+    if spec.interaction is Interaction.STREAM:
+        stem = f"{spool}/{str(attempt).replace('#', '-')}"
+        return f"{stem}.out", f"{stem}.err"
+    return _absolute(spec, spec.output, attempt), _absolute(spec, spec.error, attempt)
+
+
+def _absolute(spec: JobSpec, pattern: str, attempt: AttemptId) -> str:
+    if not pattern:
+        return ""
+    name = expand_pattern(pattern, attempt)
+    return name if name.startswith("/") else f"{spec.working_directory.rstrip('/')}/{name}"

@@ -1,0 +1,145 @@
+"""Those who wait for jobs and tasks to finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iriai.daemon.clients import Asked
+from iriai.daemon.engine import Engine
+from iriai.daemon.selection import Selected
+from iriai.home.job import JobState, Outcome
+from iriai.model.state import EndCause, TaskState
+from iriai.wire.requests import Outcome as WireOutcome
+from iriai.wire.requests import Progress, Waited
+
+PROGRESS_S = 0.25
+"""Between two notices of progress: smooth to the eye, nothing beside the work."""
+
+FindOutcome = Callable[[Selected], WireOutcome]
+"""How something that has finished ended; raises `NotFound`."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    asked: Asked
+    selected: list[Selected]
+    open: dict[int, list[Selected]]
+    """What has not finished yet, by job number."""
+    progress: bool
+
+
+class Waits:
+    """See the module."""
+
+    def __init__(self, engine: Engine, find_outcome: FindOutcome) -> None:
+        self._engine = engine
+        self._find_outcome = find_outcome
+        self._by_job: dict[int, dict[_Waiter, None]] = {}
+        self._watched: dict[_Waiter, None] = {}
+        """Those who want to hear of progress."""
+        self._is_ticking = False
+
+    def add(self, asked: Asked, selected: list[Selected], *, progress: bool) -> None:
+        """Answer when all of `selected` have finished; those unknown raise `NotFound`."""
+        waiter = _Waiter(asked, selected, {}, progress)
+        for item in selected:
+            if self._is_open(item):
+                waiter.open.setdefault(item.job.number, []).append(item)
+            else:
+                self._find_outcome(item)
+        if not waiter.open:
+            self._engine.after_this_turn(lambda: self._finish(waiter))
+            return
+        for number in waiter.open:
+            self._by_job.setdefault(number, {})[waiter] = None
+        asked.connection.on_close.append(lambda: self._forget(waiter))
+        if progress:
+            self._watched[waiter] = None
+            self._tick_later()
+
+    def job_settled(self, number: int) -> None:
+        """A job has finished, durably."""
+        for waiter in list(self._by_job.get(number, ())):
+            self._close(waiter, number)
+
+    def job_changed(self, number: int) -> None:
+        """Something happened to a job; a task that somebody waits for may have ended."""
+        for waiter in list(self._by_job.get(number, ())):
+            if not any(self._is_open(item) for item in waiter.open[number]):
+                self._close(waiter, number)
+
+    def _is_open(self, item: Selected) -> bool:
+        job = self._engine.machine.home.jobs.get(item.job.number)
+        if job is None:
+            return False
+        states = (job.task_state(index) for index in item.indices)
+        return not item.indices or any(state is not TaskState.FINISHED for state in states)
+
+    def _close(self, waiter: _Waiter, number: int) -> None:
+        waiter.open.pop(number, None)
+        waiters = self._by_job[number]
+        waiters.pop(waiter, None)
+        if not waiters:
+            del self._by_job[number]
+        if not waiter.open:
+            self._watched.pop(waiter, None)
+            self._finish(waiter)
+
+    def _finish(self, waiter: _Waiter) -> None:
+        if waiter.progress:
+            waiter.asked.notice(self._progress(waiter))
+        outcomes = tuple(self._find_outcome(item) for item in waiter.selected)
+        waiter.asked.answer(Waited(outcomes))
+
+    def _forget(self, waiter: _Waiter) -> None:
+        self._watched.pop(waiter, None)
+        for number in waiter.open:
+            self._by_job.get(number, {}).pop(waiter, None)
+
+    # --- progress --------------------------------------------------------------------------------
+
+    def _tick_later(self) -> None:
+        if not self._is_ticking and self._watched:
+            self._is_ticking = True
+            self._engine.later(PROGRESS_S, self._tick)
+
+    def _tick(self) -> None:
+        self._is_ticking = False
+        for waiter in self._watched:
+            waiter.asked.notice(self._progress(waiter))
+        self._tick_later()
+
+    def _progress(self, waiter: _Waiter) -> Progress:
+        waiting = active = succeeded = failed = 0
+        for item in waiter.selected:
+            job = self._engine.machine.home.jobs.get(item.job.number)
+            if job is not None and not item.indices:
+                done = job.counts.get(EndCause.COMPLETED, 0)
+                waiting += job.waiting
+                active += job.active
+                succeeded += done
+                failed += sum(job.counts.values()) - done
+            elif job is not None:
+                counts = _task_progress(job, item.indices)
+                waiting, active = waiting + counts[0], active + counts[1]
+                succeeded += counts[2]
+            else:
+                finished = self._engine.machine.home.finished_counts(item.job.number)
+                succeeded += finished[0]
+                failed += finished[1]
+        return Progress(waiting, active, succeeded, failed)
+
+
+def _task_progress(job: JobState, indices: tuple[int, ...]) -> tuple[int, int, int]:
+    waiting = active = 0
+    for index in indices:
+        state = job.task_state(index)
+        waiting += state in (TaskState.QUEUED, TaskState.HELD)
+        active += state not in (TaskState.QUEUED, TaskState.HELD, TaskState.FINISHED)
+    return waiting, active, len(indices) - waiting - active
+
+
+def wire_outcome(name: str, outcome: Outcome, message: str = "") -> WireOutcome:
+    """An outcome as clients are told it."""
+    return WireOutcome(name, outcome.cause, outcome.exit_code, outcome.signal, message)
