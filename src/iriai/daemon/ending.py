@@ -1,20 +1,22 @@
 """Why a daemon or a supervisor ended, left in a file for whoever started it.
 
-The file is opened before privileges are dropped and written in one go. Empty: the process runs, or
-ended without a word (it crashed or was killed).
+The file is opened before privileges are dropped and overwritten in place, so that a full disk has
+room for the reason that the disk is full. Blank: the process runs, or ended without a word (it
+crashed or was killed).
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from iriai.model.problem import FAMILIES, ExitCode, Problem
 
-_LENGTH_MAX = 65_536
-"""A problem is a line or two; more is not ours."""
+_LENGTH = 4096
+"""Of the file, blanks included: a problem is a line or two."""
 
 
 class Ending(NamedTuple):
@@ -40,21 +42,30 @@ def ending_of(problem: Problem) -> Ending:
 
 
 def open_ending(path: str) -> int:
-    """An empty file for the ending of this process; returns its descriptor."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    """A blank file for the ending of this process; returns its descriptor. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _overwrite(descriptor, b"")
+    return descriptor
 
 
 def announce(descriptor: int, ending: Ending) -> None:
     """Say why this process is about to end; the last word counts."""
-    text = json.dumps(ending._asdict()).encode() + b"\n"
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text, 0)
+    text = json.dumps(ending._asdict()).encode()
+    if len(text) >= _LENGTH:
+        text = json.dumps(ending._replace(message=ending.message[:200], hint="")._asdict()).encode()
+    _overwrite(descriptor, text)
+
+
+def _overwrite(descriptor: int, text: bytes) -> None:
+    # A disk without room for even this keeps the words from whoever waits, and nothing else.
+    with suppress(OSError):
+        os.pwrite(descriptor, text.ljust(_LENGTH - 1) + b"\n", 0)
 
 
 def read_ending(path: str) -> Ending | None:
     """What the process said; None where it said nothing, or the file was torn."""
     try:
-        text = Path(path).read_bytes()[:_LENGTH_MAX]
+        text = Path(path).read_bytes()[:_LENGTH]
         said = json.loads(text)
         return Ending(
             int(said["exit_code"]),

@@ -10,7 +10,7 @@ import time
 WAIT_S = 0.5
 """How long a lock is asked for again: someone who only looks holds it for a moment."""
 _PAUSE_S = 0.01
-_TEXT_LENGTH_MAX = 32
+_TEXT_LENGTH = 20
 
 
 class LockHeld(Exception):
@@ -34,8 +34,8 @@ def take_lock(path: str) -> int:
             if time.monotonic() > deadline_s:
                 raise LockHeld(_pid_in(descriptor))
             time.sleep(_PAUSE_S)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        # In place: a full disk still has the room that the last holder used.
+        os.pwrite(descriptor, f"{os.getpid():<{_TEXT_LENGTH}}\n".encode(), 0)
     except BaseException:
         os.close(descriptor)
         raise
@@ -72,5 +72,5 @@ def _try(descriptor: int, kind: int) -> bool:
 
 
 def _pid_in(descriptor: int) -> int | None:
-    text = os.pread(descriptor, _TEXT_LENGTH_MAX, 0).strip()
+    text = os.pread(descriptor, _TEXT_LENGTH, 0).strip()
     return int(text) if text.isdigit() else None

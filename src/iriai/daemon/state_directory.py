@@ -103,11 +103,24 @@ def prepare(
                 f"write '{identity.home}', or choose another directory with --state",
             )
         _make_directories(paths, identity.daemon_user)
-        _probe(paths)
     except OSError as error:
         raise problem_of(error, paths.directory) from None
     _check_reach(paths, identity.daemon_user)
     return identity
+
+
+def check_space(paths: StatePaths) -> None:
+    """Notice a full disk before anything else does; raises Refused."""
+    probe = Path(paths.directory, "probe")
+    try:
+        with probe.open("wb") as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise problem_of(error, paths.directory) from None
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def lock_state(paths: StatePaths, part: str) -> int:
@@ -232,18 +245,6 @@ def _make_directories(paths: StatePaths, daemon_user: str) -> None:
             os.chown(name, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
     if paths.daemon_socket == SYSTEM_SOCKET:
         Path(SYSTEM_SOCKET).parent.mkdir(exist_ok=True, mode=0o755)
-
-
-def _probe(paths: StatePaths) -> None:
-    """Notice a full disk before anything else does."""
-    probe = Path(paths.directory, "probe")
-    try:
-        with probe.open("wb") as file:
-            file.write(bytes(_PROBE_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        probe.unlink(missing_ok=True)
 
 
 def _check_reach(paths: StatePaths, daemon_user: str) -> None:

@@ -1,0 +1,37 @@
+"""How long to wait before a process that died is started again."""
+
+from __future__ import annotations
+
+LONG_LIFE_S = 2.0
+"""A process that was killed after so long had started; its death is no part of a series."""
+FIRST_DELAY_S = 0.1
+"""Before the second start of a series; the first is immediate."""
+DELAY_MAX_S = 30.0
+"""Rare enough to cost nothing, often enough that nobody has to start it by hand. A process that
+lived so long before it failed by itself begins a new series: no loop is faster than this."""
+KILLED_DELAY_MAX_S = 1.0
+"""Somebody outside killed it: starting it is no more likely to fail than before."""
+
+
+class BackOff:
+    """Doubles the pause with each short life in a row."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Short lives in a row that ended by themselves."""
+        self._next_s = 0.0
+
+    def delay_s(self, lived_s: float, *, killed: bool) -> float:
+        """The pause before the next start, given how long this life was and how it ended."""
+        if lived_s >= (LONG_LIFE_S if killed else DELAY_MAX_S):
+            self.forget()
+        elif not killed:
+            self.failures += 1
+        delay_s = min(self._next_s, KILLED_DELAY_MAX_S if killed else DELAY_MAX_S)
+        self._next_s = min(max(2 * self._next_s, FIRST_DELAY_S), DELAY_MAX_S)
+        return delay_s
+
+    def forget(self) -> None:
+        """Begin a new series: the next start is immediate."""
+        self.failures = 0
+        self._next_s = 0.0

@@ -1,0 +1,329 @@
+"""The supervisor: a small process that starts launcher and daemon again when they die.
+
+`python -m iriai.daemon.supervisor DIR DAEMON_UID MINIMUM_UID MODE`, MODE `detached` or
+`foreground`; started by `iriai up` after everything was checked. It imports little, since it stays.
+SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now
+what is waiting to be tried again. When it is killed itself, launcher and daemon go on, and the next
+`iriai up` finds and watches them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from iriai.daemon.back_off import DELAY_MAX_S, LONG_LIFE_S, BackOff
+from iriai.daemon.ending import Ending, announce, ending_of, open_ending, read_ending
+from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
+from iriai.daemon.watched_process import Watched, adopt, read_pid_file, spawn, write_pid_file
+from iriai.model.paths import StatePaths
+from iriai.model.problem import ExitCode, Problem
+
+FIRST_TRIES = 3
+"""A part that dies so often right after its first start will not do better at the fourth."""
+STOP_WAIT_S = 20.0
+"""For a daemon that was asked to end, before it is killed; what it has accepted is durable."""
+_LAST_WORDS_BYTES = 4096
+_LINE_LENGTH_MAX = 300
+
+
+class Plan(NamedTuple):
+    """What the supervisor is told."""
+
+    paths: StatePaths
+    launcher: list[str]
+    """The command that starts it."""
+    daemon: list[str]
+    foreground: bool = False
+    """Whether to speak on standard error besides the log."""
+
+
+class Part:
+    """Launcher or daemon: how to start it, and what has become of it."""
+
+    def __init__(self, name: str, command: list[str], paths: StatePaths) -> None:
+        self.name = name
+        self.watched: Watched | None = None
+        self.due_s: float | None = 0.0
+        """When to start it (steady clock); None: not before something else happens."""
+        self.started_s = 0.0
+        self.settled = False
+        """Whether it ever lived long enough to call it started."""
+        self.back_off = BackOff()
+        self._command = command
+        self._lock = paths.lock(name)
+        self._pid_file = f"{paths.directory}/{name}.pid"
+        self.log = paths.log_of(name)
+
+    def find_or_start(self, now_s: float) -> str:
+        """Watch the one that runs, else start it; returns what was done, for the log."""
+        self.due_s = None
+        self.started_s = now_s
+        holder = lock_holder(self._lock)
+        found = adopt(holder) if holder else read_pid_file(self._pid_file)
+        self.watched = found or spawn(self._command, self.log)
+        # A full disk is no reason to stop; without the file a supervisor to come asks the lock.
+        with suppress(OSError):
+            write_pid_file(self._pid_file, self.watched)
+        self.settled = self.settled or found is not None
+        return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
+
+    def buried(self, now_s: float) -> tuple[float, int | None]:
+        """Of one that has ended: (seconds it lived under us, exit code)."""
+        self.has_settled(now_s)
+        assert self.watched is not None
+        code = self.watched.exit_code()
+        self.watched = None
+        return now_s - self.started_s, code
+
+    def has_settled(self, now_s: float) -> bool:
+        """Whether it was ever seen to live long enough to call it started."""
+        alive = self.watched is not None and now_s - self.started_s >= LONG_LIFE_S
+        self.settled = self.settled or alive
+        return self.settled
+
+
+class Supervisor:
+    """Watches both parts until someone wants the end, or they cannot be started at all."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._launcher = Part("launcher", plan.launcher, plan.paths)
+        self._daemon = Part("daemon", plan.daemon, plan.paths)
+        self._over: Ending | None = None
+        self._stop_by_s: float | None = None
+        """Set while the daemon is to end: when it is killed."""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> Ending:
+        """Supervise; returns why it is over."""
+        self._catch_signals()
+        while self._over is None:
+            now_s = time.monotonic()
+            for part in (self._launcher, self._daemon):
+                if part.due_s is not None and now_s >= part.due_s:
+                    self._start(part, now_s)
+            self._wait(now_s)
+            self._bury(time.monotonic())
+        if self._over.exit_code != ExitCode.DONE:
+            self._end_what_is_fresh()
+        elif not self._over.kill:
+            self._say("the launcher and its tasks go on")
+        return self._over
+
+    def _start(self, part: Part, now_s: float) -> None:
+        try:
+            self._say(part.find_or_start(now_s))
+        except OSError as error:
+            self._say(f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s")
+            part.due_s = now_s + DELAY_MAX_S
+
+    def _catch_signals(self) -> None:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, lambda _number, _frame: None)
+
+    def _wait(self, now_s: float) -> None:
+        """Until a process ends, a signal comes, or something is due."""
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        for part in (self._launcher, self._daemon):
+            if part.watched is not None:
+                poll.register(part.watched.descriptor, select.POLLIN)
+        moments = [self._launcher.due_s, self._daemon.due_s, self._stop_by_s]
+        waits_s = [max(moment - now_s, 0.0) for moment in moments if moment is not None]
+        poll.poll(min(waits_s) * 1000 + 1 if waits_s else None)
+        try:
+            caught = os.read(self._wake_read, 64)
+        except BlockingIOError:
+            caught = b""
+        for number in caught:
+            self._take_signal(signal.Signals(number))
+        if self._stop_by_s is not None and time.monotonic() >= self._stop_by_s:
+            self._kill_daemon()
+
+    def _take_signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGUSR1:
+            for part in (self._launcher, self._daemon):
+                part.back_off.forget()
+                if part.due_s is not None:
+                    part.due_s = 0.0
+        elif self._daemon.watched is None:
+            self._over = Ending(ExitCode.DONE)
+        elif self._stop_by_s is None:
+            self._say(f"{number.name}: ending the daemon")
+            self._stop_by_s = time.monotonic() + STOP_WAIT_S
+            self._daemon.watched.send(signal.SIGTERM)
+        elif number is signal.SIGINT:
+            self._kill_daemon()
+
+    def _kill_daemon(self) -> None:
+        self._say("killing the daemon, which did not end")
+        self._stop_by_s = None
+        if self._daemon.watched is not None:
+            self._daemon.watched.send(signal.SIGKILL)
+        self._over = Ending(ExitCode.DONE)
+
+    def _bury(self, now_s: float) -> None:
+        # The daemon first: what it said decides whether the launcher's end was wanted.
+        for part in (self._daemon, self._launcher):
+            if part.watched is None or not part.watched.ended():
+                continue
+            lived_s, code = part.buried(now_s)
+            said = read_ending(self._plan.paths.end("daemon"))
+            if part is self._daemon:
+                self._daemon_ended(said, lived_s, code)
+            elif said is not None and said.kill:
+                self._say("launcher ended, as it was to")
+            else:
+                self._died(part, lived_s, code)
+
+    def _daemon_ended(self, said: Ending | None, lived_s: float, code: int | None) -> None:
+        daemon = self._daemon
+        if self._stop_by_s is not None:
+            self._over = Ending(ExitCode.DONE)
+        elif said is None:
+            self._died(daemon, lived_s, code)
+        elif said.exit_code == ExitCode.DONE:
+            self._say("daemon ended, as it was to")
+            self._over = said
+        elif daemon.settled:
+            # It worked before: the cause may pass (a full disk), and nobody is here to be told.
+            self._say(f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s")
+            daemon.due_s = time.monotonic() + DELAY_MAX_S
+        else:
+            self._over = said
+
+    def _died(self, part: Part, lived_s: float, code: int | None) -> None:
+        now_s = time.monotonic()
+        killed = code is None or code == -signal.SIGKILL
+        delay_s = part.back_off.delay_s(lived_s, killed=killed)
+        how = _describe_end(code)
+        fresh = not part.settled and not self._daemon.has_settled(now_s)
+        if fresh and part.back_off.failures >= FIRST_TRIES:
+            self._over = ending_of(
+                Problem(
+                    f"{part.name}-does-not-start",
+                    f"the {part.name} does not start: {how}, {FIRST_TRIES} times in a row",
+                    f"its last words: {_last_words(part.log)} (in {part.log})",
+                )
+            )
+            return
+        self._say(f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s")
+        part.due_s = now_s + delay_s
+
+    def _end_what_is_fresh(self) -> None:
+        """Leave nothing behind of a start that failed; what was found running stays."""
+        if self._daemon.settled:
+            return
+        for part in (self._daemon, self._launcher):
+            watched = part.watched
+            if watched is None or not watched.child:
+                continue
+            watched.send(signal.SIGTERM)
+            poll = select.poll()
+            poll.register(watched.descriptor, select.POLLIN)
+            if not poll.poll(STOP_WAIT_S * 1000):
+                watched.send(signal.SIGKILL)
+            watched.exit_code()
+
+    def _say(self, line: str) -> None:
+        stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n"
+        # Where the log is full or the terminal gone there is nobody to tell.
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), stamped.encode())
+        if self._plan.foreground:
+            with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
+                log.write(stamped)
+
+
+def _describe_end(code: int | None) -> str:
+    if code is None:
+        return "nobody told how"
+    if code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def _last_words(log: str) -> str:
+    try:
+        with Path(log).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return "none"
+    words = [line.strip() for line in lines if line.strip()]
+    return words[-1][:_LINE_LENGTH_MAX] if words else "none"
+
+
+def supervisor_command(
+    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, foreground: bool
+) -> list[str]:
+    """What to run to supervise a state directory."""
+    mode = "foreground" if foreground else "detached"
+    uids = [str(daemon_uid), str(minimum_uid)]
+    return [sys.executable, "-P", "-m", "iriai.daemon.supervisor", paths.directory, *uids, mode]
+
+
+def retry_now(paths: StatePaths) -> bool:
+    """Have the running supervisor try again at once what it would try later.
+
+    Returns False where no supervisor runs.
+    """
+    holder = lock_holder(paths.lock("supervisor"))
+    watched = adopt(holder) if holder else None
+    if watched is None:
+        return False
+    watched.send(signal.SIGUSR1)
+    os.close(watched.descriptor)
+    return True
+
+
+def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, mode: str) -> Plan:
+    """Our own launcher and daemon, for one state directory."""
+    python = [sys.executable, "-P", "-m"]
+    launcher = [*python, "iriai.launcher", "--state", paths.directory]
+    launcher += ["--socket", paths.launcher_socket]
+    launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
+    daemon = [*python, "iriai.daemon", "--state", paths.directory]
+    daemon += ["--supervisor-pid", str(os.getpid())]
+    return Plan(paths, launcher, daemon, mode == "foreground")
+
+
+def supervise(plan: Plan) -> int:
+    """Be the one supervisor of the plan's state directory; returns the exit code."""
+    paths = plan.paths
+    try:
+        lock = take_lock(paths.lock("supervisor"))
+    except LockHeld as held:
+        # Somebody else's `iriai up` was faster; both wait for the same daemon.
+        sys.stderr.write(f"supervised by process {held.pid} already\n")
+        return ExitCode.DONE
+    ending = open_ending(paths.end("supervisor"))
+    over = Supervisor(plan).run()
+    announce(ending, over)
+    if over.exit_code != ExitCode.DONE:
+        sys.stderr.write(f"iriai: {over.problem()}\n")
+    if lock_holder(paths.lock("daemon")) is None:
+        Path(paths.daemon_socket).unlink(missing_ok=True)
+    os.close(lock)
+    return over.exit_code
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Supervise one state directory; returns the exit code."""
+    directory, daemon_uid, minimum_uid, mode = arguments
+    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, mode)
+    os.chdir("/")
+    return supervise(plan)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

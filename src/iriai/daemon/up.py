@@ -1,0 +1,238 @@
+"""`iriai up`: check everything that can be checked, then have supervisor, launcher and daemon run.
+
+Safe to repeat: what runs already is left alone, what is missing is brought back.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from iriai.daemon.ending import read_ending
+from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.machine_facts import measure
+from iriai.daemon.settings import read_configuration, settle_directory
+from iriai.daemon.state_directory import absolute_paths, check_space, problem_of
+from iriai.daemon.supervisor import retry_now, supervisor_command
+from iriai.daemon.watched_process import spawn
+from iriai.identity.peers import peer_of
+from iriai.model.paths import StatePaths
+from iriai.model.problem import Problem, Unreachable
+from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
+from iriai.wire.frames import FrameReader, FrameTooLong
+from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome
+
+START_WAIT_S = 60.0
+"""For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
+_ANSWER_WAIT_S = 10.0
+_PAUSE_S = 0.02
+_CLOCK_COARSENESS_S = 0.05
+"""Files are stamped by a clock that lags behind the one we read by a tick or a few."""
+
+
+class Standing(NamedTuple):
+    """A daemon that answers."""
+
+    home: str
+    state_directory: str
+    socket: str
+    daemon_pid: int
+    supervisor_pid: int | None
+    started: bool
+    """Whether this `up` brought it up; else it was up already."""
+
+
+class _Checked(NamedTuple):
+    """What was found good before anything starts."""
+
+    paths: StatePaths
+    daemon_uid: int
+    minimum_uid: int
+
+
+def bring_up(directory: str, user: str | None = None) -> Standing:
+    """Bring up the daemon of a state directory, detached; returns when it answers.
+
+    `user` is whom root wants the daemon to run as (None: as before, or `iriai`).
+
+    Raises:
+        Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
+            was not before.
+    """
+    checked = _check(directory, user)
+    paths = checked.paths
+    standing = _standing(paths)
+    if standing is not None and standing.supervisor_pid is not None:
+        return standing
+    since_s = time.time()
+    child = None
+    if not retry_now(paths):
+        command = supervisor_command(
+            paths, checked.daemon_uid, checked.minimum_uid, foreground=False
+        )
+        child = spawn(command, paths.log_of("supervisor")).pid
+    return _await_answer(paths, since_s, child)
+
+
+def stay_up(  # noqa: RET503 - where it does not return it has become the supervisor
+    directory: str, user: str | None, announce: Callable[[Standing], None]
+) -> Standing:
+    """Bring up the daemon and become its supervisor; `announce` is called once it answers.
+
+    Returns only where it was up already. A start that fails ends this process with the problem's
+    exit code and its words on standard error.
+
+    Raises:
+        Problem: as `bring_up`, before anything started.
+    """
+    checked = _check(directory, user)
+    paths = checked.paths
+    standing = _standing(paths)
+    if standing is not None and standing.supervisor_pid is not None:
+        return standing
+    if retry_now(paths):
+        return _await_answer(paths, time.time(), None)
+    command = supervisor_command(paths, checked.daemon_uid, checked.minimum_uid, foreground=True)
+    _announce_later(paths, announce)
+    _become(command)
+
+
+def _become(command: list[str]) -> NoReturn:
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+
+
+def _check(directory: str, user: str | None) -> _Checked:
+    paths = absolute_paths(directory)
+    configuration = read_configuration(paths)
+    identity = settle_directory(paths, configuration, measure(), user)
+    check_space(paths)
+    uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
+    return _Checked(paths, uid, configuration.identity.minimum_uid)
+
+
+def _standing(paths: StatePaths) -> Standing | None:
+    """The daemon that answers now, or None.
+
+    Raises:
+        Unreachable: something answers that is not the daemon of this directory.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_ANSWER_WAIT_S)
+            connection.connect(paths.daemon_socket)
+            _check_listener(paths, connection)
+            connection.sendall(request_frame(Request(1, Hello(PROTOCOL_VERSION))))
+            welcome = _read_welcome(paths, connection)
+    except (FileNotFoundError, ConnectionError):
+        return None
+    except TimeoutError:
+        raise Unreachable(
+            "daemon-silent",
+            f"what listens on {paths.daemon_socket} has not answered for {_ANSWER_WAIT_S:.0f} s",
+            f"see {paths.log_of('daemon')}",
+        ) from None
+    except OSError as error:
+        raise problem_of(error, paths.daemon_socket) from None
+    if welcome is None:
+        return None
+    return Standing(
+        welcome.home,
+        welcome.state_directory,
+        paths.daemon_socket,
+        welcome.daemon_pid,
+        lock_holder(paths.lock("supervisor")),
+        started=False,
+    )
+
+
+def _check_listener(paths: StatePaths, connection: socket.socket) -> None:
+    listener = peer_of(connection)
+    if listener.uid not in (0, os.geteuid()):
+        raise Unreachable(
+            "socket-of-another",
+            f"{paths.daemon_socket} is not ours: process {listener.pid} of user id {listener.uid} "
+            "listens on it",
+            "choose another directory with --state, or have that process ended",
+        )
+
+
+def _read_welcome(paths: StatePaths, connection: socket.socket) -> Welcome | None:
+    """The daemon's first answer; None where it went away without one."""
+    frames = FrameReader()
+    while data := connection.recv(65_536):
+        try:
+            replies = [decode_reply(payload) for payload in frames.feed(data)]
+        except (MalformedMessage, FrameTooLong):
+            replies = []
+            foreign = True
+        else:
+            foreign = False
+        for reply in replies:
+            if isinstance(reply, Answer) and isinstance(reply.body, Welcome):
+                return reply.body
+            if isinstance(reply, Failure):
+                raise Unreachable(reply.code, reply.message, reply.hint)
+            foreign = True
+        if foreign:
+            raise Unreachable(
+                "socket-not-ours",
+                f"what listens on {paths.daemon_socket} is not iriai's daemon",
+                "choose another directory with --state, or end that process",
+            )
+    return None
+
+
+def _await_answer(paths: StatePaths, since_s: float, supervisor: int | None) -> Standing:
+    """The daemon once it answers; `supervisor` is the child to watch, where it is ours."""
+    deadline_s = time.monotonic() + START_WAIT_S
+    while time.monotonic() < deadline_s:
+        standing = _standing(paths)
+        if standing is not None and standing.supervisor_pid is not None:
+            return standing._replace(started=True)
+        # Our own supervisor has the last word, once it has ended; of another we ask the daemon.
+        if supervisor is not None and os.waitpid(supervisor, os.WNOHANG)[0]:
+            supervisor = None
+        parts = ("supervisor", "daemon") if supervisor is None else ()
+        for problem in (_why_not(paths, part, since_s) for part in parts):
+            if problem is not None:
+                raise problem
+        time.sleep(_PAUSE_S)
+    raise Unreachable(
+        "daemon-silent",
+        f"the daemon has not answered for {START_WAIT_S:.0f} s",
+        f"see {paths.log_of('daemon')} and {paths.log_of('supervisor')}",
+    )
+
+
+def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
+    """The problem that `part` has named since then, if any."""
+    with suppress(OSError):
+        if Path(paths.end(part)).stat().st_mtime < since_s - _CLOCK_COARSENESS_S:
+            return None
+    ending = read_ending(paths.end(part))
+    return ending.problem() if ending is not None and ending.exit_code != 0 else None
+
+
+def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> None:
+    """Have a process of its own wait for the daemon, since this one is about to be another."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        # Twice, so that nobody has to bury the one that waits.
+        if os.fork() == 0:
+            with suppress(Problem):
+                announce(_await_answer(paths, time.time(), None))
+            sys.stdout.flush()
+    finally:
+        os._exit(0)

@@ -1,0 +1,103 @@
+"""A process that the supervisor watches: one it started, or one it found running."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+_START_TIME_FIELD = 19
+"""Of /proc/PID/stat, counted after the command's closing bracket."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Watched(NamedTuple):
+    """A process, held by a descriptor: a number can be given to another process, this cannot."""
+
+    pid: int
+    descriptor: int
+    child: bool
+    """Whether this process started it; only then is its exit code ours to know."""
+
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def exit_code(self) -> int | None:
+        """Of a process that has ended: its code, minus the signal, or None where nobody tells us.
+
+        The process is no zombie afterwards, and its descriptor is closed.
+        """
+        code = None
+        if self.child:
+            _, status = os.waitpid(self.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+        os.close(self.descriptor)
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the process, if it is still there."""
+        try:
+            signal.pidfd_send_signal(self.descriptor, number)
+        except ProcessLookupError:
+            return
+
+
+def spawn(command: list[str], log: str) -> Watched:
+    """Start `command` in a session of its own, with what it says appended to `log`."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    pid = os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],
+        setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1],
+    )
+    return Watched(pid, os.pidfd_open(pid), child=True)
+
+
+def adopt(pid: int, identity: str = "") -> Watched | None:
+    """Watch the process `pid`; None where it is gone, or is not the one of `identity`."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if identity and identity_of(pid) != identity:
+        os.close(descriptor)
+        return None
+    return Watched(pid, descriptor, child=False)
+
+
+def identity_of(pid: int) -> str:
+    """Tells this process from every other that has or had its number; empty where it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    start_time = stat.rpartition(")")[2].split()[_START_TIME_FIELD]
+    return f"{pid} {start_time} {_BOOT_ID.read_text().strip()}"
+
+
+def write_pid_file(path: str, watched: Watched) -> None:
+    """Remember the process for a supervisor to come. Raises OSError."""
+    Path(path).write_text(identity_of(watched.pid) + "\n")
+
+
+def read_pid_file(path: str) -> Watched | None:
+    """The process that was remembered, if it still runs."""
+    try:
+        identity = Path(path).read_text().strip()
+    except OSError:
+        return None
+    number = identity.partition(" ")[0]
+    return adopt(int(number), identity) if number.isdigit() else None

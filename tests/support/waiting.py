@@ -1,0 +1,32 @@
+"""Waiting for a condition instead of for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+WAIT_S = 30.0
+"""Only a failure takes so long; a busy machine is none."""
+_PAUSE_S = 0.005
+
+
+def until(condition: Callable[[], Result], what: str = "the condition") -> Result:
+    """What `condition` returns, once that is true."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not (result := condition()):
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"{what} did not come true within {WAIT_S:.0f} s")
+        time.sleep(_PAUSE_S)
+    return result
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process is no more (one that nobody has buried is gone as well)."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return True
