@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -84,7 +83,10 @@ def bring_up(directory: str, user: str | None = None) -> Standing:
 def stay_up(  # noqa: RET503 - where it does not return it has become the supervisor
     directory: str, user: str | None, announce: Callable[[Standing], None]
 ) -> Standing:
-    """Bring up the daemon and become its supervisor; `announce` is called once it answers.
+    """Bring up the daemon and become its supervisor.
+
+    `announce` is called once it answers, in a process of its own that ends right after: it has to
+    write out what it says, and so has the caller before.
 
     Returns only where it was up already. A start that fails ends this process with the problem's
     exit code and its words on standard error.
@@ -222,8 +224,6 @@ def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
 
 def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> None:
     """Have a process of its own wait for the daemon, since this one is about to be another."""
-    sys.stdout.flush()
-    sys.stderr.flush()
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -233,6 +233,5 @@ def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> 
         if os.fork() == 0:
             with suppress(Problem):
                 announce(_await_answer(paths, time.time(), None))
-            sys.stdout.flush()
     finally:
         os._exit(0)
