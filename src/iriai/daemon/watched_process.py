@@ -72,10 +72,12 @@ def adopt(pid: int, identity: str = "") -> Watched | None:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    if identity and identity_of(pid) != identity:
+    watched = Watched(pid, descriptor, child=False)
+    # One that ended and was not buried yet still has its number.
+    if watched.ended() or (identity and identity_of(pid) != identity):
         os.close(descriptor)
         return None
-    return Watched(pid, descriptor, child=False)
+    return watched
 
 
 def identity_of(pid: int) -> str:
