@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
 from iriai.daemon.listener import listen
 from iriai.daemon.machine_facts import capacity, measure
-from iriai.daemon.service import serve
+from iriai.daemon.service import prepare_store, serve
 from iriai.daemon.settings import (
     Mode,
     Settings,
@@ -92,6 +92,7 @@ def _listen(paths: StatePaths, mode: Mode) -> socket.socket:
 
 def _serve(settings: Settings) -> int:
     try:
+        prepare_store(settings)
         drop_privileges(settings.daemon_user)
         code = serve(settings)
     except Problem as problem:
