@@ -55,6 +55,12 @@ def test_a_selection_narrows_a_listing(past, selection, expected):
     assert [row.job for row in past.history(selection)] == expected
 
 
+def test_the_attempts_of_one_task_are_told_apart(store):
+    store.write([accepted(1), result(1, 0), result(1, 1, 1, EndCause.LOST), result(1, 1, 2)])
+    rows = store.history(Selection(job=1, task_index=1))
+    assert [(row.task_index, row.attempt) for row in rows] == [(1, 2), (1, 1)]
+
+
 def test_a_limit_keeps_the_latest(past):
     assert numbers(past.finished_jobs(limit=1)) == [2]
     assert [row.job for row in past.history(limit=1)] == [2]

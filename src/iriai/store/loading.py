@@ -23,17 +23,19 @@ _SHARED = (
     "account",
     "user",
     "name",
-    "command",
     "working_directory",
     "resources",
     "array",
+    "time_limit_s",
     "environment",
     "script",
     "stdin",
     "output",
     "error",
 )
-"""Fields that many jobs have alike; 100,000 jobs of one loop need them once."""
+"""Fields that many jobs have alike, like the words of their commands: sharing them saves more than
+half of the memory that 100,000 jobs of one loop take. All texts, tuples and floats: one pool holds
+no two equal values of different types."""
 
 
 def load(connection: sqlite3.Connection) -> StoredState:
@@ -68,13 +70,17 @@ def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:
 
 
 def _share(spec: JobSpec, pool: dict[object, object]) -> JobSpec:
-    """`spec` itself, its fields replaced by equal ones of earlier specs."""
+    """`spec` itself, its fields replaced by equal ones of earlier specs.
+
+    It is frozen for everybody else, and nobody else has seen it yet.
+    """
     for name in _SHARED:
         value = getattr(spec, name)
         known = pool.setdefault(value, value)
         if known is not value:
-            # Frozen for everybody else; nobody else has seen this one yet.
             msgspec.structs.force_setattr(spec, name, known)
+    words = tuple([pool.setdefault(word, word) for word in spec.command])
+    msgspec.structs.force_setattr(spec, "command", words)
     return spec
 
 

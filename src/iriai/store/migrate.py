@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 from iriai.model.problem import Problem
+from iriai.store.problems import translated
+from iriai.store.sqlite import migration_engine
 
 MIGRATION_MAX_S = 600.0
 """A migration rewrites at most the history, some gigabytes; what takes longer hangs."""
@@ -41,8 +43,6 @@ def migrate_here(path: Path) -> None:
     from alembic import command
     from alembic.config import Config
 
-    from iriai.store.sqlite import migration_engine
-
     config = Config()
     config.set_main_option("path_separator", "os")
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -53,5 +53,14 @@ def migrate_here(path: Path) -> None:
     engine.dispose()
 
 
+def main(path: Path) -> None:
+    """What the child does: the last line of its standard error says what went wrong."""
+    try:
+        with translated(path):
+            migrate_here(path)
+    except Problem as problem:
+        sys.exit(problem.message)
+
+
 if __name__ == "__main__":
-    migrate_here(Path(sys.argv[1]))
+    main(Path(sys.argv[1]))

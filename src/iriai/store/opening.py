@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 import stat
 from pathlib import Path
@@ -43,7 +44,7 @@ def _check_file(path: Path, *, create: bool) -> None:
     if os.geteuid() not in (0, found.st_uid):
         raise NotAllowed(
             "state-of-another",
-            f"{path} belongs to user {found.st_uid}",
+            f"{path} belongs to {_name_of(found.st_uid)}",
             "use a state directory of your own",
         )
     _check_access(path)
@@ -51,6 +52,9 @@ def _check_file(path: Path, *, create: bool) -> None:
         begin = file.read(len(_MAGIC))
     if begin and begin != _MAGIC:
         raise _foreign(path)
+    # An empty file is an empty database, and SQLite would throw away what waits in the log.
+    if not begin and Path(f"{path}-wal").exists():
+        raise damaged(path, "it is empty, but has a log")
 
 
 def _make_file(path: Path) -> None:
@@ -102,6 +106,8 @@ def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
     if not sqlite.is_ours(connection):
         raise _foreign(path)
     revision = sqlite.revision(connection)
+    if not revision:
+        raise damaged(path, "it does not say which schema it has")
     if revision > schema.REVISION:
         raise Refused(
             "state-newer",
@@ -109,6 +115,13 @@ def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
             "use that version, or another state directory",
         )
     return revision < schema.REVISION
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return f"user '{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return f"user id {uid}"
 
 
 def _foreign(path: Path) -> Problem:

@@ -15,11 +15,8 @@ _BASIC_CODE = 0xFF
 """SQLite's extended result codes hold the basic one in their lowest byte."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING = (
-    sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
@@ -73,6 +70,13 @@ def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
             "no-space",
             f"no space left under {path.parent}",
             "free some; nothing was lost",
+            passing=True,
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreFailure(
+            "state-in-use",
+            f"another program has locked {path}",
+            "end it; nothing was lost",
             passing=True,
         )
     if code in _PASSING:

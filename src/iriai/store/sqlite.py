@@ -86,7 +86,10 @@ def is_ours(connection: sqlite3.Connection) -> bool:
 
 
 def revision(connection: sqlite3.Connection) -> str:
-    """The schema's revision, as Alembic keeps it."""
+    """The schema's revision, as Alembic keeps it; empty where there is none."""
+    kept = connection.execute("SELECT 1 FROM sqlite_master WHERE name='alembic_version'")
+    if kept.fetchone() is None:
+        return ""
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     return str(row[0]) if row else ""
 
