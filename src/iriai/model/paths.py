@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import msgspec
+from typing import NamedTuple
 
 from iriai.model.problem import UsageProblem
 
@@ -16,7 +15,7 @@ SOCKET_PATH_BYTES_MAX = 107
 """The kernel's room for a socket's path, less the zero at its end."""
 
 
-class StatePaths(msgspec.Struct, frozen=True):
+class StatePaths(NamedTuple):
     """The files of one state directory, given as an absolute path without a slash at its end."""
 
     directory: str
