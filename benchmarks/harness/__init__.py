@@ -1,0 +1,1 @@
+"""What the benchmarks share: options, medians, the machine's facts, peers, a private iriai."""

@@ -1,0 +1,37 @@
+"""The options every benchmark takes."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+RUNS = 5
+"""Machines are noisy: one run says little, and the median of five leaves two bad ones out."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much is measured."""
+
+    runs: int
+    """How often each contestant is measured; the figures are medians."""
+    quick: bool
+    """Few tasks and one run: shows that the benchmark works, measures nothing."""
+    peers: bool
+    """Whether other systems are measured beside iriai."""
+
+    def tasks(self, full: int, quick: int) -> int:
+        """Return how many tasks to run: `full`, or `quick` in quick mode."""
+        return quick if self.quick else full
+
+
+def read_options(description: str) -> Options:
+    """Read the command line; exits with 2 and a usage line where it is wrong."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--runs", type=int, default=RUNS, help="medians of so many runs")
+    parser.add_argument("--quick", action="store_true", help="one run of few tasks, as a check")
+    parser.add_argument("--no-peers", action="store_true", help="measure iriai and the limit only")
+    given = parser.parse_args()
+    if given.runs < 1:
+        parser.error("--runs must be at least 1")
+    return Options(1 if given.quick else given.runs, given.quick, not given.no_peers)

@@ -1,0 +1,67 @@
+"""Progress to people on standard error, one JSON object to programs on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+Figure = float | None
+"""A measured number, or None where it could not be measured."""
+
+_BEGAN = time.monotonic()
+
+
+def progress(text: str) -> None:
+    """Tell a person what is being done, with the seconds since the benchmark began."""
+    print(f"[{time.monotonic() - _BEGAN:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def median(samples: Sequence[float], digits: int = 1) -> Figure:
+    """Return the median, rounded; None of nothing."""
+    return round(statistics.median(samples), digits) if samples else None
+
+
+def percentile(samples: Sequence[float], percent: int) -> float:
+    """Return the value that `percent` of the samples (at least two) do not exceed."""
+    return statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
+
+
+def ratio(part: Figure, whole: Figure) -> Figure:
+    """Return part / whole; None where either is missing."""
+    return round(part / whole, 3) if part is not None and whole else None
+
+
+def filesystem(path: Path) -> str:
+    """Return the type of the file system that holds `path`: durability costs nothing on tmpfs."""
+    place = path.resolve()
+    best, kind = "", "unknown"
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        point, name = line.split()[1:3]
+        if place.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, name
+    return kind
+
+
+def machine_facts(state_place: Path) -> dict[str, object]:
+    """Return what the figures depend on; `state_place` is where iriai keeps its state."""
+    return {
+        "kernel": platform.release(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "python": platform.python_version(),
+        "state_filesystem": filesystem(state_place),
+        "load_before": round(os.getloadavg()[0], 2),
+        "root": os.geteuid() == 0,
+    }
+
+
+def finish(result: dict[str, object]) -> None:
+    """Print the result as the last line of standard output."""
+    sys.stderr.flush()
+    print(json.dumps(result), flush=True)
