@@ -138,10 +138,6 @@ class Home:
             raise NotFound("no-such-job", f"{missing} is not a job that waits or runs")
         return job
 
-    def finished_counts(self, number: int) -> tuple[int, int]:
-        """Of a job in `outcomes`: how many of its tasks succeeded and failed; else (0, 0)."""
-        return self._finished_counts.get(number, (0, 0))
-
     # --- messages --------------------------------------------------------------------------------
 
     def handle(self, event: ToHome, now: Instant) -> list[Effect]:
@@ -311,14 +307,6 @@ class Home:
             self._posted.pop(number, None)
         self._effects.append(JobSettled(number))
         self._finished[number] = job
-
-    def _keep_outcome(self, job: JobState, outcome: Outcome) -> None:
-        succeeded = job.counts.get(EndCause.COMPLETED, 0)
-        self.outcomes[job.number] = outcome
-        self._finished_counts[job.number] = (succeeded, job.total - succeeded)
-        if len(self.outcomes) > OUTCOMES_MAX:
-            oldest, _ = self.outcomes.popitem(last=False)
-            del self._finished_counts[oldest]
 
     # --- wants and events ------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
-from iriai.model.reason import Reason, Rule
 from iriai.model.records import Record
 from iriai.node.core import Node
 from iriai.protocol.effects import Effect, LauncherEvent, Part, Persist, Send, Wake
@@ -85,19 +84,6 @@ class Machine:
         if not self.home.job(number).waiting:
             return []
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
-
-    def explain(self, number: int, now: Instant) -> list[Reason]:
-        """Why a job's first waiting task has not started; the main reason first.
-
-        Empty only where no task of the job waits. Raises `NotFound` where the job is not here.
-        """
-        job = self.home.job(number)
-        if not job.waiting:
-            return []
-        if job.held:
-            tasks = "1 task is" if job.waiting == 1 else f"{job.waiting} tasks are"
-            return [Reason(Rule.HELD, "a release by its user", f"{tasks} held")]
-        return self.broker.explain(JobId(self.home.name, number), now)
 
     def check(self) -> None:
         """Raise where an invariant of any part is broken."""
