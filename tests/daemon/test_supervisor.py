@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from iriai.daemon.ending import read_ending
+from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.supervisor import retry_now
 from iriai.model.paths import StatePaths
 from iriai.model.problem import ExitCode
@@ -22,7 +23,8 @@ from iriai.model.paths import StatePaths
 directory, launcher, daemon = json.loads(sys.argv[1])
 sys.exit(supervise(Plan(StatePaths(directory), launcher, daemon)))
 """
-LIVE = "exec sleep 1000"
+LIVE = 'exec 9<> "$2"; flock 9; echo $$ >&9; exec sleep 1000'
+"""Hold the part's lock and live."""
 CRASH = "echo it is broken >&2; exit 7"
 
 
@@ -45,7 +47,7 @@ class World:
     def _command(self, name: str, script: str) -> list[str]:
         lives = f"{self.paths.directory}/{name}.lives"
         said = self.paths.end("daemon")
-        return ["/bin/sh", "-c", f'echo $$ >> "$0"; {script}', lives, said]
+        return ["/bin/sh", "-c", f'echo $$ >> "$0"; {script}', lives, said, self.paths.lock(name)]
 
     def lives(self, name: str) -> list[int]:
         """The process ids that a part has had, in order."""
@@ -146,7 +148,7 @@ def log_of(supervisor: subprocess.Popen) -> str:
 def test_when_the_supervisor_is_killed_the_next_one_takes_over(world):
     first = world.supervise()
     pids = [world.life("launcher"), world.life("daemon")]
-    until(lambda: Path(world.paths.directory, "daemon.pid").exists())
+    until(lambda: lock_holder(world.paths.lock("daemon")))
     first.kill()
     first.wait()
     assert not any(is_gone(pid) for pid in pids)
@@ -162,7 +164,7 @@ def test_when_the_supervisor_is_killed_the_next_one_takes_over(world):
 def test_a_signal_ends_the_daemon_and_leaves_the_launcher(world, number):
     supervisor = world.supervise()
     daemon, launcher = world.life("daemon"), world.life("launcher")
-    until(lambda: Path(world.paths.directory, "daemon.pid").exists())
+    until(lambda: lock_holder(world.paths.lock("daemon")))
     supervisor.send_signal(number)
     assert supervisor.wait() == ExitCode.DONE
     assert is_gone(daemon)
@@ -190,7 +192,7 @@ def test_a_second_supervisor_leaves_at_once(world):
 def test_a_daemon_that_worked_before_is_tried_again_later_and_at_once_when_asked(world):
     found = world.supervise()
     world.life("daemon")
-    until(lambda: Path(world.paths.directory, "daemon.pid").exists())
+    until(lambda: lock_holder(world.paths.lock("daemon")))
     found.kill()
     found.wait()
     problem = world.says(exit_code=3, code="no-space", message="no space left", hint="free some")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from iriai.daemon.back_off import DELAY_MAX_S, LONG_LIFE_S, BackOff
 from iriai.daemon.ending import Ending, announce, ending_of, open_ending, read_ending
 from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
-from iriai.daemon.watched_process import Watched, adopt, read_pid_file, spawn, write_pid_file
+from iriai.daemon.watched_process import Watched, adopt, spawn
 from iriai.model.paths import StatePaths
 from iriai.model.problem import ExitCode, Problem
 
@@ -59,7 +59,6 @@ class Part:
         self.back_off = BackOff()
         self._command = command
         self._lock = paths.lock(name)
-        self._pid_file = f"{paths.directory}/{name}.pid"
         self.log = paths.log_of(name)
 
     def find_or_start(self, now_s: float) -> str:
@@ -67,11 +66,8 @@ class Part:
         self.due_s = None
         self.started_s = now_s
         holder = lock_holder(self._lock)
-        found = adopt(holder) if holder else read_pid_file(self._pid_file)
+        found = adopt(holder) if holder else None
         self.watched = found or spawn(self._command, self.log)
-        # A full disk is no reason to stop; without the file a supervisor to come asks the lock.
-        with suppress(OSError):
-            write_pid_file(self._pid_file, self.watched)
         self.settled = self.settled or found is not None
         return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from pathlib import Path
 from typing import NamedTuple
-
-_START_TIME_FIELD = 19
-"""Of /proc/PID/stat, counted after the command's closing bracket."""
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Watched(NamedTuple):
@@ -66,40 +61,15 @@ def spawn(command: list[str], log: str) -> Watched:
     return Watched(pid, os.pidfd_open(pid), child=True)
 
 
-def adopt(pid: int, identity: str = "") -> Watched | None:
-    """Watch the process `pid`; None where it is gone, or is not the one of `identity`."""
+def adopt(pid: int) -> Watched | None:
+    """Watch the process `pid`; None where it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
     watched = Watched(pid, descriptor, child=False)
     # One that ended and was not buried yet still has its number.
-    if watched.ended() or (identity and identity_of(pid) != identity):
+    if watched.ended():
         os.close(descriptor)
         return None
     return watched
-
-
-def identity_of(pid: int) -> str:
-    """Tells this process from every other that has or had its number; empty where it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    start_time = stat.rpartition(")")[2].split()[_START_TIME_FIELD]
-    return f"{pid} {start_time} {_BOOT_ID.read_text().strip()}"
-
-
-def write_pid_file(path: str, watched: Watched) -> None:
-    """Remember the process for a supervisor to come. Raises OSError."""
-    Path(path).write_text(identity_of(watched.pid) + "\n")
-
-
-def read_pid_file(path: str) -> Watched | None:
-    """The process that was remembered, if it still runs."""
-    try:
-        identity = Path(path).read_text().strip()
-    except OSError:
-        return None
-    number = identity.partition(" ")[0]
-    return adopt(int(number), identity) if number.isdigit() else None
