@@ -1,0 +1,76 @@
+"""Whether a task may be started here, and what it needs for that."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from iriai.launcher.failures import EXIT_NOT_RUN
+from iriai.launcher.messages import Order, Template
+from iriai.launcher.spawn import Prepared, Spawner
+from iriai.launcher.users import UserRefused, Users
+from iriai.model.ids import HOME_NAME
+from iriai.model.job import Interaction
+from iriai.model.state import EndCause
+
+_DIGEST_BYTES = 8
+"""Enough to recognise a command in a journal by."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class NotStarted(Exception):
+    """An attempt ended without having begun."""
+
+    def __init__(self, cause: EndCause, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.message = message
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the end carries: as a shell says that it cannot execute."""
+        return EXIT_NOT_RUN if self.cause is EndCause.FAILED else None
+
+
+class Admission:
+    """Decides by itself, whatever the daemon says, for whom something is run."""
+
+    def __init__(self, users: Users, spawner: Spawner) -> None:
+        self._users = users
+        self._spawner = spawner
+
+    def require_at_least(self, minimum_uid: int) -> None:
+        """Refuse users below `minimum_uid` too."""
+        self._users.require_at_least(minimum_uid)
+
+    def prepare(self, template: Template, now_s: float) -> Prepared | NotStarted:
+        """What the tasks of `template` share, or why none of them is started."""
+        spec = template.spec
+        try:
+            login = self._users.login(spec.user, now_s)
+        except UserRefused as refusal:
+            return NotStarted(EndCause.REFUSED, str(refusal))
+        if not spec.command and not template.script:
+            return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
+        options = self._spawner.options(spec, login)
+        digest = blake2b(digest_size=_DIGEST_BYTES)
+        for part in (_encode(spec.command), template.script, template.stdin, template.environment):
+            digest.update(part)
+        return Prepared(
+            spec,
+            login,
+            template.environment,
+            options,
+            spec.command,
+            template.script,
+            template.stdin,
+            digest.digest(),
+        )
+
+    def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:
+        """Raise `NotStarted` where this one attempt cannot be started."""
+        if not HOME_NAME.fullmatch(order.attempt.home):
+            raise NotStarted(EndCause.REFUSED, "the attempt's home has no valid name")
+        if prepared.spec.interaction is Interaction.TERMINAL and not has_descriptor:
+            raise NotStarted(EndCause.FAILED, "an interactive task came without its terminal")

@@ -1,0 +1,119 @@
+"""Which attempts are over and forgotten: spans of numbers, so that nothing is run twice.
+
+An attempt is a point on one of two lines. Index 0 (every job that is not an array) lies on the line
+of job numbers, so that jobs that follow each other make one span. Other indices lie on the line
+`job number x 2^30 + index`, so that an array makes one span. Each home and attempt number has its
+own lines, since a task's second attempt says nothing about others' first.
+
+Spans are bounded: beyond `SPANS_MAX` the narrowest gaps between them are closed. What lay in a gap
+then counts as over although it never ran here; its Launch is answered `refused`, which uses up that
+attempt number and nothing else. So the bound costs a repeated attempt, never a second run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from iriai.model.ids import AttemptId
+
+SPANS_MAX = 20_000
+"""About 3 MB; single jobs and arrays that end in order need a handful."""
+_INDEX_SPAN = 1 << 30
+
+Line = tuple[str, int, bool]
+"""Home, attempt number, whether it is the line of indices above 0."""
+
+
+class Spans:
+    """A set of whole numbers as ascending, disjoint, never touching spans."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in spans:
+            self._firsts.append(first)
+            self._lasts.append(last)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __contains__(self, number: int) -> bool:
+        position = bisect_right(self._firsts, number) - 1
+        return position >= 0 and number <= self._lasts[position]
+
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First and last number of each span."""
+        return tuple(zip(self._firsts, self._lasts, strict=True))
+
+    def add(self, number: int) -> None:
+        """Take `number` in."""
+        position = bisect_right(self._firsts, number)
+        if position and number <= self._lasts[position - 1]:
+            return
+        follows = position > 0 and self._lasts[position - 1] == number - 1
+        precedes = position < len(self._firsts) and self._firsts[position] == number + 1
+        if follows and precedes:
+            self._lasts[position - 1] = self._lasts.pop(position)
+            del self._firsts[position]
+        elif follows:
+            self._lasts[position - 1] = number
+        elif precedes:
+            self._firsts[position] = number
+        else:
+            self._firsts.insert(position, number)
+            self._lasts.insert(position, number)
+
+    def close_gaps(self, keep: int) -> None:
+        """Close the narrowest gaps until `keep` spans are left (at least 1)."""
+        gaps = [(self._firsts[at + 1] - self._lasts[at], at) for at in range(len(self._firsts) - 1)]
+        gaps.sort()
+        closed = {at for _, at in gaps[: max(0, len(self) - max(keep, 1))]}
+        firsts, lasts = self._firsts[:1], []
+        for at in range(len(self._firsts) - 1):
+            if at not in closed:
+                lasts.append(self._lasts[at])
+                firsts.append(self._firsts[at + 1])
+        self._firsts, self._lasts = firsts, lasts + self._lasts[-1:]
+
+
+class Forgotten:
+    """The attempts that are over, and whose ends the daemon has stored."""
+
+    def __init__(self, lines: Iterable[tuple[Line, tuple[tuple[int, int], ...]]] = ()) -> None:
+        self._lines = {line: Spans(spans) for line, spans in lines}
+        self._count = sum(len(spans) for spans in self._lines.values())
+
+    def __contains__(self, attempt: AttemptId) -> bool:
+        line, point = _place(attempt)
+        spans = self._lines.get(line)
+        return spans is not None and point in spans
+
+    def add(self, attempt: AttemptId) -> None:
+        """Remember that `attempt` is over."""
+        line, point = _place(attempt)
+        spans = self._lines.get(line)
+        if spans is None:
+            spans = self._lines[line] = Spans()
+        before = len(spans)
+        spans.add(point)
+        self._count += len(spans) - before
+        if self._count > SPANS_MAX:
+            self._coarsen()
+
+    def lines(self) -> tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]:
+        """Everything, for the journal."""
+        return tuple((line, spans.spans()) for line, spans in self._lines.items())
+
+    def _coarsen(self) -> None:
+        largest = max(self._lines.values(), key=len)
+        before = len(largest)
+        largest.close_gaps(before // 2)
+        self._count -= before - len(largest)
+
+
+def _place(attempt: AttemptId) -> tuple[Line, int]:
+    home, number, index, tries = attempt
+    if index == 0:
+        return (home, tries, False), number
+    return (home, tries, True), number * _INDEX_SPAN + index

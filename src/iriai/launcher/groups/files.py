@@ -1,0 +1,43 @@
+"""Reading and writing the small files of control groups."""
+
+from __future__ import annotations
+
+import os
+
+_NUMBER_BYTES = 32
+_TEXT_BYTES = 4096
+
+
+def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int:
+    """A descriptor that stays open; reading again is one call."""
+    return os.open(f"{directory}/{name}", flags | os.O_CLOEXEC)
+
+
+def read_number(fd: int) -> int:
+    """The number that an open file holds now; `max` is -1."""
+    text = os.pread(fd, _NUMBER_BYTES, 0)
+    return -1 if text.startswith(b"max") else int(text)
+
+
+def read_field(fd: int, field: bytes) -> int:
+    """The number behind `field` in an open file of `name number` lines; 0 where it is missing."""
+    for line in os.pread(fd, _TEXT_BYTES, 0).splitlines():
+        name, _, number = line.partition(b" ")
+        if name == field:
+            return int(number)
+    return 0
+
+
+def write_file(directory: str, name: str, text: str) -> None:
+    """Write a setting; raises OSError where the kernel refuses it."""
+    fd = os.open(f"{directory}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def read_pids(directory: str) -> list[int]:
+    """The processes in a group; without zombies."""
+    with open(f"{directory}/cgroup.procs", encoding="ascii") as file:
+        return [int(line) for line in file]

@@ -1,0 +1,74 @@
+"""Which control group controllers this machine has, and where this process lives in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
+"""What the launcher makes use of; in version 2 `cpu` accounts too."""
+
+
+class Place(NamedTuple):
+    """Where one controller's groups of ours may be made."""
+
+    version: int
+    directory: str
+    """This process' own group: groups below it stay within what is granted to it."""
+
+
+def find_places(
+    mountinfo: str, membership: str, controllers_of: dict[str, str]
+) -> dict[str, Place]:
+    """The place of each controller in CONTROLLERS that is mounted, and of `unified`.
+
+    `mountinfo` and `membership` are the texts of /proc/self/mountinfo and /proc/self/cgroup;
+    `controllers_of` gives the content of `cgroup.controllers` by directory. A controller bound to
+    version 1 is not listed there, so it is found in one of the two at most.
+    """
+    own = dict(_memberships(membership))
+    places: dict[str, Place] = {}
+    for kind, options, root, point in _mounts(mountinfo):
+        if kind == "cgroup2":
+            directory = _below(point, root, own.get("", "/"))
+            places["unified"] = Place(2, directory)
+            for controller in controllers_of.get(directory, "").split():
+                if controller in CONTROLLERS:
+                    places[controller] = Place(2, directory)
+        else:
+            for controller in CONTROLLERS:
+                if controller in options:
+                    directory = _below(point, root, own.get(controller, "/"))
+                    places.setdefault(controller, Place(1, directory))
+    return places
+
+
+def unified_directories(mountinfo: str, membership: str) -> Iterator[str]:
+    """This process' groups in mounted version 2 hierarchies."""
+    own = dict(_memberships(membership))
+    for kind, _, root, point in _mounts(mountinfo):
+        if kind == "cgroup2":
+            yield _below(point, root, own.get("", "/"))
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, str]]:
+    """(type, super options, root, mount point) of each control group file system."""
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, rest = before.split(), after.split()
+        if separator and len(rest) >= 3 and rest[0] in ("cgroup", "cgroup2"):
+            yield rest[0], rest[2].split(","), fields[3], fields[4]
+
+
+def _memberships(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            yield name, path
+
+
+def _below(point: str, root: str, path: str) -> str:
+    """The directory of group `path` where the part of the hierarchy from `root` on is mounted."""
+    if root not in ("", "/"):
+        path = path.removeprefix(root)
+    return (point + "/" + path.strip("/")).rstrip("/")

@@ -1,0 +1,178 @@
+"""iriai-exec in Python, for machines without a C compiler: the same arguments, the same reports.
+
+Run as `python -I -S iriai_exec.py OPTIONS -- COMMAND`. It is slower (an interpreter is started for each
+task) and else the same; iriai-exec.c describes both. It imports nothing of iriai.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
+USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC = range(7, 13)
+"""The stages, as in failures.py."""
+TASK_UMASK = 0o022
+FILE_MODE = 0o666
+EXIT_NOT_RUN = 126
+PATH_DEFAULT = b"/usr/local/bin:/usr/bin:/bin"
+
+
+class Failed(Exception):
+    """A step failed, with an error number."""
+
+    def __init__(self, stage: int, error: int) -> None:
+        super().__init__(stage, error)
+        self.stage = stage
+        self.error = error
+
+
+@contextlib.contextmanager
+def step(stage: int) -> Iterator[None]:
+    """Turn an error of the system into the failure of `stage`."""
+    try:
+        yield
+    except OSError as error:
+        raise Failed(stage, error.errno or errno.EIO) from None
+    except (ValueError, OverflowError):
+        raise Failed(stage, errno.EINVAL) from None
+
+
+def main() -> NoReturn:
+    """Become the task, or report why not."""
+    options = sys.argv[1:]
+    report_fd = next((int(each[2:]) for each in options if each.startswith("r=")), -1)
+    if report_fd >= 0:
+        os.set_inheritable(report_fd, False)
+    try:
+        become_task(options)
+    except Failed as failed:
+        if report_fd >= 0:
+            os.write(report_fd, struct.pack("=iii", os.getpid(), failed.stage, failed.error))
+        os._exit(EXIT_NOT_RUN)
+
+
+def become_task(options: list[str]) -> NoReturn:
+    """Do what `options` say, in the order of iriai-exec.c."""
+    if "--" not in options or options[-1] == "--":
+        raise Failed(ARGUMENTS, errno.EINVAL)
+    first = options.index("--")
+    command = [os.fsencode(each) for each in options[first + 1 :]]
+    given = [(each[0], each[2:]) for each in options[:first]]
+    single = dict(given)
+    reset_signals()
+    with step(SESSION):
+        os.setsid()
+    with step(GROUP):
+        for path in (value for letter, value in given if letter == "g"):
+            write_membership(path)
+    if "p" in single and os.getppid() != int(single["p"]):
+        raise Failed(PARENT, errno.ESRCH)
+    if "t" in single:
+        with step(TERMINAL):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    with step(LIMIT):
+        for text in (value for letter, value in given if letter == "l"):
+            number, soft, hard = map(int, text.split(":"))
+            resource.setrlimit(number, (soft, hard))
+    if "u" in single:
+        with step(USER):
+            become_user(single["u"])
+    os.umask(TASK_UMASK)
+    if "d" in single:
+        with step(DIRECTORY):
+            os.chdir(single["d"])
+    open_files(single)
+    environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b":")}
+    if "x" in single or b"/" in command[0]:
+        program = os.fsencode(single.get("x", "")) or command[0]
+        raise Failed(EXEC, execute(program, command, environment))
+    raise Failed(EXEC, search(command, environment))
+
+
+def reset_signals() -> None:
+    """Have every signal at its default, and none blocked."""
+    for number in signal.valid_signals():
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def write_membership(path: str) -> None:
+    """Join one control group."""
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, b"0")
+    os.close(fd)
+
+
+def become_user(text: str) -> None:
+    """Drop to user, group and supplementary groups."""
+    uid, gid, groups = text.split(":")
+    os.setgroups([int(each) for each in groups.split(",") if each])
+    os.setresgid(int(gid), int(gid), int(gid))
+    os.setresuid(int(uid), int(uid), int(uid))
+
+
+def open_files(single: dict[str, str]) -> None:
+    """Open standard input, output and error as the user."""
+    if "i" in single:
+        open_as(0, single["i"], os.O_RDONLY, STDIN)
+    if "k" in single:
+        return
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    open_as(1, single.get("o", os.devnull), flags, STDOUT)
+    if "e" in single:
+        open_as(2, single["e"], flags, STDERR)
+    else:
+        with step(STDERR):
+            os.dup2(1, 2)
+
+
+def open_as(target: int, path: str, flags: int, stage: int) -> None:
+    """Open `path` as descriptor `target`, which the task inherits."""
+    with step(stage):
+        fd = os.open(path, flags | os.O_NOCTTY, FILE_MODE)
+        os.dup2(fd, target)
+        if fd != target:
+            os.close(fd)
+
+
+def execute(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:
+    """Execute; returns the error number where that failed. A text without #! goes to the shell."""
+    error = _execve(path, command, environment)
+    if error == errno.ENOEXEC:
+        return _execve(b"/bin/sh", [b"/bin/sh", path, *command[1:]], environment)
+    return error
+
+
+def search(command: list[bytes], environment: dict[bytes, bytes]) -> int:
+    """Execute the first that is found in PATH; "not permitted" outweighs "not there"."""
+    result = errno.ENOENT
+    for directory in environment.get(b"PATH", PATH_DEFAULT).split(b":"):
+        error = execute((directory or b".") + b"/" + command[0], command, environment)
+        is_worse = error not in (errno.ENOENT, errno.ENOTDIR) and result == errno.ENOENT
+        if error == errno.EACCES or is_worse:
+            result = error
+    return result
+
+
+def _execve(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:
+    call: Callable[..., object] = os.execve
+    try:
+        call(path, command, environment)
+    except OSError as error:
+        return error.errno or errno.EIO
+    except ValueError:
+        return errno.EINVAL
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Processes as /proc shows them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_ENVIRONMENT_BYTES = 4 << 20
+"""As much of an environment as is searched; the kernel allows one of 2 MB by default."""
+
+
+class Process(NamedTuple):
+    """One process at one moment."""
+
+    pid: int
+    state: str
+    """One letter; Z is a zombie, X one that is nearly gone."""
+    parent: int
+    session: int
+    started_ticks: int
+    """Clock ticks after boot; with pid and boot this identifies the process for ever."""
+    cpu_s: float
+    """Of itself and of the children it waited for."""
+    memory_bytes: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it still runs, or could."""
+        return self.state not in "ZX"
+
+
+def read_process(pid: int) -> Process | None:
+    """The process `pid`, or None where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in parentheses and may hold anything, parentheses too.
+    fields = text[text.rindex(b")") + 2 :].split()
+    ticks = sum(map(int, fields[11:15]))
+    return Process(
+        pid,
+        fields[0].decode(),
+        int(fields[1]),
+        int(fields[3]),
+        int(fields[19]),
+        ticks / TICKS_PER_S,
+        int(fields[21]) * PAGE_BYTES,
+    )
+
+
+def all_pids() -> list[int]:
+    """Every process id that is in use now."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def all_processes() -> Iterator[Process]:
+    """Every process."""
+    return read_processes(all_pids())
+
+
+def read_processes(pids: Iterable[int]) -> Iterator[Process]:
+    """Those of `pids` that exist."""
+    for pid in pids:
+        found = read_process(pid)
+        if found is not None:
+            yield found
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process of one thread, zombies too."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:  # a kernel without it
+        return [process.pid for process in all_processes() if process.parent == pid]
+
+
+def owner_of(pid: int) -> int | None:
+    """The user id of a process, or None where it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except FileNotFoundError:
+        return None
+
+
+def marks_of(pid: int, name: bytes) -> list[bytes]:
+    """The values of environment variable `name` that a process was started with."""
+    content = b""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        content = file.read(_ENVIRONMENT_BYTES)
+    start = name + b"="
+    entries = content.split(b"\0")
+    return [entry.removeprefix(start) for entry in entries if entry.startswith(start)]
+
+
+def sum_of(pids: Iterable[int]) -> tuple[float, int, int]:
+    """Processor seconds, resident bytes and number of the live ones of `pids`."""
+    cpu_s, memory_bytes, count = 0.0, 0, 0
+    for process in read_processes(pids):
+        cpu_s += process.cpu_s
+        if process.is_live:
+            memory_bytes += process.memory_bytes
+            count += 1
+    return cpu_s, memory_bytes, count

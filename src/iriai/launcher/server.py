@@ -1,0 +1,179 @@
+"""The loop: one socket, one daemon at a time, children, timers and alarms."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from iriai.launcher.connection import Connection, PeerProblem, peer_of
+from iriai.launcher.kernel import BootTimer
+from iriai.launcher.launcher import Launcher, VersionMismatch
+from iriai.launcher.messages import Attach, ToLauncher
+
+log = logging.getLogger(__name__)
+
+PATH_BYTES_MAX = 107
+"""Of a Unix socket's address."""
+
+
+def listen(path: str, daemon_uid: int) -> socket.socket:
+    """A listening socket that only `daemon_uid` and root can connect to.
+
+    It is made as the daemon's user: the directory may be the daemon's, and changing the owner of a
+    name in it afterwards could be turned against another file. Raises OSError.
+    """
+    if len(os.fsencode(path)) > PATH_BYTES_MAX:
+        raise OSError(0, f"the socket's path is longer than {PATH_BYTES_MAX} bytes: {path}")
+    own_uid = os.geteuid()
+    result = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        os.seteuid(daemon_uid)
+        try:
+            _bind(result, path)
+        except PermissionError:
+            os.seteuid(own_uid)  # the directory is not the daemon's: nobody can interfere
+            _bind(result, path)
+            os.chown(path, daemon_uid, -1, follow_symlinks=False)
+    finally:
+        os.seteuid(own_uid)
+        os.umask(mask)
+    result.setblocking(False)
+    result.listen()
+    return result
+
+
+def _bind(unbound: socket.socket, path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    unbound.bind(path)
+
+
+class Server:
+    """Connects the launcher to the outside."""
+
+    def __init__(self, daemon_uid: int) -> None:
+        self._allowed_uids = (0, daemon_uid)
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._timer = BootTimer()
+        self._connection: Connection | None = None
+        self._is_attached = False
+        self._launcher: Launcher | None = None
+        self._signals, write_end = socket.socketpair()
+        self._signals.setblocking(False)
+        write_end.setblocking(False)
+        self._signals_in = write_end
+        signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: None)
+        self._on(self._signals.fileno(), self._take_signals)
+        self._on(self._timer.fd, self._timer.acknowledge)
+
+    def wait_for_alarm(self, fd: int) -> None:
+        """Tell the launcher's watch when `fd` is readable."""
+        self._on(fd, lambda: self._serving.watch.alarm(fd))
+
+    def serve(self, launcher: Launcher, listening: socket.socket) -> None:
+        """Work until the launcher has been shut down."""
+        self._launcher = launcher
+        self._listening = listening
+        self._on(listening.fileno(), self._accept)
+        launcher.children_ended = True
+        while not launcher.is_finished:
+            self._timer.set(launcher.next_s())
+            for fd, _ in self._epoll.poll(0 if launcher.has_work else None):
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    handler()
+            self._report()
+        self._disconnect()
+        listening.close()
+
+    @property
+    def _serving(self) -> Launcher:
+        assert self._launcher is not None
+        return self._launcher
+
+    def _report(self) -> None:
+        messages = self._serving.turn()
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if self._is_attached and (messages or connection.is_waiting):
+                connection.send(messages)
+        except PeerProblem as problem:
+            self._disconnect(str(problem))
+            return
+        self._wait_for_writing(connection)
+
+    _waits_for_writing = False
+
+    def _wait_for_writing(self, connection: Connection) -> None:
+        if connection.is_waiting != self._waits_for_writing:
+            self._waits_for_writing = connection.is_waiting
+            wanted = select.EPOLLOUT if connection.is_waiting else 0
+            self._epoll.modify(connection.fd, select.EPOLLIN | wanted)
+
+    def _accept(self) -> None:
+        try:
+            accepted, _ = self._listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        pid, uid = peer_of(accepted)
+        if uid not in self._allowed_uids:
+            log.warning("refused a connection of process %d, user id %d", pid, uid)
+            accepted.close()
+            return
+        if self._connection is not None:
+            self._disconnect("a newer connection replaces it")
+        self._connection = Connection(accepted)
+        self._is_attached = False
+        self._on(self._connection.fd, self._receive)
+        log.info("process %d of user id %d connected", pid, uid)
+
+    def _receive(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            for message, descriptors in connection.receive():
+                self._handle(connection, message, descriptors)
+        except (PeerProblem, VersionMismatch) as problem:
+            self._disconnect(str(problem))
+
+    def _handle(self, connection: Connection, message: ToLauncher, descriptors: list[int]) -> None:
+        if self._is_attached:
+            self._serving.handle(message, descriptors)
+        elif isinstance(message, Attach):
+            connection.send([self._serving.attach(message)])
+            self._is_attached = True
+        else:
+            raise PeerProblem("the first message was not Attach")
+
+    def _take_signals(self) -> None:
+        numbers = self._signals.recv(4096)
+        self._serving.children_ended = True
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._serving.shut_down()
+
+    def _disconnect(self, reason: str = "") -> None:
+        if self._connection is not None:
+            if reason:
+                log.warning("connection closed: %s", reason)
+            del self._handlers[self._connection.fd]
+            self._connection.close()
+            self._connection = None
+            self._is_attached = self._waits_for_writing = False
+
+    def _on(self, fd: int, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever `fd` is readable."""
+        with suppress(FileExistsError):
+            self._epoll.register(fd, select.EPOLLIN)
+        self._handlers[fd] = handler

@@ -1,0 +1,181 @@
+"""Starts one task: puts together what iriai-exec, or the helper in Python, is told.
+
+The launcher never forks. It starts the helper by `posix_spawn`, which costs the same however large
+the launcher is; what has to happen between fork and exec happens in the helper.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from iriai.launcher.enclosure import Enclosure
+from iriai.launcher.environment import environment_of
+from iriai.launcher.messages import Order
+from iriai.launcher.payloads import Payloads
+from iriai.launcher.spool import Spool
+from iriai.launcher.users import Login
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction, JobSpec, expand_pattern
+
+HELPER = Path(__file__).with_name("iriai-exec")
+HELPER_IN_PYTHON = Path(__file__).with_name("iriai_exec.py")
+_CPU_LIMIT_SLACK_S = 2
+"""RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
+
+
+class Prepared(NamedTuple):
+    """What the tasks of one template share."""
+
+    spec: JobSpec
+    login: Login
+    environment: bytes
+    options: tuple[str, ...]
+    """Of the helper, without what differs between tasks."""
+    command: tuple[str, ...]
+    script: bytes
+    stdin: bytes
+    digest: bytes
+
+
+class Payload(NamedTuple):
+    """Names of the stored files that a task uses; empty for none."""
+
+    script: str = ""
+    stdin: str = ""
+
+
+def find_helper(kind: str) -> tuple[str, ...]:
+    """The program between launcher and task; `kind` is auto, c or python."""
+    if kind != "python" and os.access(HELPER, os.X_OK):
+        return (str(HELPER),)
+    if kind == "c":
+        raise FileNotFoundError(f"{HELPER} is not there; compile it, or use the helper in Python")
+    # -I -S: neither the environment nor any installed package has a say in a privileged process.
+    return (sys.executable, "-I", "-S", str(HELPER_IN_PYTHON))
+
+
+def helper_is_compiled(helper: tuple[str, ...]) -> bool:
+    """Whether `helper`, as `find_helper` gave it, is the C program."""
+    return len(helper) == 1
+
+
+class Spawner:
+    """Starts tasks."""
+
+    def __init__(
+        self, helper: tuple[str, ...], payloads: Payloads, spool: Spool, launcher_mark: str
+    ) -> None:
+        """`launcher_mark` names this launcher's state in the mark of each task."""
+        self._helper = helper
+        self._payloads = payloads
+        self._spool = spool
+        self._launcher_mark = launcher_mark
+        self._is_root = os.geteuid() == 0
+        self.failures_fd, report_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(report_fd, True)
+        os.set_inheritable(report_fd, True)  # helpers are the only children
+        self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
+
+    def options(self, spec: JobSpec, login: Login) -> tuple[str, ...]:
+        """What every task of `spec` is started with."""
+        result = [*self._fixed_options, f"d={spec.working_directory}"]
+        if self._is_root:
+            groups = ",".join(map(str, login.groups))
+            result.append(f"u={login.uid}:{login.gid}:{groups}")
+        if spec.cpu_limit_s is not None:
+            soft = int(spec.cpu_limit_s) + _CPU_LIMIT_SLACK_S
+            hard = soft + int(spec.kill_grace_s) + 1
+            result.append(f"l={resource.RLIMIT_CPU}:{soft}:{hard}")
+        if spec.interaction is Interaction.TERMINAL:
+            result += ["t=", "k="]
+        elif spec.interaction is Interaction.STREAM:
+            result.append("k=")
+        return tuple(result)
+
+    def mark_of(self, attempt: AttemptId) -> str:
+        """The value of the mark that every process of `attempt` begins with."""
+        return f"{self._launcher_mark}/{attempt}"
+
+    def start(
+        self, task: Prepared, order: Order, enclosure: Enclosure, payload: Payload, given_fd: int
+    ) -> int:
+        """Start the helper that becomes the task; returns its pid.
+
+        `given_fd` is a descriptor that the client passed, or -1. Raises OSError or ValueError where
+        the system takes the arguments for impossible; nothing was started then.
+        """
+        environment = environment_of(
+            order,
+            task.environment,
+            task.login,
+            task.spec.resources.cpus,
+            self.mark_of(order.attempt),
+        )
+        opened: list[int] = []
+        try:
+            redirects = self._descriptors(task, order, payload, given_fd, opened)
+            arguments = [*self._helper, *task.options, *enclosure.joins]
+            if not redirects or redirects[0][1] != 0:
+                arguments.append("i=/dev/null")
+            if task.spec.interaction is Interaction.BATCH:
+                arguments += _outputs(task.spec, order)
+            arguments.append("--")
+            if payload.script:
+                arguments.append(self._payloads.path(payload.script))
+            arguments += task.command
+            return _posix_spawn(self._helper[0], arguments, environment, redirects)
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    def _descriptors(
+        self, task: Prepared, order: Order, payload: Payload, given_fd: int, opened: list[int]
+    ) -> list[tuple[int, int]]:
+        """Which descriptors become 0, 1 and 2; those that were opened for it go into `opened`."""
+        redirects: list[tuple[int, int]] = []
+        if payload.stdin:
+            opened.append(self._payloads.open(payload.stdin))
+            redirects.append((opened[-1], 0))
+        elif given_fd >= 0:
+            redirects.append((given_fd, 0))
+        if task.spec.interaction is Interaction.TERMINAL:
+            redirects += [(given_fd, 1), (given_fd, 2)]
+        elif task.spec.interaction is Interaction.STREAM:
+            for target, kind in ((1, "out"), (2, "err")):
+                opened.append(self._spool.create(order.attempt, kind, task.login))
+                redirects.append((opened[-1], target))
+        return redirects
+
+
+def _outputs(spec: JobSpec, order: Order) -> list[str]:
+    result = []
+    if spec.output:
+        result.append(f"o={expand_pattern(spec.output, order.attempt)}")
+    if spec.error:
+        result.append(f"e={expand_pattern(spec.error, order.attempt)}")
+    return result
+
+
+def _posix_spawn(
+    path: str,
+    arguments: list[str],
+    environment: dict[bytes, bytes],
+    redirects: list[tuple[int, int]],
+) -> int:
+    if not redirects:
+        return os.posix_spawn(path, arguments, environment)
+    actions = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in redirects]
+    return os.posix_spawn(path, arguments, environment, file_actions=actions)
+
+
+def _raise_file_limit() -> tuple[str, ...]:
+    """Allow the launcher all the descriptors it may have; tasks get back what was before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return ()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return (f"l={resource.RLIMIT_NOFILE}:{soft}:{hard}",)

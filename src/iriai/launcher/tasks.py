@@ -1,0 +1,181 @@
+"""The table of running tasks: started, asked to end, reaped, and over when no process is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+from iriai.launcher.clock import steady_s, wall_s
+from iriai.launcher.enclosure import Enclosure, Enclosures
+from iriai.launcher.failures import read_failures
+from iriai.launcher.limits import Crossed
+from iriai.launcher.messages import Exit, Order
+from iriai.launcher.payloads import Payloads
+from iriai.launcher.processes import read_process
+from iriai.launcher.spawn import Payload, Prepared, Spawner
+from iriai.launcher.task import Task
+from iriai.launcher.timers import Timers
+from iriai.model.ids import AttemptId
+
+LOOK_AGAIN_S = 0.05
+"""Between two attempts to kill what is left of a task; usually the first is enough."""
+
+
+class Tasks:
+    """All tasks that have a process."""
+
+    def __init__(
+        self, spawner: Spawner, enclosures: Enclosures, payloads: Payloads, timers: Timers
+    ) -> None:
+        self._spawner = spawner
+        self._enclosures = enclosures
+        self._payloads = payloads
+        self._timers = timers
+        self._by_attempt: dict[AttemptId, Task] = {}
+        self._by_pid: dict[int, Task] = {}
+        """By main processes that were not reaped yet."""
+        self._by_session: dict[int, Task] = {}
+        self._left_over: list[Task] = []
+        """Whose main process ended, and whose tree has not been seen to be empty."""
+        self._ends: list[Exit] = []
+
+    def __len__(self) -> int:
+        return len(self._by_attempt)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._by_attempt.values())
+
+    def get(self, attempt: AttemptId) -> Task | None:
+        """The running task of `attempt`."""
+        return self._by_attempt.get(attempt)
+
+    def take_ends(self) -> list[Exit]:
+        """The ends since the last call."""
+        ends, self._ends = self._ends, []
+        return ends
+
+    def start(self, prepared: Prepared, order: Order, enclosure: Enclosure, fd: int) -> Task:
+        """Spawn `order`. Raises OSError or ValueError where that is impossible."""
+        payload = self._store(prepared)
+        task = Task(order.attempt, prepared.spec, enclosure, payload)
+        try:
+            task.pid = self._spawner.start(prepared, order, enclosure, payload, fd)
+        except (OSError, ValueError):
+            self._drop(payload)
+            raise
+        task.started_s, task.started_wall_s = steady_s(), wall_s()
+        enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
+        self._by_attempt[task.attempt] = task
+        self._by_pid[task.pid] = self._by_session[task.pid] = task
+        return task
+
+    def end(self, task: Task, reason: Crossed, grace_s: float, now_s: float) -> None:
+        """Ask a task to end (SIGTERM to its whole tree), and kill it after `grace_s`.
+
+        The first reason stays; a later request can only shorten the grace.
+        """
+        if task.is_over:
+            return
+        if task.cause is None:
+            task.cause, task.message = reason
+        kill_at_s = now_s + max(grace_s, 0.0)
+        if task.kill_at_s is not None and task.kill_at_s <= kill_at_s:
+            return
+        if kill_at_s > now_s and task.kill_at_s is None:
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must hear it too
+                for pid in task.enclosure.processes():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+        task.kill_at_s = kill_at_s
+        if kill_at_s <= now_s:
+            self._kill(task, now_s)
+        else:
+            self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
+
+    def reap(self) -> None:
+        """Take in every process that ended; what a main process left behind is killed."""
+        reaped: list[Task] = []
+        found_any = False
+        while (pid := _ended_child()) is not None:
+            found_any = True
+            task = self._by_pid.pop(pid, None)
+            owner = task or self._owner_of(pid)
+            _, status, usage = os.wait4(pid, 0)
+            if owner is not None:
+                owner.count(usage)
+            if task is not None:
+                task.status = status
+                reaped.append(task)
+        if reaped:
+            self._take_failures(reaped)
+            self._left_over += reaped
+        if found_any and self._left_over:
+            self._finish_empty(reaped)
+
+    def _finish_empty(self, reaped: list[Task]) -> None:
+        remaining = []
+        for task in self._left_over:
+            if task.enclosure.is_empty():
+                self._finish(task)
+            else:
+                remaining.append(task)
+        self._left_over = remaining
+        if remaining:
+            now_s = steady_s()
+            for task in reaped:
+                if not task.is_over:
+                    self._kill(task, now_s)
+
+    def _kill(self, task: Task, now_s: float) -> None:
+        """SIGKILL to all of the task, again and again until it is over."""
+        if task.status is not None and task.enclosure.is_empty():
+            self._left_over.remove(task)
+            self._finish(task)
+            return
+        task.enclosure.kill()
+        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
+
+    def _finish(self, task: Task) -> None:
+        task.is_over = True
+        self._ends.append(task.exit(steady_s(), wall_s()))
+        del self._by_attempt[task.attempt]
+        if self._by_session.get(task.pid) is task:
+            del self._by_session[task.pid]
+        self._drop(task.payload)
+        self._enclosures.release(task.enclosure)
+
+    def _take_failures(self, reaped: list[Task]) -> None:
+        failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
+        if failures:
+            for task in reaped:
+                task.failure = failures.get(task.pid)
+
+    def _owner_of(self, pid: int) -> Task | None:
+        """Whose orphan the zombie `pid` is, if its session tells."""
+        process = read_process(pid)
+        return self._by_session.get(process.session) if process else None
+
+    def _store(self, prepared: Prepared) -> Payload:
+        script = stdin = ""
+        if prepared.script:
+            login = prepared.login
+            script = self._payloads.keep_script(prepared.script, login.uid, login.gid)
+        if prepared.stdin:
+            stdin = self._payloads.keep_input(prepared.stdin)
+        return Payload(script, stdin)
+
+    def _drop(self, payload: Payload) -> None:
+        for name in payload:
+            if name:
+                self._payloads.release(name)
+
+
+def _ended_child() -> int | None:
+    """A child that ended, not reaped yet, so that /proc still tells whose it was."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return found.si_pid if found else None

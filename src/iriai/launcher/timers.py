@@ -1,0 +1,58 @@
+"""Moments at which something has to be looked at again: one heap, no periodic wake-ups."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Ended(Protocol):
+    """Whoever a timer is about; timers of what is over are dropped unseen."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing needs to be looked at any more."""
+        ...
+
+
+STALE_MIN = 256
+"""Entries of ended tasks that may lie in the heap before it is worth rebuilding."""
+
+
+class Timers:
+    """Actions by their moments on the steady clock (seconds since boot)."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Ended, Callable[[float], None]]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, steady_s: float, about: Ended, action: Callable[[float], None]) -> None:
+        """Call `action(now_s)` once `steady_s` has come, unless `about` is over by then."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (steady_s, self._sequence, about, action))
+
+    def next_s(self) -> float | None:
+        """When something is due, or None."""
+        while self._heap and self._heap[0][2].is_over:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def run_due(self, now_s: float) -> None:
+        """Run what is due at `now_s`, in order of its moments."""
+        while self._heap and self._heap[0][0] <= now_s:
+            _, _, about, action = heapq.heappop(self._heap)
+            if not about.is_over:
+                action(now_s)
+
+    def drop_stale(self, live: int) -> None:
+        """Forget entries of ended tasks where they outnumber those of `live` running ones.
+
+        A task with a time limit of hours that ends at once leaves an entry for hours.
+        """
+        if len(self._heap) > STALE_MIN + 8 * live:
+            self._heap = [entry for entry in self._heap if not entry[2].is_over]
+            heapq.heapify(self._heap)

@@ -1,0 +1,68 @@
+"""Whom tasks may be run as, and what the machine knows about them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import NamedTuple
+
+LOGIN_KEPT_S = 60.0
+"""How long a look-up is used again: it may ask a network directory, and arrays ask ten thousand
+times. A change of groups takes effect for tasks started later than this."""
+
+
+class Login(NamedTuple):
+    """A Unix user as tasks are run."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+
+class UserRefused(Exception):
+    """Nothing is run as this user here; the text says why."""
+
+
+class Users:
+    """Looks users up and decides whether this launcher may run tasks as them."""
+
+    def __init__(self, minimum_uid: int) -> None:
+        self._configured_minimum_uid = minimum_uid
+        self._minimum_uid = minimum_uid
+        self._own_uid = os.geteuid()
+        self._known: dict[str, tuple[float, Login]] = {}
+
+    def require_at_least(self, minimum_uid: int) -> None:
+        """Refuse users below `minimum_uid` too; never below what this launcher was started with."""
+        self._minimum_uid = max(self._configured_minimum_uid, minimum_uid)
+
+    def login(self, name: str, now_s: float) -> Login:
+        """The user `name`, if tasks may be run as them; else raises `UserRefused`."""
+        found = self._known.get(name)
+        if found is None or now_s - found[0] > LOGIN_KEPT_S:
+            found = self._known[name] = (now_s, _look_up(name))
+        login = found[1]
+        if self._own_uid != 0:
+            if login.uid != self._own_uid:
+                raise UserRefused(
+                    f"this launcher runs without privileges, for user id {self._own_uid} alone;"
+                    f" it cannot run tasks of {name} ({login.uid})"
+                )
+        elif login.uid < self._minimum_uid:
+            raise UserRefused(
+                f"user {name} has id {login.uid}; tasks are run for ids from"
+                f" {self._minimum_uid} only"
+            )
+        return login
+
+
+def _look_up(name: str) -> Login:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise UserRefused(f"there is no user {name} on this machine") from None
+    groups = tuple(os.getgrouplist(name, entry.pw_gid))
+    return Login(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)

@@ -1,0 +1,279 @@
+"""A real launcher process, and the daemon's side of its socket."""
+
+from __future__ import annotations
+
+import array
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.launcher.messages import (
+    LAUNCHER_VERSION,
+    Alive,
+    Attach,
+    Exit,
+    Exited,
+    FromLauncher,
+    Launch,
+    Order,
+    Sampled,
+    Spawned,
+    Template,
+    ToLauncher,
+    Welcome,
+)
+from iriai.launcher.spawn import HELPER
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+
+WAIT_S = 30.0
+"""How long anything may take before a test fails; nothing takes that long."""
+PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+"""An interpreter that other users can run, for tasks."""
+
+_decode = msgspec.msgpack.Decoder(FromLauncher).decode
+
+
+class Variant(NamedTuple):
+    """One way in which a launcher can work; all must pass the same tests."""
+
+    name: str
+    isolation: str = "auto"
+    helper: str = "auto"
+    is_privileged: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def attempt(number: int, index: int = 0, tries: int = 1) -> AttemptId:
+    return AttemptId("ume", number, index, tries)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until `condition` holds."""
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for: {what}"
+        time.sleep(0.005)
+
+
+def is_running(pid: int) -> bool:
+    """Whether process `pid` is there and no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+class Link:
+    """The daemon's side of a connection."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(WAIT_S)
+        self._socket.connect(str(path))
+        self._received = b""
+        self.spawned: dict[AttemptId, Alive] = {}
+        self.exits: dict[AttemptId, Exit] = {}
+        self.sampled: list[Sampled] = []
+        self.welcome: Welcome | None = None
+
+    def send(self, message: ToLauncher, descriptors: tuple[int, ...] = ()) -> None:
+        content = msgspec.msgpack.encode(message)
+        frame = len(content).to_bytes(4, "big") + content
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        sent = self._socket.sendmsg([frame], ancillary if descriptors else [])
+        self._socket.sendall(frame[sent:])
+
+    def attach(self, version: int = LAUNCHER_VERSION, minimum_uid: int = 0) -> Welcome:
+        self.send(Attach(version, minimum_uid))
+        self.until(lambda: self.welcome is not None, "Welcome")
+        assert self.welcome is not None
+        return self.welcome
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Read until `condition` holds."""
+        while not condition():
+            message = self.receive()
+            assert message is not None, f"the launcher closed the connection; waited for {what}"
+
+    def receive(self) -> FromLauncher | None:
+        """Take in the next message; None: the connection was closed."""
+        while len(self._received) < 4 or len(self._received) < 4 + self._size:
+            try:
+                piece = self._socket.recv(1 << 20)
+            except ConnectionResetError:
+                return None
+            if not piece:
+                return None
+            self._received += piece
+        size = self._size
+        message: FromLauncher = _decode(self._received[4 : 4 + size])
+        self._received = self._received[4 + size :]
+        match message:
+            case Welcome():
+                self.welcome = message
+            case Spawned():
+                self.spawned.update({alive.attempt: alive for alive in message.started})
+            case Exited():
+                self.exits.update({each.attempt: each for each in message.exits})
+            case Sampled():
+                self.sampled.append(message)
+        return message
+
+    @property
+    def _size(self) -> int:
+        return int.from_bytes(self._received[:4], "big")
+
+    def exit_of(self, wanted: AttemptId) -> Exit:
+        self.until(lambda: wanted in self.exits, f"the end of {wanted}")
+        return self.exits[wanted]
+
+    def pid_of(self, wanted: AttemptId) -> int:
+        self.until(lambda: wanted in self.spawned, f"the start of {wanted}")
+        return self.spawned[wanted].pid
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Machine:
+    """A state directory and the launcher that serves it, one after the other."""
+
+    def __init__(self, variant: Variant, user: str) -> None:
+        self.variant = variant
+        self.user = user
+        entry = pwd.getpwnam(user)
+        self.uid, self.gid = entry.pw_uid, entry.pw_gid
+        self.directory = Path(tempfile.mkdtemp(prefix="iriai-test-"))
+        self.directory.chmod(0o755)
+        self.state = self.directory / "state"
+        self.state.mkdir(mode=0o755)
+        self.work = self.directory / "work"
+        self.work.mkdir()
+        if os.geteuid() == 0:
+            os.chown(self.work, self.uid, self.gid)
+            if not variant.is_privileged:
+                os.chown(self.state, self.uid, self.gid)
+        self.socket = self.directory / "launcher.sock"
+        if not variant.is_privileged:
+            self.socket = self.state / "launcher.sock"
+        self.log = self.directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._links: list[Link] = []
+
+    def command(self, *more: str) -> list[str]:
+        options = ["--state", str(self.state), "--socket", str(self.socket)]
+        options += ["--minimum-uid", "0", "--isolation", self.variant.isolation]
+        options += ["--helper", self.variant.helper, *more]
+        if self.variant.is_privileged:
+            return [sys.executable, "-m", "iriai.launcher", *options]
+        runner = Path(__file__).with_name("as_user.py")
+        helper = self.directory / "iriai-exec"  # the user may not be able to read the original
+        if HELPER.exists() and not helper.exists():
+            shutil.copy(HELPER, helper)
+        identity = (str(self.uid), str(self.gid), str(helper))
+        return [sys.executable, str(runner), *identity, *options]
+
+    def start(self, crash_at: str = "", *, wait: bool = True) -> Machine:
+        """Start a launcher; it is ready when this returns."""
+        self.socket.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"IRIAI_CRASH_AT": crash_at},
+            )
+        if wait:
+            until(lambda: self.socket.exists() or self.has_ended, "the launcher's socket")
+            assert not self.has_ended, self.log.read_text()
+        return self
+
+    @property
+    def has_ended(self) -> bool:
+        assert self.process is not None
+        return self.process.poll() is not None
+
+    def link(self) -> Link:
+        """Connect without a word."""
+        result = Link(self.socket)
+        self._links.append(result)
+        return result
+
+    def attach(self) -> Link:
+        result = self.link()
+        result.attach()
+        return result
+
+    def kill(self) -> None:
+        """End the launcher as a crash does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(WAIT_S)
+
+    def wait(self) -> int:
+        assert self.process is not None
+        return self.process.wait(WAIT_S)
+
+    def close(self) -> None:
+        """End the launcher and everything under it."""
+        for link in self._links:
+            link.close()
+        if self.process is not None:
+            if self.process.poll() is None:
+                self.process.terminate()
+                self.process.wait(WAIT_S)
+            elif self.process.returncode != 0:  # it crashed; the next one cleans up
+                self.start(wait=False)
+                self.process.terminate()
+                self.process.wait(WAIT_S)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def spec(self, *command: str, **more: object) -> JobSpec:
+        fields = {
+            "account": Account("staff", self.user),
+            "user": self.user,
+            "name": "test",
+            "command": command,
+            "working_directory": str(self.work),
+            "output": "out",
+            "kill_grace_s": 0.2,
+        }
+        return JobSpec(**(fields | more))  # type: ignore[arg-type]
+
+    def output(self, name: str = "out") -> str:
+        return (self.work / name).read_text()
+
+
+def launch(
+    link: Link,
+    spec: JobSpec,
+    *attempts: AttemptId,
+    environment: dict[str, str] | None = None,
+    script: bytes = b"",
+    stdin: bytes = b"",
+    gpu_ids: tuple[int, ...] = (),
+    descriptors: tuple[int, ...] = (),
+) -> None:
+    """Order tasks of one template."""
+    template = Template(spec, msgspec.msgpack.encode(environment or {}), script, stdin)
+    orders = tuple(
+        Order(each, 0, gpu_ids, 1 if position < len(descriptors) else 0)
+        for position, each in enumerate(attempts)
+    )
+    link.send(Launch((template,), orders), descriptors)
