@@ -67,6 +67,13 @@ class World:
         ending = {"exit_code": 0, "code": "", "message": "", "hint": "", "kill": False, **words}
         return f"echo '{json.dumps(ending)}' > \"$1\""
 
+    def log(self) -> str:
+        """What the supervisors have written down so far."""
+        try:
+            return Path(self.paths.log_of("supervisor")).read_text()
+        except FileNotFoundError:
+            return ""
+
     def end(self) -> None:
         for process in self._supervisors:
             process.kill()
@@ -133,16 +140,10 @@ def test_a_launcher_that_is_to_end_too_is_not_started_again(world):
     supervisor = world.supervise(daemon=daemon)
     until(lambda: read_ending(world.paths.end("daemon")), "the announcement")
     os.kill(world.life("launcher"), signal.SIGKILL)
-    until(lambda: "launcher ended, as it was to" in log_of(supervisor), "the log line")
+    until(lambda: "launcher ended, as it was to" in world.log(), "the log line")
     Path(world.paths.end("daemon") + ".go").touch()
     assert supervisor.wait() == ExitCode.DONE
     assert len(world.lives("launcher")) == 1
-
-
-def log_of(supervisor: subprocess.Popen) -> str:
-    """What the supervisor has said since it was last asked."""
-    os.set_blocking(supervisor.stderr.fileno(), False)
-    return (supervisor.stderr.read() or b"").decode()
 
 
 def test_when_the_supervisor_is_killed_the_next_one_takes_over(world):
@@ -174,9 +175,9 @@ def test_a_signal_ends_the_daemon_and_leaves_the_launcher(world, number):
 def test_a_second_interrupt_kills_a_daemon_that_does_not_listen(world):
     supervisor = world.supervise(daemon="trap '' TERM; while :; do sleep 0.05; done")
     daemon = world.life("daemon")
-    until(lambda: "daemon started" in log_of(supervisor))
+    until(lambda: "daemon started" in world.log())
     supervisor.send_signal(signal.SIGINT)
-    until(lambda: "ending the daemon" in log_of(supervisor))
+    until(lambda: "ending the daemon" in world.log())
     supervisor.send_signal(signal.SIGINT)
     assert supervisor.wait() == ExitCode.DONE
     until(lambda: is_gone(daemon))
@@ -197,10 +198,10 @@ def test_a_daemon_that_worked_before_is_tried_again_later_and_at_once_when_asked
     found.wait()
     problem = world.says(exit_code=3, code="no-space", message="no space left", hint="free some")
     supervisor = world.supervise(daemon=f"{problem}; exit 3")
-    until(lambda: "daemon found" in log_of(supervisor))
+    until(lambda: "daemon found" in world.log())
     os.kill(world.life("daemon"), signal.SIGKILL)
     world.life("daemon", 2)
-    until(lambda: "no space left; free some; next try" in log_of(supervisor))
+    until(lambda: "no space left; free some; next try" in world.log())
     assert retry_now(world.paths)
     world.life("daemon", 3)
     assert supervisor.poll() is None

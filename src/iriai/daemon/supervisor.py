@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     """The command that starts it."""
     daemon: list[str]
     foreground: bool = False
-    """Whether to speak on standard error besides the log."""
+    """Whether somebody sits at our standard error who wants to know what goes wrong."""
 
 
 class Part:
@@ -111,14 +111,15 @@ class Supervisor:
         if self._over.exit_code != ExitCode.DONE:
             self._end_what_is_fresh()
         elif not self._over.kill:
-            self._say("the launcher and its tasks go on")
+            self._say("the launcher and its tasks go on", aloud=True)
         return self._over
 
     def _start(self, part: Part, now_s: float) -> None:
         try:
             self._say(part.find_or_start(now_s))
         except OSError as error:
-            self._say(f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s")
+            line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
+            self._say(line, aloud=True)
             part.due_s = now_s + DELAY_MAX_S
 
     def _catch_signals(self) -> None:
@@ -154,14 +155,14 @@ class Supervisor:
         elif self._daemon.watched is None:
             self._over = Ending(ExitCode.DONE)
         elif self._stop_by_s is None:
-            self._say(f"{number.name}: ending the daemon")
+            self._say(f"{number.name}: ending the daemon", aloud=True)
             self._stop_by_s = time.monotonic() + STOP_WAIT_S
             self._daemon.watched.send(signal.SIGTERM)
         elif number is signal.SIGINT:
             self._kill_daemon()
 
     def _kill_daemon(self) -> None:
-        self._say("killing the daemon, which did not end")
+        self._say("killing the daemon, which did not end", aloud=True)
         self._stop_by_s = None
         if self._daemon.watched is not None:
             self._daemon.watched.send(signal.SIGKILL)
@@ -192,7 +193,8 @@ class Supervisor:
             self._over = said
         elif daemon.settled:
             # It worked before: the cause may pass (a full disk), and nobody is here to be told.
-            self._say(f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s")
+            line = f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s"
+            self._say(line, aloud=True)
             daemon.due_s = time.monotonic() + DELAY_MAX_S
         else:
             self._over = said
@@ -212,7 +214,8 @@ class Supervisor:
                 )
             )
             return
-        self._say(f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s")
+        line = f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s"
+        self._say(line, aloud=True)
         part.due_s = now_s + delay_s
 
     def _end_what_is_fresh(self) -> None:
@@ -230,14 +233,15 @@ class Supervisor:
                 watched.send(signal.SIGKILL)
             watched.exit_code()
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, *, aloud: bool = False) -> None:
+        """Put `line` into the log; `aloud` also before whoever sits at the terminal."""
         stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n"
         # Where the log is full or the terminal gone there is nobody to tell.
-        with suppress(OSError):
-            os.write(sys.stderr.fileno(), stamped.encode())
-        if self._plan.foreground:
-            with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
-                log.write(stamped)
+        with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
+            log.write(stamped)
+        if aloud and self._plan.foreground:
+            with suppress(OSError):
+                sys.stderr.write(stamped)
 
 
 def _describe_end(code: int | None) -> str:
