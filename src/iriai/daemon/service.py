@@ -81,6 +81,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         ChargeRule.of(configuration.order),
         configuration.order.half_life_s,
         configuration.machine.speed,
+        settings.facts.boot_id,
     )
     incarnation = stored.incarnation + 1
     node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now)

@@ -21,3 +21,5 @@ class Claim(msgspec.Struct, frozen=True):
     urgency: float
     granted_wall_s: float
     gpu_ids: tuple[int, ...] = ()
+    boot_id: str = ""
+    """Of the boot in which it was granted: in a later one its processes cannot be alive."""

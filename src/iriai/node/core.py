@@ -20,6 +20,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimsDropped, ClaimStored, Incarnated, LedgerRow
 from iriai.model.resources import Resources, describe_amount
 from iriai.model.state import EndCause
+from iriai.model.usage import Usage
 from iriai.node.capabilities import Capabilities
 from iriai.node.ledger import Ledger
 from iriai.policy.calendar import Calendar
@@ -73,6 +74,8 @@ class NodeSettings:
     rule: ChargeRule
     half_life_s: float
     speed: float = 1.0
+    boot_id: str = ""
+    """Changes with every boot of the machine."""
 
 
 @dataclass(slots=True)
@@ -116,7 +119,8 @@ class Node:
         self._sliced: list[AttemptId] = []
         self._broker_is_new = True
         self._must_report = True
-        self._reattached = False
+        self._alive: dict[AttemptId, None] | None = None
+        """What a launcher that has just attached runs; None: nothing to compare."""
         self._slice_is_set = False
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -140,8 +144,9 @@ class Node:
 
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: tell the broker what is idle and what was counted."""
-        if self._reattached:
-            self._relaunch()
+        if self._alive is not None:
+            self._reconcile(self._alive, now)
+            self._alive = None
         rows = self._ledger.take_changed()
         self._effects.extend(Persist(row) for row in rows)
         if self._must_report:
@@ -189,6 +194,7 @@ class Node:
             spec.urgency,
             now.wall_s,
             gpu_ids,
+            self.settings.boot_id,
         )
         self._hold(claim, spec, now, run.capability)
         self._began.append(run.attempt)
@@ -235,7 +241,7 @@ class Node:
         elif held.started_wall_s is not None:
             begun = Begun(run.attempt, self.settings.machine, held.started_wall_s)
             self._effects.append(Send("", Part.HOME, begun))
-        elif self.has_launcher:
+        elif self.has_launcher and held.claim.boot_id == self.settings.boot_id:
             self._effects.append(LaunchAttempt(run.attempt, run.spec, held.claim.gpu_ids))
 
     def _hold(
@@ -264,7 +270,7 @@ class Node:
 
     def _attached(self, event: LauncherAttached, now: Instant) -> None:
         self.has_launcher = True
-        self._reattached = True
+        self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
         self._must_report = True
         for attempt, started_wall_s in event.alive:
             if attempt in self._held:
@@ -272,15 +278,36 @@ class Node:
             else:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
 
-    def _relaunch(self) -> None:
-        """Order again what a launcher may never have heard of: for those it has, a no-op."""
-        self._reattached = False
-        for attempt, held in self._held.items():
-            if held.end is None and held.started_wall_s is None and held.spec is not None:
+    def _reconcile(self, alive: dict[AttemptId, None], now: Instant) -> None:
+        """Compare claims with what a launcher runs, its unacknowledged ends taken in already.
+
+        What it may never have heard of is ordered again: for those it has, a no-op. What has
+        run, or was granted in an earlier boot, and is not there any more, is lost.
+        """
+        for attempt, held in list(self._held.items()):
+            if held.end is not None or attempt in alive:
+                continue
+            if held.started_wall_s is not None or held.claim.boot_id != self.settings.boot_id:
+                self._exited(self._lost(held, now), now)
+            elif held.spec is not None:
                 self._effects.append(LaunchAttempt(attempt, held.spec, held.claim.gpu_ids))
                 if held.stop is not None:
                     stop = held.stop
                     self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
+
+    def _lost(self, held: _Held, now: Instant) -> AttemptExited:
+        start_wall_s = held.started_wall_s or held.claim.granted_wall_s
+        return AttemptExited(
+            held.claim.attempt,
+            EndCause.LOST,
+            None,
+            None,
+            Usage(),
+            start_wall_s,
+            now.wall_s,
+            0.0,
+            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+        )
 
     def _launcher_lost(self, event: LauncherLost, now: Instant) -> None:
         self.has_launcher = False
