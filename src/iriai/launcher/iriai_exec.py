@@ -1,7 +1,7 @@
 """iriai-exec in Python, for machines without a C compiler: the same arguments, the same reports.
 
-Run as `python -I -S iriai_exec.py OPTIONS -- COMMAND`. It is slower (an interpreter is started for each
-task) and else the same; iriai-exec.c describes both. It imports nothing of iriai.
+Run as `python -I -S iriai_exec.py OPTIONS -- COMMAND`. It is slower (an interpreter is started for
+each task) and else the same; iriai-exec.c describes both. It imports nothing of iriai.
 """
 
 import contextlib

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CLOCK_BOOTTIME = 7
@@ -37,7 +36,8 @@ def become_subreaper() -> None:
 
 def boot_id() -> str:
     """The identity of this boot of the machine; pids of another boot mean nothing."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        return file.read().strip()
 
 
 class BootTimer:

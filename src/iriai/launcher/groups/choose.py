@@ -63,7 +63,7 @@ def _wanted(isolation: str) -> dict[str, Place]:
         membership = file.read().replace(f"/{LEAF}\n", "\n")
     controllers = {}
     for directory in unified_directories(mountinfo, membership):
-        with suppress(OSError), open(f"{directory}/cgroup.controllers", encoding="ascii") as file:
+        with suppress(OSError), open(f"{directory}/cgroup.controllers", encoding="utf-8") as file:
             controllers[directory] = file.read()
     found = find_places(mountinfo, membership, controllers)
     if isolation in ("v1", "v2"):

@@ -39,5 +39,5 @@ def write_file(directory: str, name: str, text: str) -> None:
 
 def read_pids(directory: str) -> list[int]:
     """The processes in a group; without zombies."""
-    with open(f"{directory}/cgroup.procs", encoding="ascii") as file:
+    with open(f"{directory}/cgroup.procs", encoding="utf-8") as file:
         return [int(line) for line in file]
