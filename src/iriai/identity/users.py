@@ -91,7 +91,7 @@ class Users:
                 f"tasks of {person.name} are not run here: user id {person.uid} is below "
                 f"{self._identity.minimum_uid}",
                 f"submit as another user, or set minimum_uid = {person.uid} under [identity] in "
-                "iriai.toml and restart with 'iriai down' and 'iriai up'",
+                "iriai.toml, then 'iriai down --kill' and 'iriai up'",
             )
 
     def account(self, person: Person, group: str | None, account: str | None) -> Account:

@@ -1,0 +1,47 @@
+"""What kind of file system a directory lies on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""Blanks in a mount point stand as octal numbers."""
+
+NETWORKED = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre"})
+"""Where several machines may write at once; locks and memory maps are not what they are at home."""
+VOLATILE = frozenset({"tmpfs", "ramfs"})
+"""Gone with the power."""
+
+
+class Mount(NamedTuple):
+    """One mounted file system."""
+
+    point: str
+    kind: str
+
+
+def mount_of(directory: str, table: str | None = None) -> Mount | None:
+    """The file system that `directory` (an absolute path without links) lies on.
+
+    `table` is the text of a mountinfo file; None: of this process. None where it does not say.
+    """
+    if table is None:
+        try:
+            table = _MOUNTS.read_text()
+        except OSError:
+            return None
+    best: Mount | None = None
+    for line in table.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) < 5 or not kinds:
+            continue
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        inside = directory == point or directory.startswith(point.rstrip("/") + "/")
+        # The last line of equal length is the one mounted over the others.
+        if inside and (best is None or len(point) >= len(best.point)):
+            best = Mount(point, kinds[0])
+    return best
