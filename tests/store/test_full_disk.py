@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 
 import pytest
@@ -17,7 +18,7 @@ TIMEOUT_S = 60.0
 @pytest.fixture
 def on_disk(disk, empty_database):
     path = disk.directory / "iriai.db"
-    path.write_bytes(empty_database)
+    shutil.copyfile(empty_database, path)
     store = Store.open(path)
     yield store
     store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -204,7 +205,7 @@ def test_a_directory_that_may_not_be_written_is_told(public):
 @pytest.mark.root
 def test_a_read_only_disk_is_told(disk, empty_database):
     path = disk.directory / "iriai.db"
-    path.write_bytes(empty_database)
+    shutil.copyfile(empty_database, path)
     disk.make_read_only()
     assert refusal(path, NotAllowed).code == "state-read-only"
 

@@ -14,6 +14,7 @@ from iriai.model.problem import Problem
 from iriai.store.problems import translated
 from iriai.store.sqlite import migration_engine
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_MAX_S = 600.0
 """A migration rewrites at most the history, some gigabytes; what takes longer hangs."""
 
@@ -45,7 +46,7 @@ def migrate_here(path: Path) -> None:
 
     config = Config()
     config.set_main_option("path_separator", "os")
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     engine = migration_engine(path)
     with engine.begin() as connection:
         config.attributes["connection"] = connection

@@ -1,0 +1,68 @@
+"""What a store must remember, kept in dictionaries: records are taken one after the other."""
+
+from __future__ import annotations
+
+from iriai.model.records import (
+    AttemptResult,
+    ClaimsDropped,
+    ClaimStored,
+    Incarnated,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Snapshot,
+)
+from iriai.model.stored import StoredJob, StoredState
+
+
+class Remembered:
+    """Empty at first."""
+
+    def __init__(self):
+        self.accepted = {}
+        self.events = {}
+        self.causes = {}
+        self.attempts = {}
+        self.claims = {}
+        self.ledger = {}
+        self.payloads = {}
+        self.incarnation = 0
+
+    def take(self, record):
+        match record:
+            case JobAccepted():
+                self.accepted[record.number] = record
+                for digest, content in record.payloads:
+                    self.payloads.setdefault(digest, content)
+            case JobEvent():
+                kept = [] if isinstance(record.change, Snapshot) else self.events.get(record.number)
+                self.events[record.number] = [*(kept or []), record]
+            case JobFinished():
+                self.causes[record.number] = record.cause
+            case AttemptResult():
+                _, *key = record.attempt
+                self.attempts.setdefault(tuple(key), record)
+            case ClaimStored():
+                self.claims[str(record.claim.attempt)] = record.claim
+            case ClaimsDropped():
+                for attempt in record.attempts:
+                    self.claims.pop(str(attempt), None)
+            case LedgerRow():
+                self.ledger[record.account] = record
+            case Incarnated():
+                self.incarnation = record.incarnation
+
+    def state(self):
+        """What `load` must give back."""
+        return StoredState(
+            incarnation=self.incarnation,
+            next_number=max(self.accepted, default=0) + 1,
+            jobs=[
+                StoredJob(number, record.spec, record.submitted_wall_s, self.events.get(number, []))
+                for number, record in sorted(self.accepted.items())
+                if number not in self.causes
+            ],
+            claims=[claim for _, claim in sorted(self.claims.items())],
+            ledger=[row for _, row in sorted(self.ledger.items())],
+        )

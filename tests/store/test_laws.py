@@ -1,0 +1,213 @@
+"""Whatever is written, in whatever batches: what comes back is what dictionaries would hold."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from iriai.model.account import Account
+from iriai.model.claim import Claim
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction, JobSpec
+from iriai.model.records import (
+    Attempted,
+    AttemptResult,
+    Cancelled,
+    ClaimsDropped,
+    ClaimStored,
+    Ended,
+    Held,
+    Incarnated,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Promised,
+    Released,
+    Snapshot,
+    Started,
+)
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.store import Store
+from tests.store.model import Remembered
+
+JOBS = 4
+"""Few, so that records concern the same ones."""
+
+text = st.text(max_size=8)
+word = st.text("abc", min_size=1, max_size=2)
+seconds = st.floats(allow_nan=False, allow_infinity=False)
+count = st.integers(0, 2**60)
+index = st.integers(0, 3)
+attempt_number = st.integers(1, 3)
+cause = st.sampled_from(EndCause)
+code = st.none() | st.integers(0, 255)
+number = st.integers(1, JOBS)
+accounts = st.builds(Account, word, word)
+attempt_ids = st.builds(AttemptId, st.just("ume"), number, index, attempt_number)
+resources = st.builds(
+    Resources, count, count, count, count, st.lists(st.tuples(word, count)).map(tuple)
+)
+ranges = st.lists(st.tuples(index, index, index), min_size=1, max_size=3).map(tuple)
+
+specs = st.builds(
+    JobSpec,
+    account=accounts,
+    user=text,
+    name=text,
+    command=st.lists(text, max_size=3).map(tuple),
+    working_directory=text,
+    resources=resources,
+    array=ranges,
+    is_array=st.booleans(),
+    time_limit_s=st.none() | seconds,
+    cpu_limit_s=st.none() | seconds,
+    process_limit=st.none() | count,
+    environment=text,
+    script=text,
+    stdin=text,
+    output=text,
+    error=text,
+    max_restarts=st.none() | count,
+    urgency=seconds,
+    held=st.booleans(),
+    interaction=st.sampled_from(Interaction),
+    kill_grace_s=seconds,
+)
+tasks = st.lists(st.tuples(index, attempt_number)).map(tuple)
+changes = st.one_of(
+    st.builds(Attempted, tasks, text),
+    st.builds(Started, tasks),
+    st.builds(Ended, st.lists(st.tuples(index, attempt_number, cause, code, code)).map(tuple)),
+    st.builds(Cancelled, st.lists(index).map(tuple), text),
+    st.builds(Held, text),
+    st.builds(Released, text),
+    st.builds(Promised, st.none() | seconds, text),
+    st.builds(Snapshot, st.binary(max_size=8)),
+)
+payloads = st.lists(st.tuples(word, st.binary(max_size=8)), max_size=2).map(tuple)
+
+records = st.one_of(
+    st.builds(JobAccepted, number, specs, seconds, payloads),
+    st.builds(JobEvent, number, st.just(0), seconds, changes, text),
+    st.builds(JobFinished, number, seconds, cause),
+    st.builds(
+        AttemptResult,
+        attempt_ids,
+        text,
+        cause,
+        code,
+        code,
+        st.builds(Usage, seconds, count, count, count),
+        seconds,
+        seconds,
+        seconds,
+        seconds,
+        text,
+    ),
+    st.builds(
+        ClaimStored,
+        st.builds(
+            Claim,
+            attempt_ids,
+            accounts,
+            text,
+            resources,
+            st.none() | seconds,
+            seconds,
+            seconds,
+            st.lists(index).map(tuple),
+        ),
+    ),
+    st.builds(ClaimsDropped, st.lists(attempt_ids, max_size=3).map(tuple)),
+    st.builds(LedgerRow, accounts, seconds, seconds, count, seconds),
+    st.builds(Incarnated, count),
+)
+
+
+def job_of(record):
+    """The job that a record of a home is about."""
+    match record:
+        case JobEvent() | JobFinished():
+            return record.number
+        case AttemptResult():
+            return record.attempt.number
+    return None
+
+
+@st.composite
+def histories(draw):
+    """Batches of records as a home and a node write them.
+
+    A job is accepted once and before all else of it, events are numbered in order.
+    """
+    accepted = set()
+    last_event = 0
+    batches = []
+    for drawn in draw(st.lists(st.lists(records, max_size=6), max_size=6)):
+        batch = []
+        for record in drawn:
+            if isinstance(record, JobAccepted):
+                if record.number in accepted:
+                    continue
+                accepted.add(record.number)
+            elif job_of(record) not in {None, *accepted}:
+                continue
+            if isinstance(record, JobEvent):
+                last_event += 1
+                batch.append(msgspec.structs.replace(record, sequence=last_event))
+            else:
+                batch.append(record)
+        batches.append(batch)
+    return batches
+
+
+@given(histories())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_the_store_remembers_what_a_dictionary_would(empty_database, batches):
+    remembered = Remembered()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "iriai.db")
+        shutil.copyfile(empty_database, path)
+        store = Store.open(path)
+        for batch in batches:
+            store.write(batch)
+            for record in batch:
+                remembered.take(record)
+        store.close()
+        again = Store.open(path)
+        assert again.load() == remembered.state()
+        assert history_of(again) == remembered.attempts
+        assert {digest: again.payload(digest) for digest in remembered.payloads} == (
+            remembered.payloads
+        )
+        for accepted in remembered.accepted.values():
+            job = again.job(accepted.number)
+            assert (job.spec, job.cause) == (accepted.spec, remembered.causes.get(job.number))
+        again.close()
+
+
+def history_of(store):
+    return {
+        (row.job, row.task_index, row.attempt): AttemptResult(
+            AttemptId("ume", row.job, row.task_index, row.attempt),
+            row.machine,
+            row.cause,
+            row.exit_code,
+            row.signal,
+            Usage(row.cpu_s, row.memory_peak_bytes, row.read_bytes, row.written_bytes),
+            row.started_wall_s,
+            row.ended_wall_s,
+            row.elapsed_s,
+            row.charge_s,
+            row.message,
+        )
+        for row in store.history()
+    }
