@@ -1,0 +1,120 @@
+"""What a person asks for becomes a job, or is refused with what was wrong and what is right."""
+
+import os
+import pwd
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.submission import Submissions, output_paths
+from iriai.identity.unix_users import UnixUsers
+from iriai.identity.users import Users
+from iriai.model.configuration import parse_configuration
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction
+from iriai.model.problem import ExitCode, Problem
+from iriai.model.resources import Resources
+from iriai.wire.requests import JobDraft
+
+TOML = """
+[identity]
+minimum_uid = 0
+[jobs]
+time_limit_s = "2h"
+max_array = 1000
+[order]
+running_cap_cpus = 3
+[machine.resources]
+licence = 2
+"""
+CAPACITY = Resources(4, 8 << 30, 1, 0, (("licence", 2),))
+ENVIRONMENT = msgspec.msgpack.encode({"PATH": "/bin"})
+PERSON = UnixUsers().by_uid(os.getuid())
+
+
+@pytest.fixture
+def submissions():
+    configuration = parse_configuration(TOML, "iriai.toml")
+    settings = SimpleNamespace(configuration=configuration, capacity=CAPACITY, home="ume")
+    users = Users(configuration, os.getuid())
+    return Submissions(settings, users, Payloads(lambda digest: b""))
+
+
+def draft(**changes) -> JobDraft:
+    return JobDraft(
+        **({"command": ("true",), "working_directory": "/", "environment": ENVIRONMENT} | changes)
+    )
+
+
+def test_defaults_are_filled_in(submissions):
+    spec, payloads = submissions.spec(draft(), PERSON, 0)
+    assert spec.name == "true"
+    assert spec.user == spec.account.user == pwd.getpwuid(os.getuid()).pw_name
+    assert spec.time_limit_s == 7200.0
+    assert spec.process_limit == 4096
+    assert spec.output == "iriai-%j.%t.out"
+    assert payloads == ((spec.environment, ENVIRONMENT),)
+
+
+def test_an_environment_is_handed_to_the_store_once(submissions):
+    submissions.spec(draft(), PERSON, 0)
+    _, payloads = submissions.spec(draft(), PERSON, 0)
+    assert payloads == ()
+
+
+def test_a_job_whose_input_was_passed_is_not_repeated(submissions):
+    spec, _ = submissions.spec(draft(interaction=Interaction.STREAM), PERSON, 1)
+    assert (spec.max_restarts, spec.descriptors) == (0, 1)
+
+
+REFUSALS = [
+    ({"command": ()}, "no-command", ExitCode.USAGE),
+    ({"working_directory": "here"}, "bad-directory", ExitCode.USAGE),
+    ({"name": "a/b"}, "bad-name", ExitCode.USAGE),
+    ({"urgency": 0.5}, "bad-urgency", ExitCode.USAGE),
+    ({"urgency": float("nan")}, "bad-urgency", ExitCode.USAGE),
+    ({"time_limit_s": -1.0}, "bad-limit", ExitCode.USAGE),
+    ({"environment": b"\xff"}, "bad-environment", ExitCode.USAGE),
+    ({"array": ((5, 3, 1),)}, "bad-array", ExitCode.USAGE),
+    ({"array": ((1, 3, 1), (2, 4, 1))}, "bad-array", ExitCode.USAGE),
+    ({"array": ((1, 10_000_000, 1),)}, "array-too-large", ExitCode.REFUSED),
+    ({"array": ()}, "array-too-large", ExitCode.REFUSED),
+    ({"cpus": 0}, "bad-resources", ExitCode.USAGE),
+    ({"cpus": 5}, "no-machine-large-enough", ExitCode.REFUSED),
+    ({"memory_bytes": 9 << 30}, "no-machine-large-enough", ExitCode.REFUSED),
+    ({"named": (("licence", 3),)}, "no-machine-large-enough", ExitCode.REFUSED),
+    ({"named": (("dongle", 1),)}, "no-machine-large-enough", ExitCode.REFUSED),
+    ({"cpus": 4}, "over-running-cap", ExitCode.REFUSED),
+    ({"group": "no-such-group"}, "unknown-group", ExitCode.REFUSED),
+]
+
+
+@pytest.mark.parametrize(("changes", "code", "exit_code"), REFUSALS)
+def test_a_refusal_says_which_rule_and_leaves_nothing(submissions, changes, code, exit_code):
+    with pytest.raises(Problem) as raised:
+        submissions.spec(draft(**changes), PERSON, 0)
+    assert (raised.value.code, raised.value.exit_code) == (code, exit_code)
+    assert raised.value.message
+    _, payloads = submissions.spec(draft(), PERSON, 0)
+    assert payloads, "a refused job's environment was taken for stored"
+
+
+def test_a_job_may_wait_for_a_machine_that_is_large_enough(submissions):
+    spec, _ = submissions.spec(draft(memory_bytes=1 << 40, wait_for_resources=True), PERSON, 0)
+    assert spec.resources.memory_bytes == 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("/work/iriai-ume-7.3.out", "")),
+        ({"output": "logs/%a.txt", "error": "/tmp/%j.err"}, ("/work/logs/2.txt", "/tmp/ume-7.err")),
+        ({"interaction": Interaction.STREAM}, ("/spool/ume-7.3-2.out", "/spool/ume-7.3-2.err")),
+        ({"interaction": Interaction.TERMINAL}, ("", "")),
+    ],
+)
+def test_where_output_goes(submissions, changes, expected):
+    spec, _ = submissions.spec(draft(working_directory="/work", **changes), PERSON, 0)
+    assert output_paths(spec, AttemptId("ume", 7, 3, 2), "/spool") == expected
