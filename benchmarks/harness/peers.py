@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import statistics
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.descendants import none_left
-from harness.report import median, progress
+from harness.report import as_number, last_line, median, progress, read_answer
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "peers"
 REQUIREMENTS = PROGRAMS / "requirements.txt"
@@ -86,12 +85,7 @@ def environment_python() -> Path:
 def _run_or_raise(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise PeerError(f"{' '.join(command)}: {_last_line(done.stderr or done.stdout)}")
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no output"
+        raise PeerError(f"{' '.join(command)}: {last_line(done.stderr or done.stdout)}")
 
 
 def measure(peer: Peer, python: Path, kind: str, tasks: int) -> dict[str, object]:
@@ -120,9 +114,8 @@ def measure(peer: Peer, python: Path, kind: str, tasks: int) -> dict[str, object
         except subprocess.TimeoutExpired:
             raise PeerError(f"did not end within {RUN_S_MAX:.0f} s") from None
     if done.returncode:
-        raise PeerError(_last_line(done.stderr))
-    answer: dict[str, object] = json.loads(_last_line(done.stdout))
-    return answer
+        raise PeerError(last_line(done.stderr))
+    return read_answer(done.stdout)
 
 
 @dataclass
@@ -160,7 +153,7 @@ class PeerRuns:
             answers = self.answers.get(peer.name, [])
             if answers:
                 medians = {
-                    name: median([_number(each[name]) for each in answers], digits)
+                    name: median([as_number(each[name]) for each in answers], digits)
                     for name in figures
                 }
                 kept = {name: answers[0][name] for name in ("version", "tasks", "settings")}
@@ -170,12 +163,7 @@ class PeerRuns:
     def best_per_s(self) -> float | None:
         """Return the median rate of the fastest peer; None where none was measured."""
         rates = [
-            statistics.median(_number(each["per_s"]) for each in answers)
+            statistics.median(as_number(each["per_s"]) for each in answers)
             for answers in self.answers.values()
         ]
         return max(rates, default=None)
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float), value
-    return float(value)

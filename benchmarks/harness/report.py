@@ -61,6 +61,24 @@ def machine_facts(state_place: Path) -> dict[str, object]:
     }
 
 
+def last_line(text: str) -> str:
+    """Return the last line of `text` that holds anything."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no output"
+
+
+def read_answer(output: str) -> dict[str, object]:
+    """Return the JSON object on the last line of what a program wrote."""
+    answer: dict[str, object] = json.loads(last_line(output))
+    return answer
+
+
+def as_number(value: object) -> float:
+    """Return a number out of an answer."""
+    assert isinstance(value, int | float), value
+    return float(value)
+
+
 def finish(result: dict[str, object]) -> None:
     """Print the result as the last line of standard output."""
     sys.stderr.flush()

@@ -1,0 +1,130 @@
+"""A private iriai: its own state directory, its own daemon and launcher, ended with the block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from harness.task_user import as_task_user, make_folder
+from iriai.client import Client
+from iriai.daemon.up import Standing, bring_up
+from iriai.model.problem import Problem
+from iriai.wire.requests import StatusReport
+
+END_S_MAX = 30.0
+"""For tasks, launcher and daemon to end when they are told to; then they are killed."""
+_POLL_S = 0.01
+
+_Result = TypeVar("_Result")
+
+
+class PrivateIriai:
+    """Brought up by `with`, with `cpus` to give away; `work` is where tasks may write.
+
+    `system_users`: root may run tasks too.
+    """
+
+    def __init__(self, cpus: int, *, system_users: bool = False) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="iriai-bench-"))
+        # The task user has to reach the socket and the working directory.
+        self._folder.chmod(0o755)
+        self.state = self._folder / "state"
+        self.state.mkdir(mode=0o755)
+        configuration = f"[machine]\ncpus = {cpus}\n"
+        if system_users:
+            configuration += "[identity]\nminimum_uid = 0\n"
+        (self.state / "iriai.toml").write_text(configuration)
+        self.work = make_folder(self._folder / "work")
+        self.standing: Standing | None = None
+
+    def __enter__(self) -> PrivateIriai:
+        try:
+            self.start()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pids = self.pids()
+        try:
+            with suppress(Problem), self.connect() as client:
+                client.down(kill=True)
+        finally:
+            _await_ends(pids)
+            self._remove()
+
+    def start(self) -> None:
+        """Bring up what does not run; returns when the daemon answers."""
+        self.standing = bring_up(str(self.state))
+
+    def crash(self) -> None:
+        """Kill supervisor and daemon; launcher and tasks go on."""
+        status = self.status()
+        # The supervisor first: it would start the daemon again.
+        pids = [status.supervisor_pid, status.daemon_pid]
+        doomed = [pid for pid in pids if pid is not None]
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+        for pid in doomed:
+            _await_end(pid, END_S_MAX)
+
+    def connect(self) -> Client:
+        """Return a connection of the calling user."""
+        return Client.connect(self.state)
+
+    def status(self) -> StatusReport:
+        """Return what the daemon says of itself."""
+        with self.connect() as client:
+            return client.status()
+
+    def pids(self) -> list[int]:
+        """Return the processes of this iriai: supervisor, daemon, launcher."""
+        with suppress(Problem):
+            status = self.status()
+            found = (status.supervisor_pid, status.daemon_pid, status.launcher_pid)
+            return [pid for pid in found if pid is not None]
+        return [int(file.read_text().split()[0]) for file in self.state.glob("*.pid")]
+
+    def as_user(self, work: Callable[[Client], _Result]) -> _Result:
+        """Call `work` with a connection of the user that tasks run as."""
+
+        def connected() -> _Result:
+            with self.connect() as client:
+                return work(client)
+
+        return as_task_user(connected)
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _await_ends(pids: list[int]) -> None:
+    for pid in pids:
+        if not _await_end(pid, END_S_MAX):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _await_end(pid: int, seconds_max: float) -> bool:
+    """Wait until there is no process `pid`, or only a zombie of another; whether it is so."""
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < deadline:
+        # Supervisors that this process started are its children, and stay until they are reaped.
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(_POLL_S)
+    return False
