@@ -13,12 +13,14 @@ from typing import Protocol
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.outbox import Outbox
+from iriai.launcher.crash import crash_point
 from iriai.machine.core import Machine, Turn
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent
 from iriai.protocol.effects import (
     Effect,
     JobSettled,
+    LaunchAttempt,
     LauncherEvent,
     Part,
     Wake,
@@ -88,6 +90,7 @@ class Engine:
 
     def durable(self, sequence: int) -> None:
         """The writer's word, in the event loop."""
+        crash_point("after-commit")
         self.outbox.durable(sequence)
 
     def turn(self) -> None:
@@ -111,6 +114,7 @@ class Engine:
 
     def _finish(self, turn: Turn, now: Instant) -> None:
         if turn.records:
+            crash_point("before-commit")
             sequence = self._writer.submit(turn.records, urgent=turn.is_urgent)
             if turn.is_urgent:
                 self.outbox.close_gate(sequence)
@@ -130,6 +134,8 @@ class Engine:
     ) -> None:
         """What the turn asked for, now that its records are durable."""
         self._launcher.perform([e for e in effects if type(e) is not JobSettled])
+        if any(type(e) is LaunchAttempt for e in effects):
+            crash_point("after-launch-sent")
         for answer in answers:
             answer()
         for number in changed:

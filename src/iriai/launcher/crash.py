@@ -1,4 +1,4 @@
-"""Crashes on demand: the tests kill the launcher at each step whose order matters."""
+"""Crashes on demand: the tests kill launcher and daemon at each step whose order matters."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ import os
 import signal
 
 CRASH_VARIABLE = "IRIAI_CRASH_AT"
-"""Environment variable that names the step after which the launcher kills itself:
-`after-intent` (intents are synced, nothing is spawned), `after-spawn` (one task runs, nothing was
-said), `before-exit-journal` (an end is known, not written), `after-exit-journal` (it is synced,
-not reported)."""
+"""Environment variable that names the step at which a process kills itself, or, with a slash in it,
+a directory: then each file in it orders one crash at the step it is named after, and is removed.
+
+Of the launcher: `after-intent` (intents are synced, nothing is spawned), `after-spawn` (one task
+runs, nothing was said), `before-exit-journal` (an end is known, not written), `after-exit-journal`
+(it is synced, not reported). Of the daemon: `before-commit` (decided, nothing written),
+`after-commit` (durable, nothing left the daemon), `after-launch-sent` (the launcher was told,
+clients were not)."""
 
 
 def crash_point(step: str) -> None:
     """Die here as by `kill -9`, if the environment asks for it."""
-    if os.environ.get(CRASH_VARIABLE) == step:
-        os.kill(os.getpid(), signal.SIGKILL)
+    wanted = os.environ.get(CRASH_VARIABLE)
+    if wanted is None:
+        return
+    if "/" in wanted:
+        try:
+            os.unlink(os.path.join(wanted, step))
+        except FileNotFoundError:
+            return
+    elif wanted != step:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
