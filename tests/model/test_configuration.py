@@ -107,9 +107,10 @@ def test_a_group_with_users_alone_has_right_one():
 
 
 def test_paper000_counts_cpu_time_alone_unless_told_otherwise():
-    assert parse_configuration('[order]\nname = "paper000"', WHERE).order.idle_weight == 0
-    told = parse_configuration('[order]\nname = "paper000"\nidle_weight = 1', WHERE)
-    assert told.order.idle_weight == 1
+    paper = parse_configuration('[order]\nname = "paper000"', WHERE).order
+    assert (paper.idle_weight, paper.gpu_weight, paper.memory_weight) == (0, 0, 0)
+    told = parse_configuration('[order]\nname = "paper000"\nidle_weight = 1\ngpu_weight = 8', WHERE)
+    assert (told.order.idle_weight, told.order.gpu_weight) == (1, 8)
 
 
 def test_none_takes_a_limit_away():

@@ -135,6 +135,7 @@ class _Reader:
         values = self._section("order", value)
         if values.get("name") == "paper000":
             values.setdefault("idle_weight", 0.0)
+            values.setdefault("gpu_weight", 0.0)
         return replace(OrderSection(), **values)
 
     def _document(self, text: str) -> dict[str, object]:

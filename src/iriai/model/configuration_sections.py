@@ -84,7 +84,8 @@ class OrderSection(msgspec.Struct, frozen=True):
     0: only CPU time counts, as in paper 000 (and by default under the order `paper000`)."""
     gpu_weight: float = 8.0
     """What a second of one claimed GPU costs, in cpu seconds. About the cpus that usually stand
-    beside one GPU: who takes the GPU makes about that many useless to others."""
+    beside one GPU: who takes the GPU makes about that many useless to others. Under the order
+    `paper000`, which charges CPU time alone, 0 unless given."""
     memory_weight: float = 0.0
     """What a second of one claimed GiB of memory costs, in cpu seconds. 0: memory is free; where
     memory runs out before cpus do, try cpus divided by GiB of the machine."""
