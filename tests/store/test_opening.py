@@ -96,9 +96,10 @@ def test_none_is_made_where_one_must_exist(tmp_path):
 
 
 def test_an_interrupted_start_is_simply_repeated(tmp_path):
-    path = tmp_path / "iriai.db"
-    path.touch()
-    Store.open(path).close()
+    fresh = tmp_path / "iriai.db.new"
+    fresh.write_bytes(b"half a data")
+    Store.open(tmp_path / "iriai.db").close()
+    assert [each.name for each in tmp_path.iterdir()] == ["iriai.db"]
 
 
 def test_a_directory_is_no_database(tmp_path):
@@ -154,15 +155,19 @@ def test_a_database_with_a_page_of_rubbish_is_called_damaged(store, path):
     assert refusal(path, StoreFailure).code == "state-damaged"
 
 
-def test_an_emptied_database_keeps_its_log(store, path):
+def test_an_emptied_database_is_not_begun_anew(path):
+    os.truncate(path, 0)
+    assert refusal(path, StoreFailure).code == "state-damaged"
+
+
+def test_a_log_without_its_database_is_kept(store, path):
     fill(store)
+    path.unlink()
     log = path.with_name("iriai.db-wal")
     kept = log.read_bytes()
-    store.close()
-    os.truncate(path, 0)
-    log.write_bytes(kept)
     assert refusal(path, StoreFailure).code == "state-damaged"
     assert log.read_bytes() == kept
+    assert not path.exists()
 
 
 def test_a_database_without_its_revision_is_called_damaged(path):

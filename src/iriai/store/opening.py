@@ -14,6 +14,7 @@ from iriai.store.migrate import migrate
 from iriai.store.problems import damaged, translated
 
 _MAGIC = b"SQLite format 3\0"
+_LOGS = ("-wal", "-journal")
 _MODE = 0o600
 """Environments and standard input are in there."""
 
@@ -37,7 +38,7 @@ def _check_file(path: Path, *, create: bool) -> None:
     except FileNotFoundError:
         if not create:
             raise NotFound("no-state", f"there is no {path}", "start iriai there first") from None
-        _make_file(path)
+        _make_database(path)
         return
     if not stat.S_ISREG(found.st_mode):
         raise Refused("state-foreign", f"{path} is not a file", "move it away")
@@ -48,25 +49,36 @@ def _check_file(path: Path, *, create: bool) -> None:
             "use a state directory of your own",
         )
     _check_access(path)
+    if found.st_size == 0:
+        raise damaged(path, "it is empty")  # we never leave one so; SQLite would begin anew
     with path.open("rb") as file:
-        begin = file.read(len(_MAGIC))
-    if begin and begin != _MAGIC:
-        raise _foreign(path)
-    # An empty file is an empty database, and SQLite would throw away what waits in the log.
-    if not begin and Path(f"{path}-wal").exists():
-        raise damaged(path, "it is empty, but has a log")
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise _foreign(path)
 
 
-def _make_file(path: Path) -> None:
-    """An empty file, which is an empty database.
+def _make_database(path: Path) -> None:
+    """Make it aside and give it its name when it is whole: there is never half a database.
 
     Made by root it belongs to the directory's owner, for whom root prepares it.
     """
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _MODE)
+    if any(Path(f"{path}{suffix}").exists() for suffix in _LOGS):
+        raise damaged(path, "it is gone, but its log is still there")
+    fresh = Path(f"{path}.new")
+    for suffix in ("", *_LOGS):
+        Path(f"{fresh}{suffix}").unlink(missing_ok=True)  # of a start that was interrupted
+    descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR, _MODE)
     try:
         if os.geteuid() == 0:
             owner = path.parent.stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        migrate(fresh)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    fresh.rename(path)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -101,8 +113,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether migrations must run first."""
-    if sqlite.is_empty(connection):
-        return True
     if not sqlite.is_ours(connection):
         raise _foreign(path)
     revision = sqlite.revision(connection)

@@ -73,12 +73,6 @@ def missing_pages(connection: sqlite3.Connection, path: Path) -> int:
     return max(0, int(pages) - path.stat().st_size // int(page_bytes))
 
 
-def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever made in this database."""
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return bool(objects == 0)
-
-
 def is_ours(connection: sqlite3.Connection) -> bool:
     """Whether the database says that it is one of iriai's."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
