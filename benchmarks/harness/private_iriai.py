@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from iriai.wire.requests import StatusReport
 
 END_S_MAX = 30.0
 """For tasks, launcher and daemon to end when they are told to; then they are killed."""
+LOG_LINES = 20
+"""Of each log, shown when something went wrong: the state directory is about to go."""
 _POLL_S = 0.01
 
 _Result = TypeVar("_Result")
@@ -52,7 +55,9 @@ class PrivateIriai:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._tell_what_was_logged()
         pids = self.pids()
         try:
             with suppress(Problem), self.connect() as client:
@@ -101,6 +106,11 @@ class PrivateIriai:
                 return work(client)
 
         return as_task_user(connected)
+
+    def _tell_what_was_logged(self) -> None:
+        for log in sorted((self.state / "log").glob("*.log")):
+            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            sys.stderr.writelines(f"{log.stem}: {line}\n" for line in lines)
 
     def _remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
