@@ -6,14 +6,7 @@ from hypothesis import strategies as st
 
 from iriai.model.configuration_sections import OrderSection
 from iriai.model.resources import Resources
-from iriai.policy.fairshare import (
-    MEAN_RUN_TO_BEGIN_WITH_S,
-    ChargeRule,
-    DecayedUsage,
-    RunTimes,
-    charge,
-    provisional_charge,
-)
+from iriai.policy.fairshare import ChargeRule, DecayedUsage, charge
 
 WEEK_S = 604_800.0
 NOW_S = 1_700_000_000.0
@@ -41,6 +34,13 @@ def test_gpus_and_memory_are_charged_by_their_weights():
     assert charge(claimed, ran_s=10, cpu_s=0, rule=rule) == 10 + 8 * 2 * 10 + 0.5 * 4 * 10
 
 
+def test_a_second_of_a_busy_claim_costs_its_rate():
+    rule = ChargeRule(idle_weight=0, gpu_weight=8, memory_weight=0.5)
+    claimed = Resources(cpus=3, gpus=1, memory_bytes=2 << 30)
+    assert charge(claimed, ran_s=10, cpu_s=30, rule=rule) == 10 * rule.rate(claimed) == 120
+    assert ChargeRule(idle_weight=2, gpu_weight=0).rate(TWO_CPUS) == 4
+
+
 def test_speed_urgency_and_quiet_hours_multiply():
     cost = charge(TWO_CPUS, 10, 3, PLAIN, speed=1.5, urgency=4, is_offpeak=True)
     assert cost == 20 * 1.5 * 4 * 0.5
@@ -55,29 +55,6 @@ def test_the_rule_is_what_the_configuration_states():
     section = OrderSection(idle_weight=0.5, gpu_weight=3, memory_weight=0.1, offpeak_factor=0.2)
     assert ChargeRule.of(section) == ChargeRule(0.5, 3, 0.1, 0.2)
     assert ChargeRule.of(OrderSection()) == ChargeRule()
-
-
-def test_a_first_run_is_expected_to_last_ten_minutes_or_its_limit():
-    mean_s = RunTimes().mean_s
-    assert mean_s == MEAN_RUN_TO_BEGIN_WITH_S == 600
-    assert provisional_charge(2, None, mean_s, accrued_s=0) == 1200
-    assert provisional_charge(2, 60, mean_s, accrued_s=0) == 120
-    assert provisional_charge(2, 86400, mean_s, accrued_s=0) == 1200
-
-
-def test_what_has_accrued_is_not_counted_twice_and_never_given_back():
-    assert provisional_charge(2, None, 600, accrued_s=500) == 700
-    assert provisional_charge(2, None, 600, accrued_s=5000) == 0
-
-
-def test_the_expectation_has_the_factors_of_the_charge():
-    assert provisional_charge(1, None, 100, accrued_s=50, speed=2, urgency=3) == 550
-
-
-def test_the_mean_run_time_follows_the_runs():
-    times = RunTimes().with_run(1.0).with_run(3.0)
-    assert times.mean_s == 2
-    assert RunTimes().with_run(1.0).merged(times) == times == times.merged(RunTimes())
 
 
 def test_use_halves_with_each_half_life():

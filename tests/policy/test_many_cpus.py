@@ -11,7 +11,13 @@ from random import Random
 import pytest
 
 from iriai.model.account import Account
-from iriai.policy.fairshare import RunTimes, provisional_charge
+from iriai.policy.expectation import (
+    RunSums,
+    RunTimes,
+    expected_charge,
+    mean_run_s,
+    provisional_charge,
+)
 from iriai.policy.limits import within_burst
 from iriai.policy.order import NO_GROUPS, Contender, shares_wanted
 from tests.policy.stories import contender, order
@@ -81,13 +87,19 @@ class ManyCpus:
         usage_s = self.usage.get(name, 0.0) + sum(self._provisional(name))
         return contender(name, usage_s, self.rights[name])
 
+    def _expected_s(self, name: str) -> float:
+        own, everybody = RunSums(), RunSums()
+        own = own.replaced(RunTimes(), self.times[name])
+        for times in self.times.values():
+            everybody = everybody.replaced(RunTimes(), times)
+        return expected_charge(1.0, DAY_S, mean_run_s(own, everybody))
+
     def _provisional(self, name: str) -> Iterator[float]:
         for _, who, started_s in self.ends:
             if who == name:
                 accrued_s = self.now_s - started_s
                 # What has accrued is charged already, so both together are the expected whole.
-                mean_s = self.times[name].mean_s
-                yield accrued_s + provisional_charge(1, DAY_S, mean_s, accrued_s)
+                yield accrued_s + provisional_charge(self._expected_s(name), accrued_s)
 
 
 @pytest.mark.parametrize("cpus", [1, 16])

@@ -5,13 +5,14 @@ from random import Random
 import pytest
 
 from iriai.model.resources import Resources
-from iriai.policy.fairshare import ChargeRule, charge, provisional_charge
+from iriai.policy.expectation import expected_charge, provisional_charge
+from iriai.policy.fairshare import ChargeRule, charge
 from iriai.policy.limits import within_burst
 from iriai.policy.order import NO_GROUPS, shares_wanted
 from tests.policy.stories import account, by_name, contender, groups, order
 
 FLOOR_S = 500.0
-ANN_S = 800 + provisional_charge(cpus=2, time_limit_s=3600, mean_run_s=200, accrued_s=200)
+ANN_S = 800 + provisional_charge(expected_charge(2.0, 3600, 200), accrued_s=200)
 CONTENDERS = [
     contender("lab/ann", ANN_S),
     contender("lab/ben", 4000, right=2, urgency=3),

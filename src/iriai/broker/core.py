@@ -19,6 +19,7 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.policy.backfill import ReservedHead
+from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import Effect, Part, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
@@ -38,8 +39,8 @@ class Broker:
     """Matches wants with machines; see the module."""
 
     def __init__(self, settings: BrokerSettings, rng: Random) -> None:
-        half_life_s = settings.configuration.order.half_life_s
-        self.state = BrokerState(settings, Standings(half_life_s))
+        order = settings.configuration.order
+        self.state = BrokerState(settings, Standings(order.half_life_s, ChargeRule.of(order)))
         self._rng = rng
         self._must_pass = False
         self._alarm_s: float | None = None
@@ -120,7 +121,7 @@ class Broker:
         self.state.standings.began(
             running.attempt,
             running.account,
-            resources.cpus,
+            resources,
             running.ends_in_s,
             running.urgency,
             running.charge_so_far_s,

@@ -6,7 +6,15 @@ from collections.abc import Hashable, Iterator
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.fairshare import DecayedUsage, RunTimes, provisional_charge
+from iriai.model.resources import Resources
+from iriai.policy.expectation import (
+    RunSums,
+    RunTimes,
+    expected_charge,
+    mean_run_s,
+    provisional_charge,
+)
+from iriai.policy.fairshare import ChargeRule, DecayedUsage
 
 
 class _Run:
@@ -18,15 +26,16 @@ class _Run:
         self.account = account
         self.cpus = cpus
         self.expected_s = expected_s
-        self.remaining_s = max(0.0, expected_s - accrued_s)
+        self.remaining_s = provisional_charge(expected_s, accrued_s)
 
 
 class _Standing:
-    __slots__ = ("provisional_s", "rows", "running_cpus", "times")
+    __slots__ = ("provisional_s", "rows", "running_cpus", "sums", "times")
 
     def __init__(self) -> None:
         self.rows: dict[str, DecayedUsage] = {}
         self.times: dict[str, RunTimes] = {}
+        self.sums = RunSums()
         self.running_cpus = 0
         self.provisional_s = 0.0
 
@@ -34,8 +43,10 @@ class _Standing:
 class Standings:
     """Usage of every account, from every machine's counters."""
 
-    def __init__(self, half_life_s: float) -> None:
+    def __init__(self, half_life_s: float, rule: ChargeRule) -> None:
         self._half_life_s = half_life_s
+        self._rule = rule
+        self._sums = RunSums()
         self._accounts: dict[Account, _Standing] = {}
         self._runs: dict[Hashable, _Run] = {}
 
@@ -48,30 +59,32 @@ class Standings:
         usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
         known = standing.rows.get(machine)
         standing.rows[machine] = usage if known is None else known.merged(usage)
-        times = RunTimes(row.runs, row.run_s)
-        standing.times[machine] = times.merged(standing.times.get(machine, times))
+        old = standing.times.get(machine, RunTimes())
+        times = standing.times[machine] = old.merged(RunTimes(row.runs, row.run_s))
+        standing.sums = standing.sums.replaced(old, times)
+        self._sums = self._sums.replaced(old, times)
 
     def began(
         self,
         key: Hashable,
         account: Account,
-        cpus: int,
+        resources: Resources,
         limit_s: float | None,
         urgency: float,
         accrued_s: float = 0.0,
     ) -> None:
         """A task was matched or runs: from now on it counts provisionally."""
         standing = self._of(account)
-        expected_s = provisional_charge(cpus, limit_s, self._mean_run_s(standing), 0.0) * urgency
-        run = self._runs[key] = _Run(account, cpus, expected_s, accrued_s)
-        standing.running_cpus += cpus
+        expected_s = self.expected_s(account, resources, limit_s) * urgency
+        run = self._runs[key] = _Run(account, resources.cpus, expected_s, accrued_s)
+        standing.running_cpus += resources.cpus
         standing.provisional_s += run.remaining_s
 
     def charged(self, key: Hashable, charge_s: float) -> None:
         """So much of a running task has been charged by now."""
         run = self._runs.get(key)
         if run is not None:
-            remaining_s = max(0.0, run.expected_s - charge_s)
+            remaining_s = provisional_charge(run.expected_s, charge_s)
             self._accounts[run.account].provisional_s += remaining_s - run.remaining_s
             run.remaining_s = remaining_s
 
@@ -96,6 +109,12 @@ class Standings:
             settled_s += usage.at(wall_s)
         return settled_s + standing.provisional_s
 
+    def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
+        """What a task of the account will be charged, as far as is known; without its urgency."""
+        standing = self._accounts.get(account)
+        mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
+        return expected_charge(self._rule.rate(resources), limit_s, mean_s)
+
     def running_cpus(self, account: Account) -> int:
         """Cpus of the account's tasks that run or were matched."""
         standing = self._accounts.get(account)
@@ -106,10 +125,3 @@ class Standings:
         if standing is None:
             standing = self._accounts[account] = _Standing()
         return standing
-
-    def _mean_run_s(self, standing: _Standing) -> float:
-        runs, run_s = 0, 0.0
-        for times in standing.times.values():
-            runs += times.runs
-            run_s += times.run_s
-        return RunTimes(runs, run_s).mean_s

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.fairshare import DecayedUsage, RunTimes
+from iriai.policy.expectation import RunTimes
+from iriai.policy.fairshare import DecayedUsage
 
 
 class Ledger:
@@ -29,9 +30,9 @@ class Ledger:
         self._usage[account] = usage.charged(charge_s, wall_s)
         self._changed[account] = None
 
-    def ran(self, account: Account, elapsed_s: float) -> None:
-        """Count an ended run towards the account's mean."""
-        self._times[account] = self._times.get(account, RunTimes()).with_run(elapsed_s)
+    def ran(self, account: Account, elapsed_s: float, limit_s: float | None = None) -> None:
+        """Count an ended run, and the limit it had, towards the account's mean."""
+        self._times[account] = self._times.get(account, RunTimes()).with_run(elapsed_s, limit_s)
         self._changed[account] = None
 
     def rows(self) -> tuple[LedgerRow, ...]:

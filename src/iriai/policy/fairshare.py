@@ -1,4 +1,4 @@
-"""What use costs: charges, their decay, and what a running task is expected to cost.
+"""What use costs: charges and their decay.
 
 All amounts are charged seconds: a CPU second on a machine of speed 1 at peak time with urgency 1.
 """
@@ -10,10 +10,6 @@ from dataclasses import dataclass, replace
 
 from iriai.model.configuration_sections import OrderSection
 from iriai.model.resources import Resources
-
-MEAN_RUN_TO_BEGIN_WITH_S = 600.0
-"""Mean run time of an account none of whose runs has ended: long enough that a newcomer does not
-take a whole room before anything is charged, short enough to be forgotten with the first ends."""
 
 NEGLIGIBLE_S = 2.0**-60
 """A decayed counter below it is nothing. Without it, halving would end in denormal doubles, which
@@ -42,6 +38,15 @@ class ChargeRule:
             section.offpeak_factor,
         )
 
+    def rate(self, claimed: Resources) -> float:
+        """What a second of a claim costs whose cpus are busy, at speed 1 and without urgency."""
+        return max(1.0, self.idle_weight) * claimed.cpus + self.rate_beside_cpus(claimed)
+
+    def rate_beside_cpus(self, claimed: Resources) -> float:
+        """What a second costs whatever is done in it: GPUs and memory."""
+        gibibytes = claimed.memory_bytes / _GIBIBYTE
+        return self.gpu_weight * claimed.gpus + self.memory_weight * gibibytes
+
 
 def charge(
     claimed: Resources,
@@ -58,50 +63,9 @@ def charge(
     `ran_s` is the length of the stretch without suspended time, which is not charged; `cpu_s` is
     the CPU time used in it. `speed` is the machine's, relative to 1.
     """
-    gibibytes = claimed.memory_bytes / _GIBIBYTE
     work_s = max(cpu_s, rule.idle_weight * claimed.cpus * ran_s)
-    work_s += (rule.gpu_weight * claimed.gpus + rule.memory_weight * gibibytes) * ran_s
+    work_s += rule.rate_beside_cpus(claimed) * ran_s
     return work_s * speed * urgency * (rule.offpeak_factor if is_offpeak else 1.0)
-
-
-def provisional_charge(
-    cpus: int,
-    time_limit_s: float | None,
-    mean_run_s: float,
-    accrued_s: float,
-    *,
-    speed: float = 1.0,
-    urgency: float = 1.0,
-) -> float:
-    """What a running task is expected to be charged yet: counted in draws, never stored.
-
-    The whole is `cpus` for the smaller of its time limit and its account's mean run time, times
-    the factors of its charges; `accrued_s` is charged already. A task that ran longer than that
-    adds nothing more.
-    """
-    expected_s = mean_run_s if time_limit_s is None else min(time_limit_s, mean_run_s)
-    return max(0.0, cpus * expected_s * speed * urgency - accrued_s)
-
-
-@dataclass(frozen=True, slots=True)
-class RunTimes:
-    """How long an account's ended runs were, suspended time left out; both numbers only grow."""
-
-    runs: int = 0
-    run_s: float = 0.0
-
-    @property
-    def mean_s(self) -> float:
-        """Mean run time; `MEAN_RUN_TO_BEGIN_WITH_S` before the first end."""
-        return self.run_s / self.runs if self.runs else MEAN_RUN_TO_BEGIN_WITH_S
-
-    def with_run(self, ran_s: float) -> RunTimes:
-        """With one more ended run."""
-        return RunTimes(self.runs + 1, self.run_s + ran_s)
-
-    def merged(self, other: RunTimes) -> RunTimes:
-        """Of two copies of one counter the later one, which has counted more."""
-        return max(self, other, key=lambda times: (times.runs, times.run_s))
 
 
 @dataclass(frozen=True, slots=True)
