@@ -86,6 +86,13 @@ def test_what_root_makes_belongs_to_the_owner_of_the_directory(tmp_path):
     assert owners == {"iriai.db": NOBODY, "iriai.db-wal": NOBODY, "iriai.db-shm": NOBODY}
 
 
+def test_a_python_with_an_old_sqlite_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "OLDEST_VERSION", (99, 0, 0))
+    with pytest.raises(Refused, match=r"iriai needs 99\.0\.0"):
+        Store.open(tmp_path / "iriai.db")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_a_directory_there_is_no_store(tmp_path):
     assert refusal(tmp_path / "gone" / "iriai.db", NotFound).code == "no-state"
 

@@ -8,7 +8,7 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.records import ClaimsDropped, Incarnated, Snapshot
 from iriai.store import Store
-from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, spec
+from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, result, spec
 
 
 def test_a_new_store_is_empty_and_gives_out_number_1(tmp_path):
@@ -76,3 +76,20 @@ def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened)
     state = reopened().load()
     assert state.ledger == [counter(BOB, 5.0), counter(ANN, 3.0)]
     assert state.incarnation == 5
+
+
+@pytest.mark.parametrize("number", [1, 31, 32, 33, 63, 100, 1000])
+def test_any_number_of_rows_fits_into_one_write(store, reopened, number):
+    """Statements take 32, 16, 8, … rows: what is left over must not be lost, nor go twice."""
+    numbers = range(1, number + 1)
+    store.write([accepted(job) for job in numbers])
+    store.write([record for job in numbers for record in (claim(job), result(job), event(job, 1))])
+    again = reopened()
+    assert [job.number for job in again.load().jobs] == list(numbers)
+    assert len(again.load().claims) == number
+    assert sorted(row.job for row in again.history()) == list(numbers)
+    attempts = tuple(claim(job).claim.attempt for job in numbers)
+    store.write([ClaimsDropped(attempts), *(finished(job) for job in numbers)])
+    assert (again.load().claims, again.load().jobs) == ([], [])
+    assert all(job.succeeded == 1 for job in again.finished_jobs())
+    assert len(again.finished_jobs()) == number

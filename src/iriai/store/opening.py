@@ -21,12 +21,23 @@ _MODE = 0o600
 
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
     """A connection for the one writer of the database at `path`; see `Store.open`."""
+    _check_library()
     try:
         with translated(path):
             _check_file(path, create=create)
             return _connect(path)
     except OSError as error:
         raise _unreachable(path, error) from error
+
+
+def _check_library() -> None:
+    if sqlite3.sqlite_version_info < sqlite.OLDEST_VERSION:
+        needed = ".".join(map(str, sqlite.OLDEST_VERSION))
+        raise Refused(
+            "sqlite-too-old",
+            f"this Python has SQLite {sqlite3.sqlite_version}, iriai needs {needed}",
+            "use another Python; those that uv and conda install bring their own",
+        )
 
 
 def _check_file(path: Path, *, create: bool) -> None:

@@ -29,6 +29,8 @@ APPLICATION_ID = 0x69726961
 """`iria`, in the header of each database of ours: what `file` shows, and how we know our own."""
 DIALECT = _dialect(paramstyle="qmark")
 
+OLDEST_VERSION = (3, 33, 0)
+"""Of August 2020: earlier ones cannot update many rows from a list of values."""
 BUSY_TIMEOUT_S = 5.0
 """How long to wait for a lock that another program (a backup, say) holds for a moment."""
 CHECKPOINT_PAGES = 8192
