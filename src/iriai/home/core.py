@@ -98,18 +98,24 @@ class Home:
         Returns how many tasks it concerned. Raises `NotFound` where the job is not here.
         """
         job = self.job(number)
-        changed = job.cancelled(indices)
+        concerned = tuple(index for index in indices if job.has_index(index))
+        if indices and not concerned:
+            return 0
+        changed = job.cancelled(concerned)
         if changed:
-            self._changes.other(number, Cancelled(indices, by))
+            self._changes.other(number, Cancelled(concerned, by))
             self._unposted[number] = None
-            for index, task in job.tasks.items():
-                if task.stopping and (not indices or index in indices):
-                    attempt = AttemptId(self.name, number, index, task.attempt)
-                    grace_s = job.spec.kill_grace_s
-                    stop = Stop(attempt, EndCause.CANCELLED, grace_s)
-                    self._effects.append(Send(task.machine, Part.NODE, stop))
+            self._stop_running(job, frozenset(concerned))
             self._finish_if_over(job)
         return changed
+
+    def _stop_running(self, job: JobState, indices: frozenset[int]) -> None:
+        """Tell the nodes of cancelled tasks that run; of all, where none is named."""
+        for index, task in job.tasks.items():
+            if task.stopping and (not indices or index in indices):
+                attempt = AttemptId(self.name, job.number, index, task.attempt)
+                stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
+                self._effects.append(Send(task.machine, Part.NODE, stop))
 
     def hold(self, number: int, by: str) -> int:
         """Keep the waiting tasks of a job from starting; returns how many there are."""
@@ -190,9 +196,7 @@ class Home:
                 attempt = AttemptId(self.name, job.number, index, task.attempt)
                 run = Run(attempt, job.spec, None)
                 self._effects.append(Send(task.machine, Part.NODE, run))
-                if task.stopping:
-                    stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
-                    self._effects.append(Send(task.machine, Part.NODE, stop))
+            self._stop_running(job, frozenset())
         return self._take_effects()
 
     def check(self) -> None:
@@ -218,7 +222,7 @@ class Home:
 
     def _promise(self, promise: Promise, now: Instant) -> None:
         job = self.jobs.get(promise.job.number)
-        if job is None:
+        if job is None or not job.ready:  # it concerns nothing that waits any more
             return
         in_s = promise.start_in_s
         change = Promised(None if in_s is None else now.wall_s + in_s, promise.machine)
@@ -321,7 +325,8 @@ class Home:
             spec.urgency,
             max(0.0, now.wall_s - job.submitted_wall_s),
             ready,
-            job.has_requeued,
+            spec.kill_grace_s,
+            job.requeued,
             None if promised is None else max(0.0, promised - now.wall_s),
             job.promised_machine,
         )

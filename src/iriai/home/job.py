@@ -7,9 +7,11 @@ ranges, and only those that run, wait again or were cancelled early are remember
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import assert_never
 
 import msgspec
@@ -27,6 +29,8 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import ATTEMPT_ONLY, EndCause, TaskEvent, TaskState, next_state
+
+_first_of = itemgetter(0)
 
 BADNESS = {
     cause: rank
@@ -145,7 +149,7 @@ class JobState:
     @property
     def active(self) -> int:
         """How many tasks hold a claim."""
-        return len(self.tasks) - (len(self._requeued) if self._requeued else 0)
+        return len(self.tasks) - self.requeued
 
     @property
     def total(self) -> int:
@@ -158,16 +162,18 @@ class JobState:
         return not self.waiting and not self.tasks
 
     @property
-    def has_requeued(self) -> bool:
-        """Whether a task waits again after an attempt."""
-        return bool(self._requeued)
+    def requeued(self) -> int:
+        """How many tasks wait again after an attempt."""
+        return len(self._requeued) if self._requeued else 0
 
     def has_index(self, index: int) -> bool:
         """Whether the job has a task `index`."""
-        return any(
-            first <= index <= last and (index - first) % step == 0
-            for first, last, step in self.spec.array
-        )
+        ranges = self.spec.array
+        position = bisect_right(ranges, index, key=_first_of) - 1
+        if position < 0:
+            return False
+        first, last, step = ranges[position]
+        return index <= last and (index - first) % step == 0
 
     def first_waiting(self) -> int:
         """The index of the task that starts next: those that wait again come first."""
@@ -243,7 +249,7 @@ class JobState:
     def cancelled(self, indices: tuple[int, ...]) -> int:
         """Tasks were cancelled (all, where none is named): those that wait end, others will.
 
-        Returns how many tasks it concerned.
+        The job has each of them. Returns how many tasks it concerned.
         """
         self.listing = None
         stopped = 0
@@ -273,6 +279,7 @@ class JobState:
                 self.cancelled(indices)
             case Held():
                 self.held = True
+                self.promised_wall_s = None
             case Released():
                 self.held = False
             case Promised(start_wall_s, machine):

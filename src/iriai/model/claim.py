@@ -23,3 +23,7 @@ class Claim(msgspec.Struct, frozen=True):
     gpu_ids: tuple[int, ...] = ()
     boot_id: str = ""
     """Of the boot in which it was granted: in a later one its processes cannot be alive."""
+    grace_s: float = 0.0
+    """How much longer than its limit the attempt may take to end."""
+    charged_s: float = 0.0
+    """What its account was charged for it while it ran; see `LedgerRow`."""

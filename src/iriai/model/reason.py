@@ -21,6 +21,7 @@ class Rule(StrEnum):
     AHEAD_IN_ACCOUNT = "ahead-in-account"
     MACHINE_UNKNOWN = "machine-unknown"
     NO_LAUNCHER = "no-launcher"
+    BACKED_OFF = "backed-off"
     STALE_CAPABILITY = "stale-capability"
     USER_NOT_ALLOWED = "user-not-allowed"
     STARTING = "starting"

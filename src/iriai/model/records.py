@@ -120,7 +120,11 @@ class AttemptResult(msgspec.Struct, frozen=True):
 
 
 class ClaimStored(msgspec.Struct, frozen=True):
-    """Node: a claim was granted. Durable before it is accepted."""
+    """Node: a claim was granted, or charged; it replaces the attempt's earlier one.
+
+    Durable before it is accepted. Written again in the transaction that charges its account, so
+    that a node that comes back does not charge the same seconds twice.
+    """
 
     claim: Claim
 

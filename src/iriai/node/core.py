@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from iriai.model.account import Account
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimsDropped, ClaimStored, Incarnated, LedgerRow
 from iriai.model.resources import Resources, describe_amount
 from iriai.model.state import EndCause
-from iriai.model.usage import Usage
+from iriai.node.back_off import BackOff
 from iriai.node.capabilities import Capabilities
+from iriai.node.held import Held
 from iriai.node.ledger import Ledger
+from iriai.node.meter import SLICE_S, Meter
+from iriai.node.report import Report
 from iriai.policy.calendar import Calendar
-from iriai.policy.fairshare import ChargeRule, charge
+from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -47,20 +48,14 @@ from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
-    Capability,
-    Counted,
     End,
-    Idle,
     Refusal,
     Run,
     Running,
     Stop,
-    ToBroker,
+    ToHome,
     ToNode,
 )
-
-SLICE_S = 10.0
-"""Running tasks are charged each slice, so that a draw knows of long ones while they run."""
 
 NodeEvent = ToNode | LauncherEvent | Wake
 
@@ -78,21 +73,6 @@ class NodeSettings:
     """Changes with every boot of the machine."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """A claim and what is known of the attempt that holds it."""
-
-    claim: Claim
-    spec: JobSpec | None
-    granted_steady_s: float
-    capability: Capability | None = None
-    started_wall_s: float | None = None
-    started_steady_s: float | None = None
-    charged_s: float = 0.0
-    stop: Stop | None = None
-    end: End | None = None
-
-
 class Node:
     """Authority over one machine; see the module."""
 
@@ -106,22 +86,19 @@ class Node:
         now: Instant,
     ) -> None:
         self.settings = settings
-        self.version = 0
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
+        self.ledger = Ledger(settings.half_life_s, ledger)
         self.has_launcher = False
         self._capabilities = Capabilities(incarnation, rng)
-        self._ledger = Ledger(settings.half_life_s, ledger)
-        self._held: dict[AttemptId, _Held] = {}
+        self._report = Report(settings.machine, settings.capacity, self._capabilities)
+        self._meter = Meter(settings.rule, settings.speed, self.ledger)
+        self._back_off = BackOff(settings.machine)
+        self._held: dict[AttemptId, Held] = {}
         self._free_gpu_ids = list(range(settings.capacity.gpus))
-        self._began: list[AttemptId] = []
-        self._ended: list[AttemptId] = []
-        self._spent: list[Capability] = []
-        self._sliced: list[AttemptId] = []
-        self._broker_is_new = True
-        self._must_report = True
         self._alive: dict[AttemptId, None] | None = None
         """What a launcher that has just attached runs; None: nothing to compare."""
-        self._slice_is_set = False
+        self._slice_at_s: float | None = None
+        self._alarm_s: float | None = None
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Run: self._run,
@@ -130,12 +107,13 @@ class Node:
             AttemptStarted: self._started,
             AttemptExited: self._exited,
             AttemptsSampled: self._sampled,
-            LauncherAttached: self._attached,
+            LauncherAttached: self._launcher_attached,
             LauncherLost: self._launcher_lost,
             Wake: self._wake,
         }
         for claim in claims:
-            self._restore(claim, now)
+            self._hold(Held.restored(claim, now), now)
+            self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Take one event in; the effects that cannot wait for `settle`."""
@@ -147,13 +125,12 @@ class Node:
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
-        rows = self._ledger.take_changed()
-        self._effects.extend(Persist(row) for row in rows)
-        if self._must_report:
-            self._report(rows, now)
-        if not self._slice_is_set and len(self.calendar):
-            self._slice_is_set = True
-            self._effects.append(WakeAt(Part.NODE, now.steady_s + SLICE_S))
+        changed = self.ledger.take_changed()
+        # Not urgent by itself: should it be lost, the slices it counts are counted again.
+        self._effects.extend(Persist(row, urgent=False) for row in changed)
+        if self._report.is_due:
+            self._tell_broker(changed, now)
+        self._set_alarm(now)
         return self._take_effects()
 
     def running(self) -> list[AttemptId]:
@@ -166,10 +143,16 @@ class Node:
         return held.started_wall_s if held else None
 
     def check(self) -> None:
-        """Raise where an invariant of this part is broken."""
+        """Raise where an invariant of this part is broken: (a), and what (a) rests on."""
         self.calendar.check()
+        gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self._held.items():
             assert (attempt in self.calendar) == (held.end is None), f"{attempt}: claim and end"
+            assert len(held.claim.gpu_ids) == held.claim.resources.gpus, f"{attempt}: gpus"
+            if held.end is None:
+                gpu_ids += held.claim.gpu_ids
+        assert len(self.calendar) == len(self.running()), "a claim that nobody holds"
+        assert sorted(gpu_ids) == list(range(self.settings.capacity.gpus)), f"gpus {gpu_ids}"
 
     # --- claims ----------------------------------------------------------------------------------
 
@@ -180,12 +163,20 @@ class Node:
             return
         reason = self._refusal(run)
         if reason is not None:
-            self._effects.append(Send("", Part.HOME, Refusal(run.attempt, reason)))
+            self._tell_home(Refusal(run.attempt, reason))
             return
+        claim = self._claim(run, now)
+        self._hold(Held(claim, run.spec, now.steady_s, run.capability), now)
+        self._report.began(run.attempt)
+        self._effects.append(Persist(ClaimStored(claim)))
+        self._effects.append(LaunchAttempt(run.attempt, run.spec, claim.gpu_ids))
+        self._tell_home(Accepted(run.attempt))
+
+    def _claim(self, run: Run, now: Instant) -> Claim:
         spec = run.spec
         gpu_ids = tuple(self._free_gpu_ids[: spec.resources.gpus])
         del self._free_gpu_ids[: spec.resources.gpus]
-        claim = Claim(
+        return Claim(
             run.attempt,
             spec.account,
             spec.user,
@@ -195,37 +186,38 @@ class Node:
             now.wall_s,
             gpu_ids,
             self.settings.boot_id,
+            spec.kill_grace_s,
         )
-        self._hold(claim, spec, now, run.capability)
-        self._began.append(run.attempt)
-        self._effects.append(Persist(ClaimStored(claim)))
-        self._effects.append(LaunchAttempt(run.attempt, spec, gpu_ids))
-        self._effects.append(Send("", Part.HOME, Accepted(run.attempt)))
 
     def _refusal(self, run: Run) -> Reason | None:
-        if run.capability is None or not self._capabilities.redeem(run.capability):
+        capability = run.capability
+        is_good = capability is not None and self._capabilities.redeem(capability)
+        if capability is not None:
+            self._report.spent(capability)
+        if not is_good:
             return Reason(
                 Rule.STALE_CAPABILITY,
                 "a capability of this incarnation, not used before",
-                f"{run.capability}",
+                f"{capability}",
                 self.settings.machine,
             )
-        self._must_report = True
-        self._spent.append(run.capability)
-        if not self.has_launcher:
-            return self._no_launcher()
-        lacking = run.spec.resources.lacking_in(self.calendar.free)
-        if lacking:
-            resource, needed, there = lacking[0]
-            return Reason(
-                Rule.MACHINE_BUSY,
-                describe_amount(resource, needed),
-                f"{describe_amount(resource, there)} free",
-                self.settings.machine,
-            )
-        return None
+        return self._unavailable() or self._lacks(run.spec.resources)
 
-    def _no_launcher(self) -> Reason:
+    def _lacks(self, resources: Resources) -> Reason | None:
+        lacking = resources.lacking_in(self.calendar.free)
+        if not lacking:
+            return None
+        resource, needed, there = lacking[0]
+        return Reason(
+            Rule.MACHINE_BUSY,
+            describe_amount(resource, needed),
+            f"{describe_amount(resource, there)} free",
+            self.settings.machine,
+        )
+
+    def _unavailable(self) -> Reason | None:
+        if self.has_launcher:
+            return self._back_off.reason()
         return Reason(
             Rule.NO_LAUNCHER,
             "a launcher that answers",
@@ -233,27 +225,30 @@ class Node:
             self.settings.machine,
         )
 
-    def _run_again(self, run: Run, held: _Held) -> None:
+    def _run_again(self, run: Run, held: Held) -> None:
         """A restarted home asks again for an attempt that has its claim."""
         held.spec = run.spec
         if held.end is not None:
-            self._effects.append(Send("", Part.HOME, held.end))
+            self._tell_home(held.end)
         elif held.started_wall_s is not None:
-            begun = Begun(run.attempt, self.settings.machine, held.started_wall_s)
-            self._effects.append(Send("", Part.HOME, begun))
-        elif self.has_launcher and held.claim.boot_id == self.settings.boot_id:
+            self._tell_home(Begun(run.attempt, self.settings.machine, held.started_wall_s))
+        elif self.has_launcher and self._is_of_this_boot(held):
             self._effects.append(LaunchAttempt(run.attempt, run.spec, held.claim.gpu_ids))
 
-    def _hold(
-        self, claim: Claim, spec: JobSpec | None, now: Instant, capability: Capability | None
-    ) -> None:
-        self.calendar.add(claim.attempt, claim.resources, now.steady_s, claim.limit_s)
-        self._held[claim.attempt] = _Held(claim, spec, now.steady_s, capability)
-        self._must_report = True
+    def _hold(self, held: Held, now: Instant) -> None:
+        claim = held.claim
+        self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
+        self._held[claim.attempt] = held
 
-    def _restore(self, claim: Claim, now: Instant) -> None:
-        self._hold(claim, None, now, None)
-        self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
+    def _free(self, claim: Claim) -> None:
+        """The attempt is over: nothing of the machine is its any more."""
+        self.calendar.remove(claim.attempt)
+        gpus = self.settings.capacity.gpus
+        # A machine that came back with fewer gpus has no use for the others.
+        self._free_gpu_ids = sorted(
+            [*self._free_gpu_ids, *(gpu for gpu in claim.gpu_ids if gpu < gpus)]
+        )
+        self._report.ended(claim.attempt)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
         held = self._held.get(stop.attempt)
@@ -262,16 +257,22 @@ class Node:
             self._effects.append(TerminateAttempt(stop.attempt, stop.cause, stop.grace_s))
 
     def _acknowledge(self, message: Acknowledge, now: Instant) -> None:
-        if self._held.pop(message.attempt, None) is not None:
-            self._effects.append(Persist(ClaimsDropped((message.attempt,))))
-            self._effects.append(ForgetAttempt(message.attempt))
+        held = self._held.get(message.attempt)
+        if held is not None and held.end is not None:
+            self._drop(message.attempt)
+
+    def _drop(self, attempt: AttemptId) -> None:
+        """Nobody will ask for this attempt any more."""
+        del self._held[attempt]
+        self._effects.append(Persist(ClaimsDropped((attempt,))))
+        self._effects.append(ForgetAttempt(attempt))
 
     # --- the launcher ----------------------------------------------------------------------------
 
-    def _attached(self, event: LauncherAttached, now: Instant) -> None:
+    def _launcher_attached(self, event: LauncherAttached, now: Instant) -> None:
         self.has_launcher = True
+        self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
-        self._must_report = True
         for attempt, started_wall_s in event.alive:
             if attempt in self._held:
                 self._started(AttemptStarted(attempt, started_wall_s), now)
@@ -281,70 +282,67 @@ class Node:
     def _reconcile(self, alive: dict[AttemptId, None], now: Instant) -> None:
         """Compare claims with what a launcher runs, its unacknowledged ends taken in already.
 
-        What it may never have heard of is ordered again: for those it has, a no-op. What has
+        What it may never have heard is ordered again: starts that it knows of are no-ops. What has
         run, or was granted in an earlier boot, and is not there any more, is lost.
         """
         for attempt, held in list(self._held.items()):
-            if held.end is not None or attempt in alive:
+            if held.end is not None:
                 continue
-            if held.started_wall_s is not None or held.claim.boot_id != self.settings.boot_id:
-                self._exited(self._lost(held, now), now)
-            elif held.spec is not None:
-                self._effects.append(LaunchAttempt(attempt, held.spec, held.claim.gpu_ids))
-                if held.stop is not None:
-                    stop = held.stop
-                    self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
+            if attempt not in alive:
+                if held.started_wall_s is not None or not self._is_of_this_boot(held):
+                    self._exited(held.lost(now), now)
+                    continue
+                if held.spec is not None:
+                    self._effects.append(LaunchAttempt(attempt, held.spec, held.claim.gpu_ids))
+            if held.stop is not None:
+                stop = held.stop
+                self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
 
-    def _lost(self, held: _Held, now: Instant) -> AttemptExited:
-        start_wall_s = held.started_wall_s or held.claim.granted_wall_s
-        return AttemptExited(
-            held.claim.attempt,
-            EndCause.LOST,
-            None,
-            None,
-            Usage(),
-            start_wall_s,
-            now.wall_s,
-            0.0,
-            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
-        )
+    def _is_of_this_boot(self, held: Held) -> bool:
+        """Whether processes of the claim can be alive."""
+        return held.claim.boot_id == self.settings.boot_id
 
     def _launcher_lost(self, event: LauncherLost, now: Instant) -> None:
         self.has_launcher = False
-        self._must_report = True
+        self._report.is_due = True
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
         held = self._held.get(event.attempt)
-        if held is None or held.started_wall_s is not None:
+        if held is None or held.started_wall_s is not None or held.end is not None:
             return
-        held.started_wall_s = event.started_wall_s
-        held.started_steady_s = now.steady_s - max(0.0, now.wall_s - event.started_wall_s)
-        begun = Begun(event.attempt, self.settings.machine, event.started_wall_s)
-        self._effects.append(Send("", Part.HOME, begun))
+        self._back_off.succeeded()
+        held.started(event.started_wall_s, now)
+        self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
         held = self._held.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
-            return
-        if held.end is None:
-            self._end(held, event, now)
-        if held.end is not None:
-            self._effects.append(Send("", Part.HOME, held.end))
+        elif held.end is not None:
+            self._tell_home(held.end)
+        elif event.cause is EndCause.REFUSED:
+            self._not_started(held, event, now)
+        else:
+            self._tell_home(self._end(held, event, now))
 
-    def _end(self, held: _Held, event: AttemptExited, now: Instant) -> None:
+    def _not_started(self, held: Held, event: AttemptExited, now: Instant) -> None:
+        """The launcher can start nothing at present: nothing more is taken for a while."""
+        self._back_off.failed(event.message, now.steady_s)
+        reason = self._back_off.reason()
+        assert reason is not None
+        self._free(held.claim)
+        self._drop(event.attempt)
+        self._tell_home(Refusal(event.attempt, reason))
+
+    def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
-        cause = event.cause
-        if cause is EndCause.REFUSED:  # the launcher's word is final: no later attempt fares better
-            cause = EndCause.FAILED
-        whole_s = self._charge(claim, event.elapsed_s, event.usage.cpu_s)
-        self._count(claim.account, held, whole_s, now)
-        if cause in (EndCause.COMPLETED, EndCause.FAILED):
-            self._ledger.ran(claim.account, event.elapsed_s)
+        self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
+        if event.cause in (EndCause.COMPLETED, EndCause.FAILED):
+            self.ledger.ran(claim.account, event.elapsed_s)
         held.end = End(
             event.attempt,
             self.settings.machine,
-            cause,
+            event.cause,
             event.exit_code,
             event.signal,
             event.usage,
@@ -354,91 +352,52 @@ class Node:
             held.charged_s,
             event.message,
         )
-        self.calendar.remove(event.attempt)
-        self._free_gpu_ids.extend(claim.gpu_ids)
-        self._free_gpu_ids.sort()
-        self._ended.append(event.attempt)
-        self._must_report = True
+        self._free(claim)
+        return held.end
 
-    # --- charges ---------------------------------------------------------------------------------
-
-    def _charge(self, claim: Claim, ran_s: float, cpu_s: float) -> float:
-        return charge(
-            claim.resources,
-            ran_s,
-            cpu_s,
-            self.settings.rule,
-            speed=self.settings.speed,
-            urgency=claim.urgency,
-        )
-
-    def _count(self, account: Account, held: _Held, whole_s: float, now: Instant) -> None:
-        """Add to the ledger what `whole_s` has more than was charged in earlier slices."""
-        more_s = max(0.0, whole_s - held.charged_s)
-        if more_s:
-            held.charged_s += more_s
-            self._ledger.add(account, more_s, now.wall_s)
+    # --- charges and alarms ----------------------------------------------------------------------
 
     def _sampled(self, event: AttemptsSampled, now: Instant) -> None:
         for attempt, usage in event.samples:
             held = self._held.get(attempt)
             if held is None or held.end is not None or held.started_steady_s is None:
                 continue
-            ran_s = now.steady_s - held.started_steady_s
-            whole_s = self._charge(held.claim, ran_s, usage.cpu_s)
-            self._count(held.claim.account, held, whole_s, now)
-            self._sliced.append(attempt)
-        self._must_report = True
+            self._meter.read(held, now.steady_s - held.started_steady_s, usage.cpu_s, now)
+            self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
+            self._report.charged(attempt, held.charged_s)
 
     def _wake(self, event: Wake, now: Instant) -> None:
-        self._slice_is_set = False
-        if len(self.calendar) and self.has_launcher:
-            self._effects.append(SampleAttempts())
+        self._alarm_s = None
+        if self._back_off.is_over(now.steady_s):
+            self._report.is_due = True
+        if self._slice_at_s is not None and now.steady_s >= self._slice_at_s:
+            self._slice_at_s = None
+            if len(self.calendar) and self.has_launcher:
+                self._effects.append(SampleAttempts())
 
-    # --- the broker ------------------------------------------------------------------------------
+    def _set_alarm(self, now: Instant) -> None:
+        if self._slice_at_s is None and len(self.calendar):
+            self._slice_at_s = now.steady_s + SLICE_S
+        due = [at_s for at_s in (self._slice_at_s, self._back_off.until_s) if at_s is not None]
+        if due and (self._alarm_s is None or min(due) < self._alarm_s):
+            self._alarm_s = min(due)
+            self._effects.append(WakeAt(Part.NODE, self._alarm_s))
 
-    def _report(self, rows: tuple[LedgerRow, ...], now: Instant) -> None:
-        self._must_report = False
-        self.version += 1
-        whole = self._broker_is_new
-        self._broker_is_new = False
-        minted = self._capabilities.mint(max(0, self.calendar.free.cpus), self.version)
-        attempts = [a for a in self._began if a in self.calendar] if not whole else self.running()
-        idle = Idle(
-            machine=self.settings.machine,
-            incarnation=self._capabilities.incarnation,
-            version=self.version,
-            capacity=self.settings.capacity,
-            capabilities=self._capabilities.outstanding() if whole else minted,
-            spent=tuple(self._spent),
-            began=tuple(self._as_running(attempt, now) for attempt in attempts),
-            ended=tuple(self._ended),
-            whole=whole,
-            unavailable=None if self.has_launcher else self._no_launcher(),
-        )
-        self._began, self._ended, self._spent = [], [], []
-        sliced, self._sliced = self._sliced, []
-        counted = Counted(
-            self.settings.machine,
-            self._ledger.rows() if whole else rows,
-            tuple((a, self._held[a].charged_s) for a in sliced if a in self._held),
-        )
-        messages: tuple[ToBroker, ...] = (counted, idle)
-        self._effects.extend(Send("", Part.BROKER, message) for message in messages)
+    # --- messages --------------------------------------------------------------------------------
 
-    def _as_running(self, attempt: AttemptId, now: Instant) -> Running:
-        held = self._held[attempt]
-        limit_s = held.claim.limit_s
-        began_s = held.started_steady_s or held.granted_steady_s
-        return Running(
-            attempt,
-            held.claim.account,
-            held.claim.resources,
-            None if limit_s is None else max(0.0, began_s + limit_s - now.steady_s),
-            held.charged_s,
-            held.claim.urgency,
-            held.capability,
-        )
+    def _tell_home(self, message: ToHome) -> None:
+        self._effects.append(Send("", Part.HOME, message))
+
+    def _tell_broker(self, changed: tuple[LedgerRow, ...], now: Instant) -> None:
+        def describe(attempt: AttemptId) -> Running | None:
+            held = self._held.get(attempt)
+            return None if held is None or held.end is not None else held.as_running(now)
+
+        rows = self.ledger.rows() if self._report.is_whole else changed
+        counted = self._report.counted(rows)
+        idle = self._report.idle(self.calendar.free, self._held, describe, self._unavailable())
+        self._effects.append(Send("", Part.BROKER, counted))
+        self._effects.append(Send("", Part.BROKER, idle))
 
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
-from iriai.policy.calendar import OPEN_END_S
 
 
 @dataclass(slots=True)
@@ -27,14 +26,14 @@ class ReservedHead:
     told_start_s: float | None = None
     """What its home was told."""
 
-    def tolerates(self, resources: Resources, limit_s: float | None, now_s: float) -> bool:
-        """Whether `resources` may be claimed now without delaying this head."""
-        return self._ends_before(limit_s, now_s) or resources.fits_in(self.spare)
+    def tolerates(self, resources: Resources, stay_s: float | None, now_s: float) -> bool:
+        """Whether `resources` may be claimed now for `stay_s` without delaying this head."""
+        return self._ends_before(stay_s, now_s) or resources.fits_in(self.spare)
 
-    def filled(self, resources: Resources, limit_s: float | None, now_s: float) -> None:
+    def filled(self, resources: Resources, stay_s: float | None, now_s: float) -> None:
         """Such a claim was made: what outlasts the head's start takes from what is spare."""
-        if not self._ends_before(limit_s, now_s):
+        if not self._ends_before(stay_s, now_s):
             self.spare = self.spare.minus(resources)
 
-    def _ends_before(self, limit_s: float | None, now_s: float) -> bool:
-        return now_s + (OPEN_END_S if limit_s is None else limit_s) <= self.start_s
+    def _ends_before(self, stay_s: float | None, now_s: float) -> bool:
+        return stay_s is not None and now_s + stay_s <= self.start_s

@@ -17,6 +17,15 @@ OPEN_END_S = 366 * 86400.0
 """A claim without a limit counts as ending this long after it began: late enough that nobody
 plans with it, finite so that times can be compared. A start promised beyond it is no promise."""
 
+END_SLACK_S = 5.0
+"""Added to each claim with a limit: between the grant and the start of the clock lie a commit and a
+spawn, between the last process and word of it another commit. A promise must outlast them."""
+
+
+def longest_stay_s(limit_s: float | None, grace_s: float) -> float | None:
+    """How long a claim keeps its place at most; None: there is no end to it."""
+    return None if limit_s is None else limit_s + grace_s + END_SLACK_S
+
 
 class Slot(NamedTuple):
     """When something fits, and what is left beside it at that moment."""
@@ -35,7 +44,7 @@ class Calendar(Generic[Key]):
         self._claims: dict[Key, tuple[Resources, float]] = {}
         self._ends: list[tuple[float, int, Key]] = []
         self._sequence = 0
-        self._places: dict[Key, tuple[float, int]] = {}
+        self._positions: dict[Key, tuple[float, int]] = {}
 
     def __contains__(self, key: Key) -> bool:
         return key in self._claims
@@ -46,13 +55,13 @@ class Calendar(Generic[Key]):
     def __iter__(self) -> Iterator[Key]:
         return iter(self._claims)
 
-    def add(self, key: Key, resources: Resources, now_s: float, limit_s: float | None) -> None:
-        """Claim `resources` from now, for `limit_s` (None: open). The caller has checked `free`."""
+    def add(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
+        """Claim `resources` from now, for `stay_s` (None: open). The caller has checked `free`."""
         assert key not in self._claims, f"{key} is claimed already"
-        end_s = now_s + (OPEN_END_S if limit_s is None else limit_s)
+        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
         self._sequence += 1
         self._claims[key] = (resources, end_s)
-        self._places[key] = (end_s, self._sequence)
+        self._positions[key] = (end_s, self._sequence)
         insort(self._ends, (end_s, self._sequence, key), key=lambda entry: entry[:2])
         self.free = self.free.minus(resources)
 
@@ -61,8 +70,8 @@ class Calendar(Generic[Key]):
         claim = self._claims.pop(key, None)
         if claim is None:
             return False
-        place = self._places.pop(key)
-        del self._ends[bisect_left(self._ends, place, key=lambda entry: entry[:2])]
+        position = self._positions.pop(key)
+        del self._ends[bisect_left(self._ends, position, key=lambda entry: entry[:2])]
         self.free = self.free.plus(claim[0])
         return True
 
@@ -93,4 +102,4 @@ class Calendar(Generic[Key]):
             held = held.plus(resources)
         assert held.plus(self.free) == self.capacity, "free and claimed do not add up"
         assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
-        assert len(self._ends) == len(self._claims) == len(self._places)
+        assert len(self._ends) == len(self._claims) == len(self._positions)

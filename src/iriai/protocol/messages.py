@@ -36,8 +36,10 @@ class Running(msgspec.Struct, frozen=True):
     attempt: AttemptId
     account: Account
     resources: Resources
+    limit_s: float | None
+    """Wall time of the attempt; None: without limit."""
     ends_in_s: float | None
-    """From when the message is sent until the claim's limit; None: open."""
+    """From when the message is sent until its place is free for sure: see `longest_stay_s`."""
     charge_so_far_s: float
     urgency: float
     capability: Capability | None
@@ -57,7 +59,8 @@ class Idle(msgspec.Struct, frozen=True):
     capabilities: tuple[Capability, ...]
     """New ones; `whole`: all that are outstanding."""
     spent: tuple[Capability, ...]
-    """Those that came back since the last report, whether a claim was granted for them or not."""
+    """Those that came back since the last report, whether a claim was granted for them or not, and
+    whether they were still good or not: no match is under way with them any more."""
     began: tuple[Running, ...]
     ended: tuple[AttemptId, ...]
     whole: bool
@@ -90,8 +93,11 @@ class Want(msgspec.Struct, frozen=True):
     waited_s: float
     """As the home counts it."""
     count: int
-    front: bool = False
-    """The job has an evicted or lost task: it goes to the head of its account's queue."""
+    grace_s: float = 0.0
+    """How much longer than its limit an attempt may take to end."""
+    front: int = 0
+    """How many of the tasks wait again after an attempt: they go to the head of their account's
+    queue."""
     promised_in_s: float | None = None
     """The start that an earlier broker promised for its first task, from now; None: no promise."""
     promised_machine: str = ""

@@ -1,0 +1,85 @@
+"""A claim that this node granted, and what is known of the attempt that holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from iriai.model.claim import Claim
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.policy.calendar import END_SLACK_S, longest_stay_s
+from iriai.protocol.effects import AttemptExited
+from iriai.protocol.messages import Capability, End, Running, Stop
+
+
+@dataclass(slots=True)
+class Held:
+    """One claim, until its end is acknowledged."""
+
+    claim: Claim
+    spec: JobSpec | None
+    """None after a restart, until its home has asked again."""
+    granted_steady_s: float
+    capability: Capability | None = None
+    started_wall_s: float | None = None
+    started_steady_s: float | None = None
+    charged_s: float = 0.0
+    stop: Stop | None = None
+    end: End | None = None
+
+    @staticmethod
+    def restored(claim: Claim, now: Instant) -> Held:
+        """As the store has it; what the launcher knows comes later."""
+        age_s = max(0.0, now.wall_s - claim.granted_wall_s)
+        return Held(claim, None, now.steady_s - age_s, charged_s=claim.charged_s)
+
+    def started(self, started_wall_s: float, now: Instant) -> None:
+        """Its process runs."""
+        self.started_wall_s = started_wall_s
+        self.started_steady_s = now.steady_s - max(0.0, now.wall_s - started_wall_s)
+
+    def stay_left_s(self, now: Instant) -> float | None:
+        """From now until its place is free for sure; None: open."""
+        stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s)
+        if stay_s is None:
+            return None
+        end_s = self.granted_steady_s + stay_s
+        if self.started_steady_s is not None:  # a start far behind the grant needs no more slack
+            end_s = max(end_s, self.started_steady_s + stay_s - END_SLACK_S)
+        return max(0.0, end_s - now.steady_s)
+
+    def lost(self, now: Instant) -> AttemptExited:
+        """Its end, where nobody can tell how it ended."""
+        return AttemptExited(
+            self.claim.attempt,
+            EndCause.LOST,
+            None,
+            None,
+            Usage(),
+            self.started_wall_s or self.claim.granted_wall_s,
+            now.wall_s,
+            0.0,
+            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+        )
+
+    def as_running(self, now: Instant) -> Running:
+        """As a broker needs to know it."""
+        claim = self.claim
+        return Running(
+            claim.attempt,
+            claim.account,
+            claim.resources,
+            claim.limit_s,
+            self.stay_left_s(now),
+            self.charged_s,
+            claim.urgency,
+            self.capability,
+        )
+
+    def as_charged(self) -> Claim:
+        """The claim as it is stored: with what was charged so far."""
+        return replace(self.claim, charged_s=self.charged_s)

@@ -1,0 +1,83 @@
+"""What a broker is told of this machine: gathered while events are handled, said once a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from iriai.model.ids import AttemptId
+from iriai.model.reason import Reason
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.node.capabilities import Capabilities
+from iriai.protocol.messages import Capability, Counted, Idle, Running
+
+
+class Report:
+    """The next report, as far as it is known."""
+
+    def __init__(self, machine: str, capacity: Resources, capabilities: Capabilities) -> None:
+        self._machine = machine
+        self._capacity = capacity
+        self._capabilities = capabilities
+        self.version = 0
+        """Of the last report."""
+        self.is_due = True
+        """Whether something changed that a broker must know."""
+        self.is_whole = True
+        """Whether the broker is new, so that it must be told all."""
+        self._began: list[AttemptId] = []
+        self._ended: list[AttemptId] = []
+        self._spent: list[Capability] = []
+        self._charged: dict[AttemptId, float] = {}
+
+    def began(self, attempt: AttemptId) -> None:
+        """A claim was granted."""
+        self._began.append(attempt)
+        self.is_due = True
+
+    def ended(self, attempt: AttemptId) -> None:
+        """A claim is over."""
+        self._ended.append(attempt)
+        self.is_due = True
+
+    def spent(self, capability: Capability) -> None:
+        """A capability came back."""
+        self._spent.append(capability)
+        self.is_due = True
+
+    def charged(self, attempt: AttemptId, charge_s: float) -> None:
+        """So much of a running attempt has been charged."""
+        self._charged[attempt] = charge_s
+        self.is_due = True
+
+    def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
+        """The counters that changed (of a whole report: all), and what running attempts cost."""
+        charged, self._charged = self._charged, {}
+        return Counted(self._machine, rows, tuple(charged.items()))
+
+    def idle(
+        self,
+        free: Resources,
+        live: Iterable[AttemptId],
+        running: Callable[[AttemptId], Running | None],
+        unavailable: Reason | None,
+    ) -> Idle:
+        """The report; `live` hold a claim, `running` describes one of them (None: it is over)."""
+        self.version += 1
+        minted = self._capabilities.mint(max(0, free.cpus), self.version)
+        described = [running(attempt) for attempt in (live if self.is_whole else self._began)]
+        idle = Idle(
+            self._machine,
+            self._capabilities.incarnation,
+            self.version,
+            self._capacity,
+            self._capabilities.outstanding() if self.is_whole else minted,
+            tuple(self._spent),
+            tuple(each for each in described if each is not None),
+            tuple(self._ended),
+            self.is_whole,
+            unavailable,
+        )
+        self._began, self._ended, self._spent = [], [], []
+        self.is_due = self.is_whole = False
+        return idle
