@@ -1,1 +1,15 @@
-"""Talking to a daemon: a typed connection for programs and for the command line."""
+"""Talking to a daemon: a typed connection for programs and for the command line.
+
+from iriai.client import Client, draft
+
+with Client.connect() as client:
+    job = client.submit(draft(["./analyse.sh"], cpus=2, time_limit_s=3600))
+    [outcome] = client.wait([job.id])
+"""
+
+from iriai.client.client import Client
+from iriai.client.drafting import draft, encode_environment
+from iriai.client.transport import ConnectionLost
+from iriai.client.waiting import Waiting
+
+__all__ = ["Client", "ConnectionLost", "Waiting", "draft", "encode_environment"]

@@ -1,0 +1,210 @@
+"""A typed client of one daemon: each request of the wire protocol as a method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from iriai.client.finding import candidate_directories
+from iriai.client.line import Line
+from iriai.client.transport import ConnectionLost
+from iriai.client.waiting import OnLost, OnProgress, Waiting
+from iriai.model.problem import Problem
+from iriai.wire.requests import (
+    AskUsage,
+    AskWhy,
+    Cancel,
+    Changed,
+    ConfigurationTable,
+    Doctor,
+    DoctorReport,
+    Done,
+    Down,
+    DryRun,
+    Hold,
+    JobDetail,
+    JobDraft,
+    JobList,
+    JobRow,
+    Jobs,
+    LogFile,
+    LogFiles,
+    Logs,
+    Outcome,
+    Reasons,
+    Release,
+    Shares,
+    ShareTable,
+    Show,
+    ShowConfiguration,
+    Status,
+    StatusReport,
+    Submit,
+    Submitted,
+    UsageTable,
+    Welcome,
+)
+
+_row = msgspec.msgpack.Decoder(JobRow).decode
+
+
+class Client:
+    """A connection to a daemon; for one thread at a time, and a context manager.
+
+    Every method raises the `Problem` that the daemon has with it, and `ConnectionLost` when the
+    daemon goes away before it answers; `wait` alone waits for it to come back.
+    """
+
+    def __init__(self, line: Line) -> None:
+        """Use `connect` instead."""
+        self._line = line
+
+    @classmethod
+    def connect(cls, state: Path | str | None = None) -> Client:
+        """Connect to the daemon of the state directory `state`.
+
+        Without one: of `$IRIAI_STATE`, else to the user's own daemon, else to the machine's.
+
+        Raises:
+            Unreachable: nobody listens, or what listens is no daemon of this version.
+            NotAllowed: this user may not connect.
+            UsageProblem: the path is too long for a socket.
+        """
+        option = None if state is None else str(state)
+        return cls(Line(candidate_directories(option, os.environ, os.geteuid())))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection. What was asked and not answered is carried out all the same."""
+        self._line.conversation.close()
+
+    @property
+    def welcome(self) -> Welcome:
+        """Whom this client reached, and whom the daemon takes it for."""
+        return self._line.conversation.welcome
+
+    # --- handing in ------------------------------------------------------------------------------
+
+    def submit(self, draft: JobDraft, descriptor: int | None = None) -> Submitted:
+        """Hand in a job; it is durable when this returns.
+
+        `descriptor` becomes the standard input of an interactive job, or its terminal. The caller
+        keeps its own copy.
+        """
+        body = Submit(draft, descriptors=0 if descriptor is None else 1)
+        return self._line.ask(body, Submitted, descriptor)
+
+    def submit_many(self, drafts: Iterable[JobDraft]) -> list[Submitted | Problem]:
+        """Hand in many jobs, without waiting between them.
+
+        Returns for each, in order, its id, or the problem with it, which is returned rather than
+        raised so that the ids of the others are not lost.
+        """
+        return self._line.conversation.ask_many(map(Submit, drafts), Submitted)
+
+    def dry_run(self, draft: JobDraft) -> DryRun:
+        """What would become of a job, which is not handed in."""
+        return self._line.ask(Submit(draft, dry_run=True), DryRun)
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def jobs(self, request: Jobs | None = None) -> list[JobRow]:
+        """The jobs that `request` asks for; without one the user's own that have not finished."""
+        return [_row(row) for row in self.jobs_raw(request)]
+
+    def jobs_raw(self, request: Jobs | None = None) -> tuple[msgspec.Raw, ...]:
+        """As `jobs`, each row still encoded: for very many of which few are looked at."""
+        return self._line.ask(request or Jobs(), JobList).rows
+
+    def show(self, name: str) -> JobDetail:
+        """All that is known of the job or task `name`."""
+        return self._line.ask(Show(name), JobDetail)
+
+    def why(self, name: str) -> Reasons:
+        """What the job or task `name` waits for."""
+        return self._line.ask(AskWhy(name), Reasons)
+
+    def logs(self, name: str) -> tuple[LogFile, ...]:
+        """Where the output of the job or task `name` is, for tasks that were started."""
+        return self._line.ask(Logs(name), LogFiles).files
+
+    def shares(self) -> ShareTable:
+        """What each account is entitled to, and gets."""
+        return self._line.ask(Shares(), ShareTable)
+
+    def usage(
+        self, since_wall_s: float = 0.0, *, everyone: bool = True, by: str = "account"
+    ) -> UsageTable:
+        """Sums over the attempts that ended since a moment, per `account` or per `job`."""
+        return self._line.ask(AskUsage(since_wall_s, everyone, by), UsageTable)
+
+    def status(self) -> StatusReport:
+        """How the machine is."""
+        return self._line.ask(Status(), StatusReport)
+
+    def doctor(self) -> DoctorReport:
+        """How each limit is kept, and what is missing."""
+        return self._line.ask(Doctor(), DoctorReport)
+
+    def configuration(self) -> ConfigurationTable:
+        """The values in force, and where each comes from."""
+        return self._line.ask(ShowConfiguration(), ConfigurationTable)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def wait(
+        self,
+        names: Sequence[str],
+        on_progress: OnProgress | None = None,
+        on_lost: OnLost | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Wait until the jobs and tasks `names` have finished; returns how each did.
+
+        A daemon that goes away is waited for; see `Waiting`.
+        """
+        waiting = self.waiting(names, on_progress, on_lost)
+        while (outcomes := waiting.poll()) is None:
+            pass
+        return outcomes
+
+    def waiting(
+        self,
+        names: Sequence[str],
+        on_progress: OnProgress | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Waiting:
+        """As `wait`, to be polled while other things are done."""
+        return Waiting(self._line, tuple(names), on_progress, on_lost)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def cancel(self, names: Sequence[str]) -> Changed:
+        """Withdraw what waits and end what runs of `names`: ids, ranges, `name:PATTERN`."""
+        return self._line.ask(Cancel(tuple(names)), Changed)
+
+    def hold(self, names: Sequence[str]) -> Changed:
+        """Keep what waits of `names` from starting."""
+        return self._line.ask(Hold(tuple(names)), Changed)
+
+    def release(self, names: Sequence[str]) -> Changed:
+        """Let what was held of `names` start."""
+        return self._line.ask(Release(tuple(names)), Changed)
+
+    def down(self, *, kill: bool = False) -> None:
+        """End the daemon and its supervisor; with `kill` also every task and the launcher.
+
+        Returns when the daemon has closed the connection, which it does at its end.
+        """
+        self._line.ask(Down(kill), Done)
+        try:
+            self._line.conversation.await_end()
+        except ConnectionLost:
+            return

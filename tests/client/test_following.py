@@ -1,0 +1,61 @@
+"""Files that are read while they grow."""
+
+from pathlib import Path
+
+from iriai.client.following import PAUSE_MAX_S, PAUSE_MIN_S, READ_BYTES, FollowedFiles
+
+
+def test_what_is_added_to_a_file_is_handed_on_once(tmp_path: Path):
+    path, got = tmp_path / "out", []
+    files = FollowedFiles()
+    files.add(str(path), got.append)
+    assert not files.advance(), "it does not exist yet"
+    path.write_bytes(b"one")
+    assert files.advance()
+    with path.open("ab") as file:
+        file.write(b"two")
+    assert files.advance()
+    assert not files.advance()
+    assert got == [b"one", b"two"]
+
+
+def test_the_end_of_every_file_is_reached(tmp_path: Path):
+    content = bytes(range(256)) * (READ_BYTES // 64)
+    sinks = [bytearray(), bytearray()]
+    files = FollowedFiles()
+    for place, sink in enumerate(sinks):
+        (tmp_path / str(place)).write_bytes(content)
+        files.add(str(tmp_path / str(place)), sink.extend)
+    files.finish()
+    assert sinks == [content, content]
+
+
+def test_files_take_turns(tmp_path: Path):
+    got: list[str] = []
+    files = FollowedFiles()
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(bytes(2 * READ_BYTES))
+        files.add(str(tmp_path / name), lambda _, name=name: got.append(name))
+    files.finish()
+    assert got == ["a", "b", "a", "b"]
+
+
+def test_a_file_named_twice_or_not_at_all_is_no_trouble(tmp_path: Path):
+    (tmp_path / "out").write_bytes(b"once")
+    got: list[bytes] = []
+    files = FollowedFiles()
+    for path in (str(tmp_path / "out"), str(tmp_path / "out"), ""):
+        files.add(path, got.append)
+    files.finish()
+    assert got == [b"once"]
+
+
+def test_pauses_grow_while_nothing_comes_and_shrink_when_something_does(tmp_path: Path):
+    files = FollowedFiles()
+    files.add(str(tmp_path / "out"), lambda _: None)
+    for _ in range(10):
+        files.advance()
+    assert files.pause_s == PAUSE_MAX_S
+    (tmp_path / "out").write_bytes(b"x")
+    files.advance()
+    assert files.pause_s == PAUSE_MIN_S
