@@ -83,7 +83,7 @@ def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
         return StoreFailure(
             "state-not-writable",
             f"{path} cannot be read or written ({error})",
-            "see to its disk and permissions; nothing was lost",
+            "see to its disk, quota and permissions; nothing was lost",
             passing=True,
         )
     return None
