@@ -170,7 +170,7 @@ class VirtualMachine:
             return
         self._perform(turn)
         if self.is_checked:
-            self.machine.check()
+            self.machine.check(self.now)
 
     def _perform(self, turn: Turn) -> None:
         for effect in turn.outward:

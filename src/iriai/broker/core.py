@@ -79,23 +79,32 @@ class Broker:
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
-        for view in self.state.machines.values():
-            view.calendar.check()
-        for machine, head in self.state.reserved.items():
+        state = self.state
+        for view in state.machines.values():
+            view.check()
+        state.standings.check([key for view in state.machines.values() for key in view.calendar])
+        for machine, head in state.reserved.items():
             assert machine == head.machine
+            entry = state.queues.entries.get(head.job)
+            assert entry is not None, f"a place is kept for {head.job}, which does not wait"
+            assert head.resources.fits_in(state.machines[machine].calendar.capacity)
+        state.queues.check()
 
     # --- messages --------------------------------------------------------------------------------
 
     def _idle(self, idle: Idle, now: Instant) -> None:
         view = self.state.machines.get(idle.machine)
+        if view is not None and view.is_stale(idle):
+            return
         if idle.whole:
             view = self._new_view(idle)
-        elif view is None or view.incarnation != idle.incarnation or view.is_stale(idle):
+        elif view is None or view.incarnation != idle.incarnation:
             return  # the node will report whole when it hears of a broker that is new to it
         view.version = idle.version
         view.unavailable = idle.unavailable
         for capability in idle.spent:
-            self._settle_match(view, capability)
+            if not self._settle_match(view, capability):
+                view.forget(capability)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
@@ -122,7 +131,7 @@ class Broker:
             running.attempt,
             running.account,
             resources,
-            running.ends_in_s,
+            running.limit_s,
             running.urgency,
             running.charge_so_far_s,
         )
@@ -164,10 +173,14 @@ class Broker:
         return view.settle_match(capability)
 
     def _wake(self, wake: Wake, now: Instant) -> None:
-        """Matches that nobody has heard of for too long free their place again."""
+        """Matches that nobody has heard of for too long free their place again.
+
+        Their capabilities may still be good; if not, that costs a refusal.
+        """
         self._alarm_s = None
         for view in self.state.machines.values():
             over = [c for c, until_s in view.matched.items() if until_s <= now.steady_s]
             for capability in over:
                 self._settle_match(view, capability)
+                view.capabilities.append(capability)
         self._must_pass = True

@@ -37,10 +37,10 @@ class MachineView:
         """Whether a report is older than what is known."""
         return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
 
-    def match(self, resources: Resources, limit_s: float | None, now_s: float) -> Capability:
+    def match(self, resources: Resources, stay_s: float | None, now_s: float) -> Capability:
         """Use a capability; its place is kept for a while."""
         capability = self.capabilities.popleft()
-        self.calendar.add(capability, resources, now_s, limit_s)
+        self.calendar.add(capability, resources, now_s, stay_s)
         self.matched[capability] = now_s + MATCH_UNTIL_S
         return capability
 
@@ -49,3 +49,15 @@ class MachineView:
         if self.matched.pop(capability, None) is None:
             return False
         return self.calendar.remove(capability)
+
+    def check(self) -> None:
+        """Raise where places and matches do not go together: (a) as the broker sees it."""
+        self.calendar.check()
+        for capability in self.matched:
+            assert capability in self.calendar, f"{capability} has no place"
+        assert len(set(self.capabilities)) == len(self.capabilities), "a capability twice"
+
+    def forget(self, capability: Capability) -> None:
+        """The machine has seen it: it is good for nothing any more."""
+        if capability in self.capabilities:
+            self.capabilities.remove(capability)

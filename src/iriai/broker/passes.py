@@ -16,10 +16,10 @@ from iriai.model.ids import TaskId
 from iriai.model.instant import Instant
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.calendar import OPEN_END_S
-from iriai.policy.limits import within_burst, within_running_cap
+from iriai.policy.limits import within_burst
 from iriai.policy.order import Contender, GroupStanding, shares_wanted
 from iriai.protocol.effects import Effect, Part, Send
-from iriai.protocol.messages import Match, Promise, Want
+from iriai.protocol.messages import Match, Promise
 
 PROMISE_STEP_S = 1.0
 """A promise is told again when it improves by at least this much; less is noise to a person."""
@@ -34,7 +34,6 @@ class Pass:
         self._now = now
         self._order = state.settings.order
         self._burst = state.settings.configuration.order.burst
-        self._cap_cpus = state.settings.configuration.order.running_cap_cpus
         self._total_cpus = state.total_cpus
         self._groups: dict[str, GroupStanding] = {}
         self._blocked: set[int] = set()
@@ -137,15 +136,13 @@ class Pass:
         )
 
     def _may_run_more(self, entry: Entry) -> bool:
-        cpus = entry.want.resources.cpus
-        running = self._state.standings.running_cpus(entry.want.account)
-        return within_running_cap(cpus, running, self._cap_cpus).allowed
+        return self._state.running_cap(entry).allowed
 
     def _draw(self) -> None:
         account = self._order.choose(self._candidates(), self._groups, self._rng)
         entry = self._heads[account]
         queue = self._state.queues.accounts[account]
-        view = self._place(entry.want)
+        view = self._place(entry)
         if view is not None:
             self._match(entry, view)
         else:
@@ -173,30 +170,31 @@ class Pass:
             others_wait=True,
         ).allowed
 
-    def _place(self, want: Want) -> MachineView | None:
+    def _place(self, entry: Entry) -> MachineView | None:
         """Among the machines where it may start now, the one with the largest part free."""
         best: tuple[float, MachineView] | None = None
         for view in self._state.machines.values():
-            if not view.is_open or not self._tolerated(want, view):
+            if not view.is_open or not self._tolerated(entry, view):
                 continue
             part = view.calendar.free.cpus / view.calendar.capacity.cpus
             if best is None or part > best[0]:
                 best = (part, view)
         return best[1] if best else None
 
-    def _tolerated(self, want: Want, view: MachineView) -> bool:
+    def _tolerated(self, entry: Entry, view: MachineView) -> bool:
+        want = entry.want
         if not want.resources.fits_in(view.calendar.free):
             return False
         head = self._state.reserved.get(view.name)
-        return head is None or head.tolerates(want.resources, want.limit_s, self._now.steady_s)
+        return head is None or head.tolerates(want.resources, entry.stay_s, self._now.steady_s)
 
     def _match(self, entry: Entry, view: MachineView) -> None:
         want = entry.want
         now_s = self._now.steady_s
         head = self._state.reserved.get(view.name)
         if head is not None:
-            head.filled(want.resources, want.limit_s, now_s)
-        capability = view.match(want.resources, want.limit_s, now_s)
+            head.filled(want.resources, entry.stay_s, now_s)
+        capability = view.match(want.resources, entry.stay_s, now_s)
         standings = self._state.standings
         before_s = standings.usage_s(want.account, self._now.wall_s)
         standings.began(capability, want.account, want.resources, want.limit_s, want.urgency)

@@ -10,16 +10,31 @@ from typing import NamedTuple
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
+from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.messages import Want
+
+ClassKey = tuple[Resources, float | None]
+"""What decides where and when a task fits: what it takes, and how long at most."""
 
 
 class Precedence(NamedTuple):
-    """Order within an account: urgency, evicted tasks, time waited, id. Smaller comes first."""
+    """Order within an account: what waits again, urgency, time waited, id. Smaller comes first."""
 
-    less_urgent: float
     not_front: bool
+    less_urgent: float
     queued_at_s: float
     job: JobId
+
+
+class _Class:
+    """Tasks that fit alike."""
+
+    __slots__ = ("entries", "id", "stay_s")
+
+    def __init__(self, class_id: int, stay_s: float | None) -> None:
+        self.id = class_id
+        self.stay_s = stay_s
+        self.entries = 0
 
 
 @dataclass(slots=True)
@@ -28,8 +43,20 @@ class Entry:
 
     want: Want
     precedence: Precedence
-    class_id: int
+    kind: _Class
     count: int
+    front: int
+    """How many of them come before the account's others."""
+
+    @property
+    def class_id(self) -> int:
+        """Equal for tasks that fit alike."""
+        return self.kind.id
+
+    @property
+    def stay_s(self) -> float | None:
+        """How long one of the tasks keeps its place at most; None: open."""
+        return self.kind.stay_s
 
 
 @dataclass(slots=True)
@@ -38,8 +65,8 @@ class AccountQueue:
 
     account: Account
     ready: int = 0
-    heaps: dict[int, list[tuple[Precedence, int]]] = field(default_factory=dict)
-    """By class: (precedence, stamp) of its entries; those replaced since are dropped on the way."""
+    heaps: dict[int, list[Precedence]] = field(default_factory=dict)
+    """By class; those of entries that were replaced or moved since are dropped on the way."""
 
 
 class Queues:
@@ -48,40 +75,40 @@ class Queues:
     def __init__(self) -> None:
         self.accounts: dict[Account, AccountQueue] = {}
         self.entries: dict[JobId, Entry] = {}
-        self._classes: dict[tuple[Resources, float | None], int] = {}
-        self._stamps: dict[JobId, int] = {}
-        self._stamp = 0
+        self._classes: dict[ClassKey, _Class] = {}
+        self._class_ids = 0
 
     def put(self, want: Want, now_s: float) -> None:
         """Replace what was known of the want's job."""
         self.remove(want.job)
-        class_id = self._classes.setdefault((want.resources, want.limit_s), len(self._classes))
-        precedence = Precedence(-want.urgency, not want.front, now_s - want.waited_s, want.job)
-        self.entries[want.job] = Entry(want, precedence, class_id, want.count)
+        is_front = want.front > 0
+        precedence = Precedence(not is_front, -want.urgency, now_s - want.waited_s, want.job)
+        entry = Entry(want, precedence, self._class_of(want), want.count, want.front)
+        entry.kind.entries += 1
+        self.entries[want.job] = entry
         queue = self.accounts.get(want.account)
         if queue is None:
             queue = self.accounts[want.account] = AccountQueue(want.account)
         queue.ready += want.count
-        self._stamp += 1
-        self._stamps[want.job] = self._stamp
-        heappush(queue.heaps.setdefault(class_id, []), (precedence, self._stamp))
+        heappush(queue.heaps.setdefault(entry.class_id, []), precedence)
 
     def remove(self, job: JobId) -> bool:
         """Forget a job's want; False where there is none."""
-        entry = self.entries.pop(job, None)
+        entry = self.entries.get(job)
         if entry is None:
             return False
-        del self._stamps[job]
         self._take(entry, entry.count)
         return True
 
     def take_one(self, entry: Entry) -> None:
         """One task of the entry was matched."""
-        entry.count -= 1
         self._take(entry, 1)
-        if not entry.count:
-            del self.entries[entry.want.job]
-            del self._stamps[entry.want.job]
+        if entry.front:
+            entry.front -= 1
+            if not entry.front and entry.count:  # the others have not been started before
+                entry.precedence = entry.precedence._replace(not_front=True)
+                heap = self.accounts[entry.want.account].heaps[entry.class_id]
+                heappush(heap, entry.precedence)
 
     def waiting(self) -> Iterator[AccountQueue]:
         """The accounts with something ready, in the order in which they were first seen."""
@@ -89,29 +116,58 @@ class Queues:
 
     def first(self, queue: AccountQueue, without: Container[int] = ()) -> Entry | None:
         """The account's first entry whose class is not among `without`."""
-        best: Precedence | None = None
+        best: Entry | None = None
         for class_id in list(queue.heaps):
             if class_id in without:
                 continue
-            precedence = self._head_of_class(queue, class_id)
-            if precedence is not None and (best is None or precedence < best):
-                best = precedence
-        return None if best is None else self.entries[best.job]
+            entry = self._head_of_class(queue, class_id)
+            if entry is not None and (best is None or entry.precedence < best.precedence):
+                best = entry
+        return best
 
-    def _head_of_class(self, queue: AccountQueue, class_id: int) -> Precedence | None:
+    def first_of_classes(self, queue: AccountQueue) -> list[Entry]:
+        """The account's first entry of each class."""
+        heads = [self._head_of_class(queue, class_id) for class_id in list(queue.heaps)]
+        return [entry for entry in heads if entry is not None]
+
+    def check(self) -> None:
+        """Raise where the accounts' sums are not those of their entries."""
+        ready: dict[Account, int] = {}
+        for entry in self.entries.values():
+            assert entry.count > 0
+            assert 0 <= entry.front <= entry.count
+            account = entry.want.account
+            ready[account] = ready.get(account, 0) + entry.count
+        assert ready == {account: queue.ready for account, queue in self.accounts.items()}
+
+    def _head_of_class(self, queue: AccountQueue, class_id: int) -> Entry | None:
         heap = queue.heaps[class_id]
         while heap:
-            precedence, stamp = heap[0]
-            if self._stamps.get(precedence.job) == stamp:
-                return precedence
+            entry = self.entries.get(heap[0].job)
+            if entry is not None and entry.precedence is heap[0]:
+                return entry
             heappop(heap)
         del queue.heaps[class_id]
         return None
 
     def _take(self, entry: Entry, count: int) -> None:
-        queue = self.accounts[entry.want.account]
+        account = entry.want.account
+        entry.count -= count
+        queue = self.accounts[account]
         queue.ready -= count
         if not queue.ready:
-            del self.accounts[entry.want.account]
-        if not self.accounts:
-            self._classes.clear()  # else classes that nobody asks for any more would add up
+            del self.accounts[account]
+        if not entry.count:
+            del self.entries[entry.want.job]
+            entry.kind.entries -= 1
+            if not entry.kind.entries:
+                del self._classes[entry.want.resources, entry.stay_s]
+
+    def _class_of(self, want: Want) -> _Class:
+        stay_s = longest_stay_s(want.limit_s, want.grace_s)
+        key = (want.resources, stay_s)
+        known = self._classes.get(key)
+        if known is None:
+            self._class_ids += 1
+            known = self._classes[key] = _Class(self._class_ids, stay_s)
+        return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
@@ -15,6 +15,9 @@ from iriai.policy.expectation import (
     provisional_charge,
 )
 from iriai.policy.fairshare import ChargeRule, DecayedUsage
+
+ROUNDING_S = 1e-3
+"""What sums of provisional charges may be off by: they are added to and taken from for days."""
 
 
 class _Run:
@@ -119,6 +122,20 @@ class Standings:
         """Cpus of the account's tasks that run or were matched."""
         standing = self._accounts.get(account)
         return standing.running_cpus if standing else 0
+
+    def check(self, keys: Collection[Hashable]) -> None:
+        """Raise where what counts provisionally is not what `keys` name, the claims and matches."""
+        assert len(keys) == len(self._runs)
+        cpus: dict[Account, int] = {}
+        remaining_s: dict[Account, float] = {}
+        for key in keys:
+            run = self._runs[key]
+            cpus[run.account] = cpus.get(run.account, 0) + run.cpus
+            remaining_s[run.account] = remaining_s.get(run.account, 0.0) + run.remaining_s
+        for account, standing in self._accounts.items():
+            assert standing.running_cpus == cpus.get(account, 0), f"cpus of {account}"
+            difference_s = standing.provisional_s - remaining_s.get(account, 0.0)
+            assert abs(difference_s) <= ROUNDING_S, f"{account}: {difference_s} s too much"
 
     def _of(self, account: Account) -> _Standing:
         standing = self._accounts.get(account)

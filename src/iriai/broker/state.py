@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from iriai.broker.machines import MachineView
-from iriai.broker.queues import Queues
+from iriai.broker.queues import Entry, Queues
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.policy.backfill import ReservedHead
+from iriai.policy.limits import CpuLimit, within_running_cap
 from iriai.policy.order import Groups, GroupStanding, Order
 
 
@@ -52,6 +53,22 @@ class BrokerState:
             name: GroupStanding(name, configuration.right_of_group(name), usage_s)
             for name, usage_s in usage.items()
         }
+
+    def running_cap(self, entry: Entry) -> CpuLimit:
+        """What the running cap says of one task more.
+
+        A reserved head of the account counts as if it ran: otherwise what fills in beside it could
+        use the cap up, and the promise would be broken by its own account.
+        """
+        account = entry.want.account
+        cpus = self.standings.running_cpus(account)
+        for head in self.reserved.values():
+            if head.job != entry.want.job:
+                reserved = self.queues.entries.get(head.job)
+                if reserved is not None and reserved.want.account == account:
+                    cpus += head.resources.cpus
+        cap_cpus = self.settings.configuration.order.running_cap_cpus
+        return within_running_cap(entry.want.resources.cpus, cpus, cap_cpus)
 
     def right_of(self, account: Account) -> float:
         """The user's right within the group."""

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from iriai.broker.core import Broker
 from iriai.home.core import Home
+from iriai.machine.checks import check_attempts, check_reasons, check_views
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -85,11 +86,14 @@ class Machine:
             return []
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
 
-    def check(self) -> None:
-        """Raise where an invariant of any part is broken."""
+    def check(self, now: Instant) -> None:
+        """After a turn: raise where an invariant of a part, or of them together, is broken."""
         self.node.check()
         self.home.check()
         self.broker.check()
+        check_attempts(self.node, self.home)
+        check_views(self.node, self.home, self.broker)
+        check_reasons(self.home, self.broker, now)
 
     def _deliver(self, now: Instant) -> None:
         inbox = self._inbox

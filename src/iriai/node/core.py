@@ -338,7 +338,7 @@ class Node:
         claim = held.claim
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
         if event.cause in (EndCause.COMPLETED, EndCause.FAILED):
-            self.ledger.ran(claim.account, event.elapsed_s)
+            self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         held.end = End(
             event.attempt,
             self.settings.machine,

@@ -1,0 +1,55 @@
+"""Invariants of the parts of one machine together, true after each turn (design.md, section 2).
+
+What a part can tell alone is in its own `check`. Each function raises AssertionError where its
+invariant is broken; none changes anything.
+"""
+
+from __future__ import annotations
+
+from iriai.broker.core import Broker
+from iriai.home.core import Home
+from iriai.model.ids import JobId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.reason import Rule
+from iriai.model.state import TaskState
+from iriai.node.core import Node
+
+
+def check_attempts(node: Node, home: Home) -> None:
+    """(b): each live claim is the one current attempt of its task, and each such has its claim."""
+    live: dict[TaskId, int] = {}
+    for attempt in node.running():
+        assert attempt.task not in live, f"two live attempts of {attempt.task}"
+        live[attempt.task] = attempt.attempt
+    current = {
+        TaskId(home.name, number, index): task.attempt
+        for number, job in home.jobs.items()
+        for index, task in job.tasks.items()
+        if task.state is not TaskState.QUEUED
+    }
+    assert live == current, f"claims {live}, attempts of the home {current}"
+
+
+def check_views(node: Node, home: Home, broker: Broker) -> None:
+    """Messages within a turn leave the broker with what node and home have."""
+    view = broker.state.machines[node.settings.machine]
+    assert not view.matched, f"matches under way after the turn: {view.matched}"
+    assert list(view.calendar) == node.running(), "claims that the broker knows"
+    assert view.calendar.free == node.calendar.free, "what the broker thinks is free"
+    wanted = {
+        JobId(home.name, number): (job.ready, job.requeued)
+        for number, job in home.jobs.items()
+        if job.ready
+    }
+    known = {job: (e.count, e.front) for job, e in broker.state.queues.entries.items()}
+    assert known == wanted, f"the broker knows of {known}, the home has {wanted}"
+
+
+def check_reasons(home: Home, broker: Broker, now: Instant) -> None:
+    """(h): every job with a waiting task is told what it waits for, and can wait for it."""
+    for number, job in home.jobs.items():
+        if not job.waiting:
+            continue
+        reasons = home.explain(number) or broker.explain(JobId(home.name, number), now)
+        assert reasons, f"job {number} waits for nothing"
+        assert reasons[0].rule is not Rule.STARTING, f"job {number} could start: {reasons}"
