@@ -4,7 +4,15 @@ import os
 
 import pytest
 
-from iriai.daemon.ending import Ending, announce, ending_of, open_ending, read_ending
+from iriai.daemon.ending import (
+    Ending,
+    announce,
+    announce_started,
+    ending_of,
+    has_started,
+    open_ending,
+    read_ending,
+)
 from iriai.model.problem import FAMILIES
 
 
@@ -62,6 +70,19 @@ def test_what_is_torn_says_nothing(tmp_path, content):
     path = tmp_path / "daemon.end"
     path.write_bytes(content)
     assert read_ending(str(path)) is None
+
+
+def test_a_process_says_that_it_has_started_and_later_why_it_ended(said):
+    path, descriptor = said
+    assert not has_started(path)
+    announce_started(descriptor)
+    assert has_started(path)
+    assert read_ending(path) is None
+    announce(descriptor, Ending(0))
+    assert has_started(path)
+    assert read_ending(path) == Ending(0)
+    os.close(open_ending(path))
+    assert not has_started(path)
 
 
 def test_a_full_disk_keeps_nobody_from_ending():

@@ -25,6 +25,8 @@ sys.exit(supervise(Plan(StatePaths(directory), launcher, daemon)))
 """
 LIVE = 'exec 9<> "$2"; flock 9; echo $$ >&9; exec sleep 1000'
 """Hold the part's lock and live."""
+SERVE = "printf 'started\n' | dd of=\"$1\" bs=1 seek=4096 conv=notrunc 2> /dev/null"
+"""What a daemon says when it has begun to serve."""
 CRASH = "echo it is broken >&2; exit 7"
 
 
@@ -65,7 +67,7 @@ class World:
     def says(self, **words: object) -> str:
         """A shell command by which the daemon's stand-in announces its end."""
         ending = {"exit_code": 0, "code": "", "message": "", "hint": "", "kill": False, **words}
-        return f"echo '{json.dumps(ending)}' > \"$1\""
+        return f"echo '{json.dumps(ending)}' 1<> \"$1\""
 
     def log(self) -> str:
         """What the supervisors have written down so far."""
@@ -206,6 +208,19 @@ def test_a_daemon_that_worked_before_is_tried_again_later_and_at_once_when_asked
     world.life("daemon", 3)
     assert supervisor.poll() is None
     assert not is_gone(world.life("launcher"))
+
+
+def test_a_daemon_that_served_is_no_failed_start(world):
+    problem = world.says(exit_code=3, code="no-space", message="no space left", hint="free some")
+    supervisor = world.supervise(daemon=f"{SERVE}; {problem}; exit 3")
+    until(lambda: "no space left; free some; next try" in world.log())
+    assert supervisor.poll() is None
+    assert not is_gone(world.life("launcher"))
+
+
+def test_an_ending_of_before_is_not_taken_for_the_new_daemons(world):
+    assert world.supervise(daemon=world.says()).wait() == ExitCode.DONE
+    assert world.supervise(daemon=CRASH).wait() == ExitCode.INTERNAL
 
 
 def test_nobody_is_asked_to_retry_where_no_supervisor_runs(world):

@@ -1,8 +1,8 @@
-"""Why a daemon or a supervisor ended, left in a file for whoever started it.
+"""Whether a daemon got as far as to serve, and why it ended: left in a file for its supervisor.
 
 The file is opened before privileges are dropped and overwritten in place, so that a full disk has
-room for the reason that the disk is full. Blank: the process runs, or ended without a word (it
-crashed or was killed).
+room for the reason that the disk is full. Without an ending the process runs, or ended without a
+word (it crashed or was killed). A supervisor leaves its own ending to `iriai up` in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import NamedTuple
 from iriai.model.problem import FAMILIES, ExitCode, Problem
 
 _LENGTH = 4096
-"""Of the file, blanks included: a problem is a line or two."""
+"""Of the ending, blanks included: a problem is a line or two. The other mark stands behind it."""
+_STARTED = b"started\n"
 
 
 class Ending(NamedTuple):
@@ -42,10 +43,16 @@ def ending_of(problem: Problem) -> Ending:
 
 
 def open_ending(path: str) -> int:
-    """A blank file for the ending of this process; returns its descriptor. Raises OSError."""
+    """A blank file for the ending of a process; returns its descriptor. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    _overwrite(descriptor, b"")
+    _overwrite(descriptor, b"\n", 0, _LENGTH)
+    _overwrite(descriptor, b"\n", _LENGTH, len(_STARTED))
     return descriptor
+
+
+def announce_started(descriptor: int) -> None:
+    """Say that this process has begun to do what it is for."""
+    _overwrite(descriptor, _STARTED, _LENGTH, len(_STARTED))
 
 
 def announce(descriptor: int, ending: Ending) -> None:
@@ -53,13 +60,21 @@ def announce(descriptor: int, ending: Ending) -> None:
     text = json.dumps(ending._asdict()).encode()
     if len(text) >= _LENGTH:
         text = json.dumps(ending._replace(message=ending.message[:200], hint="")._asdict()).encode()
-    _overwrite(descriptor, text)
+    _overwrite(descriptor, text + b"\n", 0, _LENGTH)
 
 
-def _overwrite(descriptor: int, text: bytes) -> None:
+def _overwrite(descriptor: int, text: bytes, offset: int, length: int) -> None:
     # A disk without room for even this keeps the words from whoever waits, and nothing else.
     with suppress(OSError):
-        os.pwrite(descriptor, text.ljust(_LENGTH - 1) + b"\n", 0)
+        os.pwrite(descriptor, text.rjust(length), offset)
+
+
+def has_started(path: str) -> bool:
+    """Whether the process said that it began."""
+    try:
+        return Path(path).read_bytes()[_LENGTH:] == _STARTED
+    except OSError:
+        return False
 
 
 def read_ending(path: str) -> Ending | None:

@@ -143,6 +143,7 @@ class Service:
         listener = self._settings.listener
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._clients.accept, listener)
+        self._settings.announce_started()
         try:
             return await self._over
         finally:

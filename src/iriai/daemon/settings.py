@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from iriai.daemon.ending import Ending, announce
+from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.machine_facts import MachineFacts, home_name
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
@@ -64,6 +64,10 @@ class Settings:
     def supervisor_pid(self) -> int | None:
         """The supervisor that watches this daemon now; another than started it, perhaps."""
         return lock_holder(self.paths.lock("supervisor"))
+
+    def announce_started(self) -> None:
+        """Tell the supervisor that this daemon serves: what ends it later is no failed start."""
+        announce_started(self.ending)
 
     def announce_down(self, *, kill: bool = False) -> None:
         """Tell the supervisor that the end to come is wanted; before anything is taken down."""

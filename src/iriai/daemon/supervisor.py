@@ -19,8 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.daemon.back_off import DELAY_MAX_S, LONG_LIFE_S, BackOff
-from iriai.daemon.ending import Ending, announce, ending_of, open_ending, read_ending
+from iriai.daemon.back_off import DELAY_MAX_S, BackOff
+from iriai.daemon.ending import (
+    Ending,
+    announce,
+    ending_of,
+    has_started,
+    open_ending,
+    read_ending,
+)
 from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
 from iriai.daemon.watched_process import Watched, adopt, spawn
 from iriai.model.paths import StatePaths
@@ -53,37 +60,78 @@ class Part:
         self.watched: Watched | None = None
         self.due_s: float | None = 0.0
         """When to start it (steady clock); None: not before something else happens."""
-        self.started_s = 0.0
-        self.settled = False
-        """Whether it ever lived long enough to call it started."""
+        self.began_s = 0.0
+        """When this life of it began, as far as this supervisor saw it."""
+        self.has_worked = False
+        """Whether one was ever found running, or got as far as to work."""
         self.back_off = BackOff()
+        self.log = paths.log_of(name)
         self._command = command
         self._lock = paths.lock(name)
-        self.log = paths.log_of(name)
 
     def find_or_start(self, now_s: float) -> str:
         """Watch the one that runs, else start it; returns what was done, for the log."""
         self.due_s = None
-        self.started_s = now_s
+        self.began_s = now_s
         holder = lock_holder(self._lock)
         found = adopt(holder) if holder else None
+        if found is None:
+            self.clear_marks()
         self.watched = found or spawn(self._command, self.log)
-        self.settled = self.settled or found is not None
+        self.has_worked = self.has_worked or found is not None
         return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
 
-    def buried(self, now_s: float) -> tuple[float, int | None]:
+    def bury(self, now_s: float) -> tuple[float, int | None]:
         """Of one that has ended: (seconds it lived under us, exit code)."""
-        self.has_settled(now_s)
         assert self.watched is not None
         code = self.watched.exit_code()
         self.watched = None
-        return now_s - self.started_s, code
+        self.has_worked = self.has_worked or self.left_a_mark()
+        return now_s - self.began_s, code
 
-    def has_settled(self, now_s: float) -> bool:
-        """Whether it was ever seen to live long enough to call it started."""
-        alive = self.watched is not None and now_s - self.started_s >= LONG_LIFE_S
-        self.settled = self.settled or alive
-        return self.settled
+    def clear_marks(self) -> None:
+        """Remove what an earlier life left to show that it worked."""
+        raise NotImplementedError
+
+    def left_a_mark(self) -> bool:
+        """Whether this life got as far as to work."""
+        raise NotImplementedError
+
+
+class DaemonPart(Part):
+    """The daemon, which says so when it serves, and why when it ends."""
+
+    def __init__(self, command: list[str], paths: StatePaths) -> None:
+        super().__init__("daemon", command, paths)
+        self._end = paths.end("daemon")
+
+    def clear_marks(self) -> None:
+        """An ending of before would be taken for this one's."""
+        os.close(open_ending(self._end))
+
+    def left_a_mark(self) -> bool:
+        """As it said."""
+        return has_started(self._end)
+
+    def last_word(self) -> Ending | None:
+        """Why it ended, or is about to; None where it said nothing."""
+        return read_ending(self._end)
+
+
+class LauncherPart(Part):
+    """The launcher, which listens when it is ready."""
+
+    def __init__(self, command: list[str], paths: StatePaths) -> None:
+        super().__init__("launcher", command, paths)
+        self._socket = Path(paths.launcher_socket)
+
+    def clear_marks(self) -> None:
+        """Nobody listens there any more."""
+        self._socket.unlink(missing_ok=True)
+
+    def left_a_mark(self) -> bool:
+        """Its socket outlives all but an end on purpose."""
+        return self._socket.exists()
 
 
 class Supervisor:
@@ -91,8 +139,8 @@ class Supervisor:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._launcher = Part("launcher", plan.launcher, plan.paths)
-        self._daemon = Part("daemon", plan.daemon, plan.paths)
+        self._launcher = LauncherPart(plan.launcher, plan.paths)
+        self._daemon = DaemonPart(plan.daemon, plan.paths)
         self._over: Ending | None = None
         self._stop_by_s: float | None = None
         """Set while the daemon is to end: when it is killed."""
@@ -109,7 +157,7 @@ class Supervisor:
             self._wait(now_s)
             self._bury(time.monotonic())
         if self._over.exit_code != ExitCode.DONE:
-            self._end_what_is_fresh()
+            self._end_what_is_new()
         elif not self._over.kill:
             self._say("the launcher and its tasks go on", aloud=True)
         return self._over
@@ -173,8 +221,8 @@ class Supervisor:
         for part in (self._daemon, self._launcher):
             if part.watched is None or not part.watched.ended():
                 continue
-            lived_s, code = part.buried(now_s)
-            said = read_ending(self._plan.paths.end("daemon"))
+            lived_s, code = part.bury(now_s)
+            said = self._daemon.last_word()
             if part is self._daemon:
                 self._daemon_ended(said, lived_s, code)
             elif said is not None and said.kill:
@@ -191,7 +239,7 @@ class Supervisor:
         elif said.exit_code == ExitCode.DONE:
             self._say("daemon ended, as it was to")
             self._over = said
-        elif daemon.settled:
+        elif daemon.has_worked:
             # It worked before: the cause may pass (a full disk), and nobody is here to be told.
             line = f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s"
             self._say(line, aloud=True)
@@ -204,8 +252,7 @@ class Supervisor:
         killed = code is None or code == -signal.SIGKILL
         delay_s = part.back_off.delay_s(lived_s, killed=killed)
         how = _describe_end(code)
-        fresh = not part.settled and not self._daemon.has_settled(now_s)
-        if fresh and part.back_off.failures >= FIRST_TRIES:
+        if self._is_new(part) and part.back_off.failures >= FIRST_TRIES:
             self._over = ending_of(
                 Problem(
                     f"{part.name}-does-not-start",
@@ -218,9 +265,13 @@ class Supervisor:
         self._say(line, aloud=True)
         part.due_s = now_s + delay_s
 
-    def _end_what_is_fresh(self) -> None:
+    def _is_new(self, part: Part) -> bool:
+        """Whether `part` never worked, and the daemon never was there to miss it."""
+        return not (part.has_worked or self._daemon.has_worked)
+
+    def _end_what_is_new(self) -> None:
         """Leave nothing behind of a start that failed; what was found running stays."""
-        if self._daemon.settled:
+        if self._daemon.has_worked:
             return
         for part in (self._daemon, self._launcher):
             watched = part.watched

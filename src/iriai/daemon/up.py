@@ -26,7 +26,16 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.frames import FrameReader, FrameTooLong
-from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Answer,
+    Failure,
+    Hello,
+    Request,
+    Status,
+    StatusReport,
+    Welcome,
+)
 
 START_WAIT_S = 60.0
 """For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
@@ -37,15 +46,22 @@ _CLOCK_COARSENESS_S = 0.05
 
 
 class Standing(NamedTuple):
-    """A daemon that answers."""
+    """A daemon that answers. Once `up` is done nothing is None."""
 
     home: str
     state_directory: str
     socket: str
     daemon_pid: int
+    launcher_pid: int | None
+    """Of the launcher that the daemon is connected to."""
     supervisor_pid: int | None
     started: bool
-    """Whether this `up` brought it up; else it was up already."""
+    """Whether this `up` brought it up, or a part of it; else all was up already."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.launcher_pid is not None and self.supervisor_pid is not None
 
 
 class _Checked(NamedTuple):
@@ -57,18 +73,18 @@ class _Checked(NamedTuple):
 
 
 def bring_up(directory: str, user: str | None = None) -> Standing:
-    """Bring up the daemon of a state directory, detached; returns when it answers.
+    """Bring up the daemon of a state directory, detached; returns when it has a launcher.
 
     `user` is whom root wants the daemon to run as (None: as before, or `iriai`).
 
     Raises:
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
-            was not before.
+            was not before, but for a start that is only slow and goes on.
     """
     checked = _check(directory, user)
     paths = checked.paths
     standing = _standing(paths)
-    if standing is not None and standing.supervisor_pid is not None:
+    if standing is not None and standing.is_complete:
         return standing
     since_s = time.time()
     child = None
@@ -97,7 +113,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     checked = _check(directory, user)
     paths = checked.paths
     standing = _standing(paths)
-    if standing is not None and standing.supervisor_pid is not None:
+    if standing is not None and standing.is_complete:
         return standing
     if retry_now(paths):
         return _await_answer(paths, time.time(), None)
@@ -130,8 +146,7 @@ def _standing(paths: StatePaths) -> Standing | None:
             connection.settimeout(_ANSWER_WAIT_S)
             connection.connect(paths.daemon_socket)
             _check_listener(paths, connection)
-            connection.sendall(request_frame(Request(1, Hello(PROTOCOL_VERSION))))
-            welcome = _read_welcome(paths, connection)
+            report = _ask(paths, connection)
     except (FileNotFoundError, ConnectionError):
         return None
     except TimeoutError:
@@ -142,13 +157,14 @@ def _standing(paths: StatePaths) -> Standing | None:
         ) from None
     except OSError as error:
         raise problem_of(error, paths.daemon_socket) from None
-    if welcome is None:
+    if report is None:
         return None
     return Standing(
-        welcome.home,
-        welcome.state_directory,
+        report.home,
+        report.state_directory,
         paths.daemon_socket,
-        welcome.daemon_pid,
+        report.daemon_pid,
+        report.launcher_pid,
         lock_holder(paths.lock("supervisor")),
         started=False,
     )
@@ -165,38 +181,41 @@ def _check_listener(paths: StatePaths, connection: socket.socket) -> None:
         )
 
 
-def _read_welcome(paths: StatePaths, connection: socket.socket) -> Welcome | None:
-    """The daemon's first answer; None where it went away without one."""
+def _ask(paths: StatePaths, connection: socket.socket) -> StatusReport | None:
+    """What the daemon says of itself; None where it went away without a word."""
+    requests = (Request(1, Hello(PROTOCOL_VERSION)), Request(2, Status()))
+    connection.sendall(b"".join(map(request_frame, requests)))
     frames = FrameReader()
     while data := connection.recv(65_536):
         try:
             replies = [decode_reply(payload) for payload in frames.feed(data)]
         except (MalformedMessage, FrameTooLong):
-            replies = []
-            foreign = True
-        else:
-            foreign = False
+            raise _not_ours(paths) from None
         for reply in replies:
-            if isinstance(reply, Answer) and isinstance(reply.body, Welcome):
-                return reply.body
             if isinstance(reply, Failure):
                 raise Unreachable(reply.code, reply.message, reply.hint)
-            foreign = True
-        if foreign:
-            raise Unreachable(
-                "socket-not-ours",
-                f"what listens on {paths.daemon_socket} is not iriai's daemon",
-                "choose another directory with --state, or end that process",
-            )
+            if not isinstance(reply, Answer) or not isinstance(reply.body, Welcome | StatusReport):
+                raise _not_ours(paths)
+            if isinstance(reply.body, StatusReport):
+                return reply.body
     return None
+
+
+def _not_ours(paths: StatePaths) -> Unreachable:
+    return Unreachable(
+        "socket-not-ours",
+        f"what listens on {paths.daemon_socket} is not iriai's daemon",
+        "choose another directory with --state, or end that process",
+    )
 
 
 def _await_answer(paths: StatePaths, since_s: float, supervisor: int | None) -> Standing:
     """The daemon once it answers; `supervisor` is the child to watch, where it is ours."""
     deadline_s = time.monotonic() + START_WAIT_S
+    standing = None
     while time.monotonic() < deadline_s:
         standing = _standing(paths)
-        if standing is not None and standing.supervisor_pid is not None:
+        if standing is not None and standing.is_complete:
             return standing._replace(started=True)
         # Our own supervisor has the last word, once it has ended; of another we ask the daemon.
         if supervisor is not None and os.waitpid(supervisor, os.WNOHANG)[0]:
@@ -206,10 +225,11 @@ def _await_answer(paths: StatePaths, since_s: float, supervisor: int | None) -> 
             if problem is not None:
                 raise problem
         time.sleep(_PAUSE_S)
+    what = "the daemon has not answered" if standing is None else "the launcher has not come up"
     raise Unreachable(
-        "daemon-silent",
-        f"the daemon has not answered for {START_WAIT_S:.0f} s",
-        f"see {paths.log_of('daemon')} and {paths.log_of('supervisor')}",
+        "daemon-silent" if standing is None else "launcher-missing",
+        f"{what} for {START_WAIT_S:.0f} s",
+        f"see the files in {paths.log}",
     )
 
 
