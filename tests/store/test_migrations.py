@@ -25,8 +25,10 @@ def test_the_migrations_make_the_tables_of_the_schema(path):
 
 
 def test_the_view_has_the_columns_that_queries_name(path):
-    columns = inspect(sqlite.reading_engine(path)).get_columns("history")
-    assert [each["name"] for each in columns] == [each.name for each in schema.history.columns]
+    engine = sqlite.reading_engine(path)
+    columns = [each["name"] for each in inspect(engine).get_columns("history")]
+    engine.dispose()
+    assert columns == [each.name for each in schema.history.columns]
 
 
 def test_revisions_are_ascending_numbers_and_the_last_is_the_schema_s():

@@ -21,7 +21,8 @@ MIGRATION_MAX_S = 600.0
 
 def migrate(path: Path) -> None:
     """Run every migration that the database at `path` lacks; nothing changes where one fails."""
-    command = (sys.executable, "-m", "iriai.store.migrate", str(path))
+    program = f"from {__name__} import main; main()"
+    command = (sys.executable, "-c", program, str(path))
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=MIGRATION_MAX_S, check=False
@@ -54,14 +55,11 @@ def migrate_here(path: Path) -> None:
     engine.dispose()
 
 
-def main(path: Path) -> None:
+def main() -> None:
     """What the child does: the last line of its standard error says what went wrong."""
+    path = Path(sys.argv[1])
     try:
         with translated(path):
             migrate_here(path)
     except Problem as problem:
         sys.exit(problem.message)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

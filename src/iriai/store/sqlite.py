@@ -19,11 +19,11 @@ from sqlalchemy import (
     event,
     func,
 )
+from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.dialects.sqlite import dialect as _dialect
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.engine import Connection as EngineConnection
 
-__all__ = ["APPLICATION_ID", "DIALECT", "insert"]
+__all__ = ["Insert", "insert"]  # besides what is defined here
 
 APPLICATION_ID = 0x69726961
 """`iria`, in the header of each database of ours: what `file` shows, and how we know our own."""

@@ -28,12 +28,11 @@ from sqlalchemy import (
     update,
     values,
 )
-from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.sql import ClauseElement
 
 from iriai.model.state import EndCause
 from iriai.store import schema
-from iriai.store.sqlite import DIALECT, insert
+from iriai.store.sqlite import DIALECT, Insert, insert
 
 Row = Sequence[object]
 """Values in the order of the statement's parameters."""

@@ -59,6 +59,7 @@ class Writer:
         self._store = store
         self._notify = notify
         self._report = report
+        self._untidy = False
         self._changed = threading.Condition()
         # All below is guarded by the condition.
         self._queue: deque[_Pending] = deque()
@@ -69,7 +70,6 @@ class Writer:
         """When the first of the queue must go, on the monotonic clock; None: nothing waits."""
         self._failure: StoreFailure | None = None
         self._closing = False
-        self._untidy = False
         sys.setswitchinterval(min(SWITCH_INTERVAL_S, sys.getswitchinterval()))
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
