@@ -1,0 +1,23 @@
+"""A problem, told to people in one line or to programs as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from iriai.cli.plain_text import printable
+from iriai.model.problem import Problem
+
+
+def complain(problem: Problem, *, as_json: bool) -> None:
+    """Say what was wrong: one line on standard error, or one document on standard output."""
+    if as_json:
+        error = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+        print(json.dumps({"error": error}, ensure_ascii=False))
+        return
+    print(f"iriai: {printable(str(problem))}", file=sys.stderr)
+
+
+def remark(text: str) -> None:
+    """Say something beside the result, on standard error."""
+    print(f"iriai: {printable(text)}", file=sys.stderr)

@@ -1,0 +1,45 @@
+"""`iriai config show`: the values in force, and where each comes from."""
+
+from __future__ import annotations
+
+from iriai.cli.command import MACHINE, add_command, empty_app
+from iriai.cli.document import print_document
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.table import Column, print_table
+from iriai.client.client import Client
+
+_COLUMNS = (
+    Column("Key", style="bold"),
+    Column("Value", folds=True),
+    Column("From", style="dim", folds=True),
+)
+
+
+def show(options: GlobalOptions) -> None:
+    """Show the values in force, and where each comes from: iriai.toml, measured, or default."""
+    with Client.connect(options.state) as client:
+        answer = client.configuration()
+    if options.as_json:
+        print_document(answer)
+        return
+    print_table(_COLUMNS, [(each.key, each.value, each.source) for each in answer.settings])
+
+
+app = empty_app()
+app.info.rich_help_panel = MACHINE
+
+
+@app.callback()
+def config() -> None:
+    """The configuration: iriai.toml in the state directory."""
+
+
+add_command(
+    app,
+    show,
+    panel=MACHINE,
+    examples=(
+        ("iriai config show", "every key"),
+        ("iriai config show | grep -v default", "what was set or measured"),
+    ),
+)

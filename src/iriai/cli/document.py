@@ -1,0 +1,23 @@
+"""Answers as JSON: one document on standard output, with the names of the wire protocol."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+
+def print_document(value: object) -> None:
+    """Print `value`, which may hold structures of the wire protocol."""
+    print(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def plain(value: object) -> object:
+    """`value` of nothing but what JSON has; structures become objects without their tags."""
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value

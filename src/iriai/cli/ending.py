@@ -1,0 +1,57 @@
+"""How jobs and tasks ended: as an exit code, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iriai.client.answers import Outcome
+from iriai.model.state import EndCause
+
+EXIT_OWN_ERROR = 1
+EXIT_TIME_LIMIT = 124
+EXIT_LIMIT_OR_LOST = 125
+EXIT_CANCELLED = 130
+SIGNAL_BASE = 128
+
+_EXITS = {
+    EndCause.COMPLETED: 0,
+    EndCause.TIME_LIMIT: EXIT_TIME_LIMIT,
+    EndCause.CPU_LIMIT: EXIT_LIMIT_OR_LOST,
+    EndCause.MEMORY_LIMIT: EXIT_LIMIT_OR_LOST,
+    EndCause.DISK_LIMIT: EXIT_LIMIT_OR_LOST,
+    EndCause.LOST: EXIT_LIMIT_OR_LOST,
+    EndCause.CANCELLED: EXIT_CANCELLED,
+}
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The exit code of `run` and `wait` for a job or task that ended so."""
+    if outcome.cause != EndCause.FAILED:
+        return _EXITS.get(EndCause(outcome.cause), EXIT_OWN_ERROR)
+    if outcome.signal is not None:
+        return SIGNAL_BASE + outcome.signal
+    return outcome.exit_code or EXIT_OWN_ERROR
+
+
+def exit_code_of_all(outcomes: Iterable[Outcome]) -> int:
+    """That of the first which did not succeed; 0 where all did."""
+    return next((code for code in map(exit_code, outcomes) if code), 0)
+
+
+def ending_text(cause: str, exit_code: int | None, signal: int | None) -> str:
+    """`failed with exit code 3`, `killed by SIGKILL`, `completed`."""
+    if cause == EndCause.FAILED and signal is not None:
+        return f"killed by {signal_name(signal)}"
+    if cause == EndCause.FAILED and exit_code is not None:
+        return f"failed with exit code {exit_code}"
+    return cause
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`; the number where it has no name."""
+    from signal import Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

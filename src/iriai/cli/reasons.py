@@ -1,0 +1,44 @@
+"""Reasons for waiting, in words."""
+
+from __future__ import annotations
+
+from iriai.client.answers import Why
+from iriai.model.reason import Rule
+
+_MEANINGS: dict[str, str] = {
+    Rule.NO_MACHINE_LARGE_ENOUGH: "no machine is large enough",
+    Rule.MACHINE_BUSY: "the machine is busy",
+    Rule.RUNNING_CAP: "the account runs as much as it may at once",
+    Rule.BURST: "while others wait, the account has its part already",
+    Rule.HELD: "it is held",
+    Rule.RESERVED_HEAD_AHEAD: "it would delay a job that was promised a start",
+    Rule.RESERVED: "it has a promised start",
+    Rule.TURN_OF_OTHERS: "it is the turn of others",
+    Rule.AHEAD_IN_ACCOUNT: "other jobs of the account come first",
+    Rule.MACHINE_UNKNOWN: "the machine is not known yet",
+    Rule.NO_LAUNCHER: "nothing can be started: the launcher is away",
+    Rule.STALE_CAPABILITY: "the machine's state has just changed",
+    Rule.USER_NOT_ALLOWED: "the machine does not run this user's tasks",
+    Rule.STARTING: "it is being started",
+    Rule.ENDING: "it is being ended",
+}
+
+
+def meaning_of(reason: Why) -> str:
+    """What the rule means; its name where this client does not know it."""
+    return _MEANINGS.get(reason.rule, reason.rule)
+
+
+def reason_text(reason: Why) -> str:
+    """One reason in a line: what it means, what is needed, what is there."""
+    details = [f"needs {reason.needed}"] if reason.needed else []
+    if reason.had:
+        details.append(reason.had)
+    return f"{meaning_of(reason)}: {'; '.join(details)}"
+
+
+def reason_lines(reason: Why) -> str:
+    """One reason in some lines, with the rule's name and the machine."""
+    parts = (("on", reason.machine), ("needs", reason.needed), ("there", reason.had))
+    lines = [f"{meaning_of(reason)} ({reason.rule})"]
+    return "\n".join(lines + [f"  {name:<6} {text}" for name, text in parts if text])

@@ -1,0 +1,66 @@
+"""`iriai shares`: what each account is entitled to, and got."""
+
+from __future__ import annotations
+
+import sys
+
+from iriai.cli.command import ACCOUNTS, command_app
+from iriai.cli.document import print_document
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import percent_text, span_text
+from iriai.cli.table import Column, print_table
+from iriai.client.answers import ShareRow
+from iriai.client.client import Client
+
+_COLUMNS = (
+    Column("Account", style="bold"),
+    Column("Right", right=True),
+    Column("Used", right=True),
+    Column("Waiting", right=True),
+    Column("Running", right=True),
+    Column("Wanted", right=True),
+    Column("Got", right=True),
+    Column("Next", right=True, style="cyan"),
+)
+
+
+def shares(options: GlobalOptions) -> None:
+    """Show what each account is entitled to, what it got, and how likely it is drawn next.
+
+    Wanted is the share by rights, among accounts with something to run; Got the share of what was
+    used lately; Next the chance in the next draw. Used is in cpu seconds and fades with time.
+    """
+    with Client.connect(options.state) as client:
+        answer = client.shares()
+    if options.as_json:
+        print_document(answer)
+        return
+    if not answer.rows:
+        print("No account has used anything yet, and none waits.", file=sys.stderr)
+        return
+    print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+    print(f"Order {answer.order}; use counts half after {span_text(answer.half_life_s)}.")
+
+
+def _cells(row: ShareRow) -> tuple[str, ...]:
+    return (
+        f"{row.group}/{row.user}",
+        f"{row.right:g}",
+        span_text(row.usage_s),
+        str(row.waiting_tasks or ""),
+        str(row.running_cpus or ""),
+        percent_text(row.share_wanted),
+        percent_text(row.share_got),
+        percent_text(row.rate),
+    )
+
+
+app = command_app(
+    shares,
+    panel=ACCOUNTS,
+    examples=(
+        ("iriai shares", "whose turn it is, and why"),
+        ("watch iriai shares", "how it moves"),
+        ("iriai shares --json", "for a program, as fractions of 1"),
+    ),
+)

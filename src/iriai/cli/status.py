@@ -1,0 +1,70 @@
+"""`iriai status`: how the machine is."""
+
+from __future__ import annotations
+
+from iriai.cli.command import MACHINE, command_app
+from iriai.cli.document import print_document
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import amount_text, count_text, span_text
+from iriai.cli.table import print_pairs
+from iriai.client.answers import StatusReport
+from iriai.client.client import Client
+
+
+def status(options: GlobalOptions) -> None:
+    """Show how the machine is: its processes, what is free, what waits, what is wrong."""
+    with Client.connect(options.state) as client:
+        report = client.status()
+    if options.as_json:
+        print_document(report)
+        return
+    print_pairs(
+        [
+            ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
+            ("for", _audience(report.mode)),
+            ("jobs", _jobs(report)),
+            ("free", _free(report)),
+            ("load", f"{report.load:.2f}"),
+            ("order", report.order),
+            ("processes", _processes(report)),
+            ("state", report.state_directory),
+            ("socket", report.socket),
+            ("trouble", "\n".join(report.trouble)),
+        ]
+    )
+
+
+def _audience(mode: str) -> str:
+    words = {"system": "every user of the machine", "single-user": "you alone"}
+    return f"{words[mode]} ({mode})" if mode in words else mode
+
+
+def _jobs(report: StatusReport) -> str:
+    tasks = f"{report.active:,} tasks active, {report.waiting:,} waiting"
+    return f"{count_text(report.jobs, 'job')} not finished: {tasks}"
+
+
+def _free(report: StatusReport) -> str:
+    return "\n".join(
+        f"{amount_text(name, report.free.get(name, 0))} of {amount_text(name, there).split(' ')[0]}"
+        for name, there in report.capacity.items()
+    )
+
+
+def _processes(report: StatusReport) -> str:
+    parts = (
+        ("daemon", report.daemon_pid),
+        ("launcher", report.launcher_pid),
+        ("supervisor", report.supervisor_pid),
+    )
+    return ", ".join(f"{name} {pid or 'none'}" for name, pid in parts)
+
+
+app = command_app(
+    status,
+    panel=MACHINE,
+    examples=(
+        ("iriai status", "the daemon that answers"),
+        ("iriai status --json", "for programs: daemon_pid, launcher_pid, free, …"),
+    ),
+)

@@ -1,0 +1,97 @@
+"""Follow the output of a job's tasks until the job has finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from iriai.client.answers import LogFile, Outcome, Progress
+from iriai.client.client import Client
+from iriai.client.following import PAUSE_MAX_S, FollowedFiles, Sink
+from iriai.client.transport import ConnectionLost
+from iriai.client.waiting import OnLost
+from iriai.model.problem import NotFound
+
+LOOK_MIN_S = 0.002
+"""Between the first two looks for output: most tasks start at once."""
+LOOK_FOR_S = 1.0
+"""After this long only news of progress is a reason to look: the job waits its turn."""
+FILES_MAX = 64
+"""Tasks of an array that are followed at once: each is an open file."""
+
+SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
+"""Where a task's output and its errors are to go."""
+
+
+class Watch:
+    """One job (or task) that is watched; call `step` until it returns outcomes."""
+
+    def __init__(
+        self, client: Client, name: str, sinks_for: SinksFor, on_lost: OnLost | None = None
+    ) -> None:
+        self.is_started = False
+        """Whether a task was seen to have started."""
+        self._client = client
+        self._name = name
+        self._sinks_for = sinks_for
+        self._files = FollowedFiles()
+        self._followed: set[tuple[str, int]] = set()
+        self._progress: Progress | None = None
+        self._look_s = LOOK_MIN_S
+        self._began_s = time.monotonic()
+        self._next_look_s = self._began_s
+        self._waiting = client.waiting([name], self._on_progress, on_lost)
+
+    def step(self) -> tuple[Outcome, ...] | None:
+        """Hand on what is new; the outcomes once all is over and handed on, else None.
+
+        Takes at most a twentieth of a second.
+        """
+        outcomes = self._waiting.poll(min(self._files.pause_s, self._pause_until_look_s()))
+        if outcomes is not None:
+            self._finish()
+            return outcomes
+        if time.monotonic() >= self._next_look_s and not self._waiting.is_lost:
+            self._look_again()
+        self._files.advance()
+        return None
+
+    def _on_progress(self, progress: Progress) -> None:
+        if progress != self._progress:
+            self._progress = progress
+            self._next_look_s = time.monotonic()
+
+    def _pause_until_look_s(self) -> float:
+        return min(PAUSE_MAX_S, max(0.0, self._next_look_s - time.monotonic()))
+
+    def _look_again(self) -> None:
+        now_s = time.monotonic()
+        self._look_s = min(PAUSE_MAX_S, self._look_s * 2)
+        is_soon = not self.is_started and now_s < self._began_s + LOOK_FOR_S
+        self._next_look_s = now_s + self._look_s if is_soon else float("inf")
+        try:
+            self._look()
+        except ConnectionLost:
+            return  # the wait notices too, and comes back
+
+    def _look(self) -> None:
+        """Follow the output of attempts that were not known yet."""
+        for file in self._client.logs(self._name):
+            key = (file.task, file.attempt)
+            if key in self._followed or len(self._followed) >= FILES_MAX:
+                continue
+            self._followed.add(key)
+            self.is_started = True
+            output, error = self._sinks_for(file)
+            self._files.add(file.output, output)
+            self._files.add(file.error, error)
+
+    def _finish(self) -> None:
+        try:
+            self._look()
+        except ConnectionLost:
+            self._client.wait([self._name])  # comes back first
+            self._look()
+        except NotFound:
+            pass  # withdrawn before anything was started
+        self._files.finish()
