@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -29,9 +28,10 @@ def contender(
     urgency: float = 1.0,
     queued_at_s: float = 0.0,
     number: int = 1,
+    expected_s: float = CHARGE_S,
 ) -> Contender:
     head = TaskId("ume", number, 0)
-    return Contender(account(text), usage_s, right, urgency, queued_at_s, head)
+    return Contender(account(text), usage_s, right, urgency, queued_at_s, head, expected_s)
 
 
 def groups(**standings: tuple[float, float]) -> Groups:
@@ -52,7 +52,8 @@ def by_name(rates: Mapping[Account, float]) -> dict[str, float]:
 class Room:
     """One machine that runs one job after the other; everybody always has a job waiting.
 
-    A job costs `CHARGE_S` times its urgency. What is counted is the real use, without urgency.
+    A job costs `CHARGE_S`, or what `costs_s` says, times its urgency. What is counted is the real
+    use, without urgency.
     """
 
     order: Order
@@ -61,26 +62,41 @@ class Room:
     group_rights: Mapping[str, float] = field(default_factory=dict)
     """Empty: no groups."""
     urgencies: Mapping[str, float] = field(default_factory=dict)
+    costs_s: Mapping[str, float] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     """Charged so far; may be given to begin with."""
 
     def shares_after(self, jobs: int, seed: int = 1) -> dict[str, float]:
-        """Each account's part of `jobs` jobs."""
+        """Each account's part of the use of `jobs` jobs."""
         rng = Random(seed)
-        runs: Counter[str] = Counter()
+        used_s: dict[str, float] = dict.fromkeys(self.users, 0.0)
         for _ in range(jobs):
             chosen = self.order.choose(self._contenders(), self._groups(), rng)
             name = str(chosen).lstrip("/")
-            self.usage[name] = self.usage.get(name, 0.0) + CHARGE_S * self._urgency(name)
-            runs[name] += 1
-        return {name: runs[name] / jobs for name in self.users}
+            charge_s = self._cost_s(name) * self._urgency(name)
+            self.usage[name] = self.usage.get(name, 0.0) + charge_s
+            used_s[name] += self._cost_s(name)
+        return {name: used_s[name] / sum(used_s.values()) for name in self.users}
+
+    def rates(self) -> Mapping[Account, float]:
+        """How likely each account is next."""
+        return self.order.rates(self._contenders(), self._groups())
 
     def _urgency(self, name: str) -> float:
         return self.urgencies.get(name, 1.0)
 
+    def _cost_s(self, name: str) -> float:
+        return self.costs_s.get(name, CHARGE_S)
+
     def _contenders(self) -> list[Contender]:
         return [
-            contender(name, self.usage.get(name, 0.0), right, self._urgency(name))
+            contender(
+                name,
+                self.usage.get(name, 0.0),
+                right,
+                self._urgency(name),
+                expected_s=self._cost_s(name),
+            )
             for name, right in self.users.items()
         ]
 

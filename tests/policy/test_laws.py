@@ -10,7 +10,7 @@ from iriai.model.account import Account
 from iriai.model.ids import TaskId
 from iriai.policy.order import NO_GROUPS, Contender, GroupStanding, shares_wanted
 from iriai.policy.registry import BUILT_IN
-from tests.policy.stories import order
+from tests.policy.stories import FLOOR_S, order
 
 NAMES = sorted(BUILT_IN)
 DRAWN = ["lottery", "paper000"]
@@ -22,7 +22,10 @@ accounts = st.builds(
     Account, st.sampled_from(["art", "lab", "shop"]), st.text("abcdef", min_size=1)
 )
 heads = st.builds(TaskId, st.just("ume"), st.integers(1, 99), st.integers(0, 9))
-contenders = st.builds(Contender, accounts, usages, rights, urgencies, st.floats(0, 1e9), heads)
+costs = st.floats(0.01, 1e7)
+contenders = st.builds(
+    Contender, accounts, usages, rights, urgencies, st.floats(0, 1e9), heads, costs
+)
 rooms = st.lists(contenders, min_size=1, max_size=12, unique_by=lambda c: c.account)
 
 
@@ -120,24 +123,50 @@ def test_shares_wanted_add_up_to_1(scene):
     assert list(shares) == [c.account for c in room]
 
 
+def two_levels(room, groups):
+    """The probabilities of the lottery as docs/spec/003 has them, one level after the other."""
+    chances, levels = {}, {}
+    for name, group in groups.items():
+        members = [c for c in room if c.account.group == name]
+        weights = [c.right**2 / max(c.usage_s, FLOOR_S) / c.expected_s * c.urgency for c in members]
+        for c, weight in zip(members, weights, strict=True):
+            chances[c.account] = weight / sum(weights)
+        cost_s = sum(chances[c.account] * c.expected_s for c in members)
+        urgency = sum(c.right * c.urgency for c in members) / sum(c.right for c in members)
+        levels[name] = group.right**2 / max(group.usage_s, FLOOR_S) / cost_s * urgency
+    return {
+        c.account: levels[c.account.group] / sum(levels.values()) * chances[c.account] for c in room
+    }
+
+
 @given(scene=scenes())
 def test_the_lottery_is_a_draw_of_a_group_and_then_of_a_user(scene):
-    """The flat draw of the code against both levels as they are written in the design."""
+    room, groups = scene
+    if groups:
+        assert order("lottery").rates(room, groups) == pytest.approx(two_levels(room, groups))
+
+
+@given(scene=scenes())
+def test_under_the_lottery_usage_grows_by_rights_and_usage_whatever_jobs_cost(scene):
+    """What a draw adds to an account is expected to be `r^2 / u` of what it adds to its group."""
+    calm, groups = [c._replace(urgency=1.0) for c in scene[0]], scene[1]
+    rates = order("lottery").rates(calm, groups)
+    growth = {c.account: rates[c.account] * c.expected_s for c in calm}
+    free = order("lottery").rates([c._replace(expected_s=1.0) for c in calm], groups)
+    total = sum(growth.values())
+    assert {a: g / total for a, g in growth.items()} == pytest.approx(free)
+
+
+@given(scene=scenes())
+def test_the_haste_of_one_leaves_the_others_their_chances_against_other_groups(scene):
+    """Where members have used alike, by their rights."""
     room, groups = scene
     if not groups:
         return
-    plain, urgent = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, 0.0)
-    for c in room:
-        weight = c.right**2 / max(c.usage_s, 1.0)
-        plain[c.account.group] += weight
-        urgent[c.account.group] += weight * c.urgency
-    level = {
-        name: g.right**2 / max(g.usage_s, 1.0) * urgent[name] / plain[name]
-        for name, g in groups.items()
-    }
-    rates = order("lottery").rates(room, groups)
-    for c in room:
-        name = c.account.group
-        of_user = c.right**2 / max(c.usage_s, 1.0) * c.urgency / urgent[name]
-        expected = level[name] / sum(level.values()) * of_user
-        assert rates[c.account] == pytest.approx(expected)
+    even = [c._replace(usage_s=1e6 * c.right, urgency=1.0, expected_s=1.0) for c in room]
+    hurried = [even[0]._replace(urgency=7.0), *even[1:]]
+    before, after = (order("lottery").rates(cs, groups) for cs in (even, hurried))
+    quiet = [c.account for c in even[1:]]
+    for account in quiet:
+        ratio = after[account] / before[account]
+        assert ratio == pytest.approx(after[quiet[0]] / before[quiet[0]])

@@ -85,7 +85,7 @@ class ManyCpus:
 
     def _contender(self, name: str) -> Contender:
         usage_s = self.usage.get(name, 0.0) + sum(self._provisional(name))
-        return contender(name, usage_s, self.rights[name])
+        return contender(name, usage_s, self.rights[name], expected_s=self._expected_s(name))
 
     def _expected_s(self, name: str) -> float:
         own, everybody = RunSums(), RunSums()
@@ -113,27 +113,18 @@ def test_rights_1_to_4_whatever_the_number_of_cpus(cpus):
     assert room.run(5_000) == pytest.approx({"ann": 0.2, "ben": 0.8}, abs=0.02)
 
 
-def long_and_short(order_name):
-    return ManyCpus(
+# paper000 weighs 1 / usage whatever a job will cost: 16 times as long gets 4 : 1.
+@pytest.mark.parametrize(("name", "long"), [("lottery", 0.5), ("stride", 0.5), ("paper000", 0.8)])
+def test_jobs_of_160_s_beside_jobs_of_10_s(name, long):
+    room = ManyCpus(
         8,
         {"long": 1.0, "short": 1.0},
         {"long": 160.0, "short": 10.0},
         {"long": 10**6, "short": 10**6},
-        order_name=order_name,
+        order_name=name,
     )
-
-
-def test_under_stride_who_runs_long_jobs_gets_no_more():
-    room = long_and_short("stride")
     room.run(2_000)
-    assert room.run(8_000) == pytest.approx({"long": 0.5, "short": 0.5}, abs=0.02)
-
-
-def test_under_the_lottery_longer_jobs_gain_by_their_square_root():
-    """Each draw weighs 1 / usage whatever it will cost: jobs 16 times as long get 4 : 1."""
-    room = long_and_short("lottery")
-    room.run(2_000)
-    assert room.run(8_000) == pytest.approx({"long": 0.8, "short": 0.2}, abs=0.03)
+    assert room.run(8_000) == pytest.approx({"long": long, "short": 1 - long}, abs=0.03)
 
 
 def four_with_a_newcomer(jobs_of_others):

@@ -85,8 +85,35 @@ def test_urgency_multiplies_a_weight(name):
     )
 
 
+# Usages 100 each; a job of ann costs 4 times as much. The lottery weighs 1/4 : 1, the paper 1 : 1.
+@pytest.mark.parametrize(("name", "ann"), [("lottery", 1 / 5), ("paper000", 1 / 2)])
+def test_who_asks_for_more_at_once_is_drawn_less_often(name, ann):
+    contenders = [contender("ann", 100, expected_s=40), contender("ben", 100, expected_s=10)]
+    by_hand = {account("ann"): ann, account("ben"): 1 - ann}
+
+    assert order(name).rates(contenders, NO_GROUPS) == pytest.approx(by_hand)
+    assert p_value(drawn_counts(name, contenders, NO_GROUPS, seed=6), by_hand) > 0.001
+
+
+# Two groups alike in right and usage; in lab jobs of ann cost 30, of ben 10; in shop 30.
+# In lab 1/30 : 1/10, so 1/4 and 3/4, and a draw costs 30/4 + 30/4 = 15. Groups 1/15 : 1/30, so
+# 2/3 and 1/3.
+def test_a_group_whose_jobs_cost_less_is_drawn_more_often():
+    contenders = [
+        contender("lab/ann", 100, expected_s=30),
+        contender("lab/ben", 100, expected_s=10),
+        contender("shop/cleo", 200, expected_s=30),
+    ]
+    standings = groups(lab=(1, 200), shop=(1, 200))
+    by_hand = {account("lab/ann"): 1 / 6, account("lab/ben"): 1 / 2, account("shop/cleo"): 1 / 3}
+
+    assert order("lottery").rates(contenders, standings) == pytest.approx(by_hand)
+    assert p_value(drawn_counts("lottery", contenders, standings, seed=7), by_hand) > 0.001
+
+
 # Two groups alike in right and usage; in lab ann and ben alike, ann with -p 3; in shop cleo.
-# lottery:  lab's weight is times (3 + 1) / (1 + 1) = 2, so 2/3; within it 3/4 and 1/4.
+# lottery:  the mean urgency in lab is (3 + 1) / 2 = 2, so 2/3; within it 3/4 and 1/4. Without
+#           -p each would have 1/4, 1/4 and 1/2: ben and cleo stand as they stood to each other.
 # paper000: products 2*2*3, 2*2, 2*1 (two members double a group), sum 18.
 @pytest.mark.parametrize(
     ("name", "by_hand"),
@@ -103,6 +130,20 @@ def test_urgency_lifts_the_group_too(name, by_hand):
     ]
     standings = groups(lab=(1, 200), shop=(1, 200))
     assert by_name(order(name).rates(contenders, standings)) == pytest.approx(by_hand)
+
+
+# As above, but ann has right 3 and used 3 times as much: the mean of M is (3 x 3 + 1) / 4 = 5/2,
+# so lab 5/7; within it 9/300 x 3 and 1/100, so 9/10 and 1/10.
+def test_the_mean_urgency_of_a_group_is_by_rights():
+    contenders = [
+        contender("lab/ann", 300, right=3, urgency=3),
+        contender("lab/ben", 100),
+        contender("shop/cleo", 400),
+    ]
+    standings = groups(lab=(1, 400), shop=(1, 400))
+    assert by_name(order("lottery").rates(contenders, standings)) == pytest.approx(
+        {"lab/ann": 9 / 14, "lab/ben": 1 / 14, "shop/cleo": 2 / 7}
+    )
 
 
 # Floor 60: ann at 0 counts as 60, ben at 20 too, cleo at 120; so 2 : 2 : 1.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.policy.stories import CHARGE_S, Room, order
+from tests.policy.stories import CHARGE_S, Room, by_name, order
 
 JOBS = 10_000
 A_POINT = 0.01
@@ -50,14 +50,39 @@ def test_always_asking_for_urgency_gains_nothing(name):
     assert room.shares_after(JOBS)["ann"] <= 0.5 + A_POINT
 
 
-@pytest.mark.parametrize("urgent", [("lab/ann",), ("lab/ann", "lab/ben")])
+TWO_AND_ONE = {"lab/ann": 1.0, "lab/ben": 1.0, "shop/cleo": 1.0}
+WANTED_BY_TWO_AND_ONE = {"lab/ann": 0.25, "lab/ben": 0.25, "shop/cleo": 0.5}
+
+
+@pytest.mark.parametrize("urgency", [5.0, 50.0])
+@pytest.mark.parametrize("urgent", [("lab/ann",), ("lab/ann", "lab/ben"), ("shop/cleo",)])
 @pytest.mark.parametrize("name", ["lottery", "stride"])
-def test_always_asking_for_urgency_gains_a_group_nothing(name, urgent):
-    users = {"lab/ann": 1.0, "lab/ben": 1.0, "shop/cleo": 1.0}
-    room = Room(order(name), users, EQUAL_GROUPS, urgencies=dict.fromkeys(urgent, 5.0))
-    shares = room.shares_after(JOBS)
-    assert shares["lab/ann"] + shares["lab/ben"] <= 0.5 + A_POINT
-    assert shares["lab/ann"] <= 0.25 + A_POINT
+def test_always_asking_for_urgency_gains_nothing_and_costs_nobody_anything(name, urgent, urgency):
+    urgencies = dict.fromkeys(urgent, urgency)
+    room = Room(order(name), TWO_AND_ONE, EQUAL_GROUPS, urgencies=urgencies)
+    assert room.shares_after(JOBS) == pytest.approx(WANTED_BY_TWO_AND_ONE, abs=A_POINT)
+
+
+@pytest.mark.parametrize("name", ["lottery", "stride"])
+def test_the_same_with_unequal_rights(name):
+    users = {"lab/ann": 3.0, "lab/ben": 1.0, "lab/dan": 1.0, "shop/cleo": 1.0}
+    room = Room(order(name), users, {"lab": 2.0, "shop": 1.0}, urgencies={"lab/ann": 4.0})
+    wanted = {"lab/ann": 0.4, "lab/ben": 2 / 15, "lab/dan": 2 / 15, "shop/cleo": 1 / 3}
+    assert room.shares_after(JOBS) == pytest.approx(wanted, abs=A_POINT)
+
+
+@pytest.mark.parametrize("urgencies", [{}, {"lab/ann": 5.0}])
+@pytest.mark.parametrize("long", ["lab/ann", "lab/ben", "shop/cleo"])
+def test_jobs_that_cost_16_times_as_much_gain_and_cost_nobody_anything(long, urgencies):
+    costs_s = {long: 16 * CHARGE_S}
+    room = Room(order("lottery"), TWO_AND_ONE, EQUAL_GROUPS, urgencies, costs_s)
+    assert room.shares_after(3 * JOBS) == pytest.approx(WANTED_BY_TWO_AND_ONE, abs=2 * A_POINT)
+
+
+def test_under_paper000_jobs_that_cost_16_times_as_much_get_4_to_1():
+    room = Room(order("paper000"), {"ann": 1.0, "ben": 1.0}, costs_s={"ann": 16 * CHARGE_S})
+    room.shares_after(JOBS)
+    assert room.shares_after(JOBS)["ann"] == pytest.approx(4 / 5, abs=2 * A_POINT)
 
 
 def test_urgency_once_brings_a_turn_forward_and_is_paid_back():
@@ -69,6 +94,18 @@ def test_urgency_once_brings_a_turn_forward_and_is_paid_back():
     hurried.urgencies = {}
     paid_back = hurried.shares_after(200, seed=2)
     assert paid_back["ann"] < 0.5
+
+
+def test_urgency_once_brings_a_job_in_a_group_forward_at_nobody_elses_expense_in_it():
+    calm = {"lab/ann": 1000.0, "lab/ben": 1000.0, "shop/cleo": 2000.0}
+    room = Room(order("lottery"), TWO_AND_ONE, EQUAL_GROUPS, usage=dict(calm))
+    before = by_name(room.rates())
+    room.urgencies = {"lab/ann": 5.0}
+    after = by_name(room.rates())
+    assert after["lab/ann"] > 2 * before["lab/ann"]
+    assert after["lab/ben"] / after["shop/cleo"] == pytest.approx(
+        before["lab/ben"] / before["shop/cleo"]
+    )
 
 
 @pytest.mark.parametrize("name", ["lottery", "paper000"])

@@ -133,6 +133,7 @@ class Pass:
             want.urgency,
             entry.precedence.queued_at_s,
             TaskId(want.job.home, want.job.number, 0),
+            self._state.standings.expected_s(account, want.resources, want.limit_s),
         )
 
     def _may_run_more(self, entry: Entry) -> bool:

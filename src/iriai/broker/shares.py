@@ -6,9 +6,14 @@ from typing import NamedTuple
 
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
+from iriai.model.resources import NOTHING
 from iriai.policy.order import Contender, shares_wanted
+from iriai.protocol.messages import Want
+
+_NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
+"""Of an account that only runs: it has a share wanted, but is not drawn."""
 
 
 class AccountShare(NamedTuple):
@@ -22,7 +27,8 @@ class AccountShare(NamedTuple):
     share_wanted: float | None
     """Among the accounts that wait or run; None for others."""
     share_got: float | None
-    """Of the decayed charges of the accounts listed; None where there are none."""
+    """Of the decayed charges of the accounts listed; None where there are none. Charges include
+    urgency and machine speed: who paid for haste got less real use than this says."""
     rate: float | None
     """Of being drawn next; None where nothing waits."""
 
@@ -36,13 +42,15 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
     for account in accounts:
         queue = state.queues.accounts.get(account)
         entry = state.queues.first(queue) if queue else None
+        want = entry.want if entry else _NO_WANT
         contender = Contender(
             account,
             usage[account],
             state.right_of(account),
-            entry.want.urgency if entry else 1.0,
+            want.urgency,
             entry.precedence.queued_at_s if entry else 0.0,
-            TaskId(entry.want.job.home, entry.want.job.number, 0) if entry else TaskId("", 0, 0),
+            TaskId(want.job.home, want.job.number, 0),
+            state.standings.expected_s(account, want.resources, want.limit_s),
         )
         if entry:
             waiting.append(contender)

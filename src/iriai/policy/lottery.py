@@ -1,13 +1,17 @@
-"""The default order: a lottery whose shares settle at the rights.
+"""The default order: a lottery whose shares settle at the rights, whatever jobs cost.
 
-A group is drawn with weight `R^2 / U` (right and usage), then a user in it with weight `r^2 / u`.
-What is drawn grows as `dU/dt ~ R^2 / U`, so usage settles proportional to the rights, where the
-weights of paper 000 (section 5.2, see `paper000`) settle at their square roots. As the group is
-drawn first, its number of members does not matter.
+Without urgency a group is drawn with weight `R^2 / U`, its right and usage, divided by the expected
+cost of a draw in it; then a user in it with weight `r^2 / u` divided by the expected cost of the
+head task. So what is drawn grows as `dU/dt ~ R^2 / U`, in the group as `du/dt ~ r^2 / u`, and usage
+settles proportional to the rights: neither the number of members of a group matters nor what their
+jobs cost. The weights of paper 000 (section 5.2, see `paper000`) settle at the square root of the
+right times the cost.
 
-Urgency M multiplies a user's weight, and the group's by (sum of user weights with M) / (sum
-without). The chance of a user of the group is (weight with M) / (sum with M), so the sum with M
-cancels, and both levels are one flat draw with weights `R^2 / U * M r^2 / u / (sum without M)`.
+Urgency M multiplies a user's weight, and that of the group by the mean of M over its contenders by
+right. A user who always asks for M settles at M times the usage, the same real use. The usage of
+the group is then larger by that mean, so the factor gives back to all in it what it takes.
+
+Both levels are one flat draw; docs/spec/003 derives it and has an example worked by hand.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from random import Random
 from iriai.model.account import Account
 from iriai.policy.draw import drawn, weighted_rates
 from iriai.policy.order import Contender, Groups, GroupStanding, OrderSettings
+from iriai.policy.urgency import mean_urgencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +41,26 @@ class Lottery:
         return drawn(contenders, self._weights(contenders, groups), rng)
 
     def _weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
-        # The hot path of a broker: one pass that unpacks, and no call for each contender.
+        # The hot path of a broker: loops that unpack, and no call for each contender.
         floor = self.settings.usage_floor_s
+        if not groups:
+            return [
+                right * right * urgency / (expected * (usage if usage > floor else floor))  # noqa: FURB136
+                for _, usage, right, urgency, _, _, expected in contenders
+            ]
         within: dict[str, float] = {}
         weighed: list[tuple[float, str]] = []
-        for account, usage, right, urgency, _, _ in contenders:
-            name = account[0] if groups else ""
-            weight = right * right / (usage if usage > floor else floor)  # noqa: FURB136
+        for account, usage, right, urgency, _, _, expected in contenders:
+            name = account[0]
+            growth = right * right * urgency / (usage if usage > floor else floor)  # noqa: FURB136
             if name in within:
-                within[name] += weight
+                within[name] += growth
             else:
-                within[name] = weight
-            weighed.append((weight * urgency, name))
-        factors = {"": 1.0}
-        if groups:
-            factors = {name: self._group_weight(groups[name]) / within[name] for name in within}
+                within[name] = growth
+            weighed.append((growth / expected, name))
+        factors = {name: self._group_weight(groups[name]) / within[name] for name in within}
+        for name, urgency in mean_urgencies(contenders).items():
+            factors[name] *= urgency
         return [weight * factors[name] for weight, name in weighed]
 
     def _group_weight(self, group: GroupStanding) -> float:

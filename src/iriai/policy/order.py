@@ -35,6 +35,9 @@ class Contender(NamedTuple):
     """When the head task began to wait; any clock, the same one for all contenders."""
     head: TaskId
     """The task that would run: the account's first by urgency, time waited, id."""
+    expected_s: float
+    """What that task is expected to be charged, without its urgency; more than 0. See
+    `policy.expectation`."""
 
 
 class GroupStanding(NamedTuple):

@@ -41,7 +41,7 @@ class Paper000:
         if groups:
             return self._grouped(contenders, groups)
         floor = self.settings.usage_floor_s
-        claims = [max(floor, usage) / right for _, usage, right, _, _, _ in contenders]
+        claims = [max(floor, usage) / right for _, usage, right, _, _, _, _ in contenders]
         total = fsum(claims)
         return [total / used * c[3] for used, c in zip(claims, contenders, strict=True)]
 
@@ -49,7 +49,7 @@ class Paper000:
         floor = self.settings.usage_floor_s
         within: dict[str, float] = {}
         weighed: list[tuple[float, str]] = []
-        for account, usage, _, urgency, _, _ in contenders:
+        for account, usage, _, urgency, _, _, _ in contenders:
             name = account[0]
             used = usage if usage > floor else floor  # noqa: FURB136 - a call would cost a fifth
             if name in within:

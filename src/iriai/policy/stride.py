@@ -6,7 +6,7 @@ MIT/LCS/TM-528, 1995; the pass of a client is here its usage per right, so it ne
 price: an account far ahead of the others waits until they have caught up.
 
 Urgency M divides the user's usage per right by M, and the group's by the mean of M over its
-contenders weighted by right, which is what their charges grow by.
+contenders weighted by right, which is what their charges grow by (`urgency`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from random import Random
 from iriai.model.account import Account
 from iriai.policy.draw import certain_rates
 from iriai.policy.order import Contender, Groups, OrderSettings
+from iriai.policy.urgency import mean_urgencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +47,15 @@ def _next(contenders: Sequence[Contender], groups: Groups) -> Account:
     if groups:
         group = _next_group(contenders, groups)
         contenders = [c for c in contenders if c[0][0] == group]
-    return min((usage / (right * urgency), a) for a, usage, right, urgency, _, _ in contenders)[1]
+    return min((usage / (right * urgency), a) for a, usage, right, urgency, _, _, _ in contenders)[
+        1
+    ]
 
 
 def _next_group(contenders: Sequence[Contender], groups: Groups) -> str:
-    plain: dict[str, float] = {}
-    urgent: dict[str, float] = {}
-    for account, _, right, urgency, _, _ in contenders:
-        name = account[0]
-        plain[name] = plain.get(name, 0.0) + right
-        urgent[name] = urgent.get(name, 0.0) + right * urgency
-    _, group = min(
-        (groups[name].usage_s / groups[name].right * plain[name] / urgent[name], name)
-        for name in plain
-    )
-    return group
+    urgencies = mean_urgencies(contenders)
+    names = {c[0][0]: None for c in contenders}
+    return min(
+        (groups[name].usage_s / groups[name].right / urgencies.get(name, 1.0), name)
+        for name in names
+    )[1]
