@@ -337,7 +337,7 @@ class Node:
     def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
-        if event.cause in (EndCause.COMPLETED, EndCause.FAILED):
+        if event.cause is not EndCause.LOST:  # which says nothing of how long the next one takes
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         held.end = End(
             event.attempt,
