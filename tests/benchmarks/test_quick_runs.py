@@ -1,0 +1,54 @@
+"""Each benchmark runs from beginning to end, in the small, and names its figures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+FIGURES = {
+    "throughput.py": {"array_per_s", "single_per_s", "limit_per_s", "peers"},
+    "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
+    "footprint.py": {
+        "idle_rss_mb",
+        "idle_cpu_percent",
+        "queued_100k_extra_mb",
+        "restart_100k_s",
+        "jobs_listing_100k_s",
+    },
+}
+
+
+@pytest.mark.parametrize("program", FIGURES)
+def test_quick_run_ends_with_one_json_object(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / program, "--quick", "--no-peers"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    result = json.loads(line)
+    assert result.keys() >= FIGURES[program] | {"settings", "machine"}
+    assert result["settings"]["runs"] == 1
+    assert list(tmp_path.iterdir()) == []  # without peers their environment is not made
+
+
+def test_limit_can_be_measured_alone():
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "limit.py", "--tasks", "100", "--runs", "3"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["limit_per_s"] == sorted(result["runs"])[1]
