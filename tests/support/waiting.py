@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 """Only a failure takes so long; a busy machine is none."""
 _PAUSE_S = 0.005
 
