@@ -33,6 +33,7 @@ from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.store.writer import Writer
 from iriai.wire.requests import (
+    AnswerBody,
     AskWhy,
     AttemptRow,
     Cancel,
@@ -155,7 +156,7 @@ class JobAnswers:
     def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
         user = asked.caller.person.name
         if body.finished:
-            asked.answer(JobList(self._past.rows(body, user)))
+            self._from_the_past(asked, lambda: JobList(self._past.rows(body, user)))
             return
         home = self._settings.home
         jobs = self._home.jobs.values()
@@ -171,9 +172,13 @@ class JobAnswers:
         selected = self._one(body.id)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            asked.answer(self._past.detail(selected))
+            self._from_the_past(asked, lambda: self._past.detail(selected))
             return
         asked.answer(self._detail(job, selected, now))
+
+    def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
+        """Answer from the store, once everything that happened so far is in it."""
+        self._engine.after_this_turn(lambda: asked.answer_with(make))
 
     def _detail(self, job: JobState, selected: Selected, now: Instant) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
@@ -198,7 +203,7 @@ class JobAnswers:
         selected = self._one(body.id)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            self._past.outcome(selected)
+            self._past.outcome(selected)  # raises where there never was such a job
             asked.answer(Reasons(body.id, TaskState.FINISHED, ()))
             return
         index = selected.indices[0] if selected.indices else None

@@ -46,6 +46,15 @@ class Asked:
         """Answer now."""
         self.connection.reply(Answer(self.number, body))
 
+    def answer_with(self, make: Callable[[], AnswerBody]) -> None:
+        """Answer with what `make` returns, or with the `Problem` that it raises."""
+        try:
+            body = make()
+        except Problem as problem:
+            self.fail(problem)
+        else:
+            self.answer(body)
+
     def notice(self, body: Progress) -> None:
         """Tell news; the answer is still to come."""
         self.connection.reply(Notice(self.number, body))

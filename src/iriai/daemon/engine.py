@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.outbox import Outbox
@@ -29,6 +29,8 @@ from iriai.protocol.effects import (
 from iriai.store.writer import Writer
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class LauncherOrders(Protocol):
@@ -79,6 +81,10 @@ class Engine:
     def after_this_turn(self, action: Callable[[], None]) -> None:
         """Perform `action` once all that this turn writes is durable. Only from a request."""
         self._answers.append(action)
+
+    def in_thread(self, ask: Callable[[], T], tell: Callable[[asyncio.Future[T]], None]) -> None:
+        """Have `ask` called in a thread, and `tell` here when it is done: for long queries."""
+        self._loop.run_in_executor(None, ask).add_done_callback(tell)
 
     def soon(self, action: Callable[[], None]) -> None:
         """Call `action` at the end of this round of the event loop."""

@@ -77,14 +77,16 @@ class Past:
     def outcome(self, selected: Selected) -> Outcome:
         """How a job ended (its worst task), or one task. Raises `NotFound`."""
         record = self._record(selected)
-        name = str(selected.job)
+        name, cause = str(selected.job), record.cause or EndCause.CANCELLED
         if selected.indices:
             name = str(TaskId(*selected.job, selected.indices[0]))
-        rows = self._history(selected, ATTEMPTS_SHOWN_MAX)
+            rows = self._history(Selected(selected.job, selected.indices[:1]), 1)
+        else:
+            number = selected.job.number
+            rows = self._reader.history(Selection(job=number, cause=cause), ATTEMPTS_SHOWN_MAX)
         worst = max(rows, key=_badness, default=None)
-        cause = record.cause or EndCause.CANCELLED
-        if worst is None or (not selected.indices and BADNESS[cause] > BADNESS.get(worst.cause, 0)):
-            return Outcome(name, cause if record.cause else EndCause.CANCELLED, None, None)
+        if worst is None:  # it was cancelled before it had an attempt
+            return Outcome(name, EndCause.CANCELLED if selected.indices else cause, None, None)
         return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
 
     def usage(self, since_wall_s: float, owner: str | None, by: str) -> tuple[UsageRow, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ from iriai.wire.requests import (
     ShowConfiguration,
     Status,
     StatusReport,
+    UsageRow,
     UsageTable,
     Welcome,
 )
@@ -110,8 +112,16 @@ class Reports:
         asked.answer(ShareTable(order.name, order.half_life_s, rows))
 
     def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
+        """Sums of a long history take a second: in a thread, once what was told is stored."""
         user = None if body.everyone else asked.caller.person.name
-        asked.answer(UsageTable(self._past.usage(body.since_wall_s, user, body.by)))
+
+        def ask() -> tuple[UsageRow, ...]:
+            return self._past.usage(body.since_wall_s, user, body.by)
+
+        def tell(rows: asyncio.Future[tuple[UsageRow, ...]]) -> None:
+            asked.answer_with(lambda: UsageTable(rows.result()))
+
+        self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
 
     def _status(self, asked: Asked, body: Status, now: Instant) -> None:
         machine = self._engine.machine

@@ -40,6 +40,7 @@ from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
 from iriai.protocol.effects import AttemptExited
+from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
 
@@ -150,7 +151,13 @@ class Service:
             self._loop.remove_reader(listener.fileno())
             self._clients.close()
             self._launcher.close()
+            self._close_writer()
+
+    def _close_writer(self) -> None:
+        try:
             self._writer.close()
+        except StoreFailure as failure:  # nobody was told of what is lost with it
+            log.error("the last records could not be stored: %s", failure)  # noqa: TRY400
 
     def _end(self, code: int) -> None:
         if not self._over.done():
@@ -171,22 +178,26 @@ class Service:
     def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """An error of ours leaves the cores in doubt: end, and start again from the store."""
         error = context.get("exception")
-        if not self._over.done():
-            if isinstance(error, BaseException):
-                self._over.set_exception(error)
-            else:
-                self._over.set_exception(RuntimeError(str(context.get("message"))))
+        message = str(context.get("message"))
+        self._fail(error if isinstance(error, BaseException) else RuntimeError(message))
 
     def _durable(self, sequence: int) -> None:
         """In the writer's thread."""
         self._loop.call_soon_threadsafe(self._engine.durable, sequence)
 
-    def _report(self, failure: Exception | None) -> None:
+    def _report(self, failure: StoreFailure | None) -> None:
         """In the writer's thread: writing began to fail, or works again."""
         if failure is None:
             log.warning("the store can be written again")
-        else:
-            log.error("the store cannot be written: %s", failure)
+            return
+        log.error("the store cannot be written: %s", failure)
+        if not failure.passing:
+            self._loop.call_soon_threadsafe(self._fail, failure)
+
+    def _fail(self, error: BaseException) -> None:
+        """End with an error: the supervisor starts the daemon again, from what is stored."""
+        if not self._over.done():
+            self._over.set_exception(error)
 
     def _descriptor_gone(self, attempt: AttemptId) -> None:
         """An attempt cannot start: what its client passed did not outlive an earlier daemon."""

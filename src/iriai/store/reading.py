@@ -39,6 +39,8 @@ class Selection(msgspec.Struct, frozen=True):
     job: int | None = None
     task_index: int | None = None
     """Of attempts; jobs have none."""
+    cause: EndCause | None = None
+    """How the job, or the attempt, ended."""
     since_wall_s: float | None = None
     """Of the end; included."""
     until_wall_s: float | None = None
@@ -207,6 +209,7 @@ def _conditions(
             (table.c.group_name, selection.group),
             (table.c.user_name, selection.user),
             (number, selection.job),
+            (table.c.cause, selection.cause),
         )
         if wanted is not None
     ]
