@@ -8,7 +8,6 @@ import locale  # noqa: F401  # loaded late by argparse, as is the next
 import os
 import shutil  # noqa: F401
 import sys
-from pathlib import Path
 
 import iriai.launcher.__main__ as launcher
 from iriai.launcher import spawn
@@ -18,7 +17,7 @@ PR_SET_DUMPABLE = 4
 
 def main() -> int:
     uid, gid, helper, *arguments = sys.argv[1:]
-    spawn.HELPER = Path(helper)
+    spawn.HELPER = helper
     if os.geteuid() == 0:
         os.setgroups([int(gid)])
         os.setresgid(int(gid), int(gid), int(gid))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import itertools
 import os
 import pwd
 import shutil
@@ -17,15 +18,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from iriai.launcher.journal import Boot, Journal
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
     Exit,
     Exited,
+    Forget,
     FromLauncher,
     Launch,
     Order,
+    SampleAll,
     Sampled,
     Spawned,
     Template,
@@ -174,6 +178,7 @@ class Machine:
         self.log = self.directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self._links: list[Link] = []
+        self._bystanders: list[subprocess.Popen[bytes]] = []
 
     def command(self, *more: str) -> list[str]:
         options = ["--state", str(self.state), "--socket", str(self.socket)]
@@ -183,7 +188,7 @@ class Machine:
             return [sys.executable, "-m", "iriai.launcher", *options]
         runner = Path(__file__).with_name("as_user.py")
         helper = self.directory / "iriai-exec"  # the user may not be able to read the original
-        if HELPER.exists() and not helper.exists():
+        if Path(HELPER).exists() and not helper.exists():
             shutil.copy(HELPER, helper)
         identity = (str(self.uid), str(self.gid), str(helper))
         return [sys.executable, str(runner), *identity, *options]
@@ -230,8 +235,42 @@ class Machine:
         assert self.process is not None
         return self.process.wait(WAIT_S)
 
+    def wait_until_read(self, link: Link) -> None:
+        """Wait until the launcher has taken in all that `link` sent."""
+        count = len(link.sampled)
+        link.send(SampleAll())
+        link.until(lambda: len(link.sampled) > count, "an answer")
+
+    def numbers(self, *names: str) -> list[int]:
+        """The numbers that tasks wrote into these files, as far as they did."""
+        paths = [self.work / name for name in names]
+        texts = [path.read_text() for path in paths if path.exists()]
+        return [int(text) for text in texts if text.endswith("\n")]
+
+    def bystander(self) -> int:
+        """A process of the same user that no launcher knows of."""
+        is_root = os.geteuid() == 0
+        process = subprocess.Popen(["sleep", "600"], user=self.uid if is_root else None)
+        self._bystanders.append(process)
+        return process.pid
+
+    @property
+    def journal(self) -> Path:
+        return self.state / "launcher" / "journal"
+
+    def replace_boot_id(self) -> None:
+        """Have the journal say that it was written on another boot."""
+        directory_fd = os.open(self.journal.parent, os.O_RDONLY)
+        journal = Journal(directory_fd)
+        journal.append(Boot("another-boot", ()), sync=True)
+        journal.close()
+        os.close(directory_fd)
+
     def close(self) -> None:
         """End the launcher and everything under it."""
+        for process in self._bystanders:
+            process.kill()
+            process.wait()
         for link in self._links:
             link.close()
         if self.process is not None:
@@ -243,6 +282,14 @@ class Machine:
                 self.process.terminate()
                 self.process.wait(WAIT_S)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def new_folder(self) -> Path:
+        """An empty directory of the user."""
+        folder = Path(tempfile.mkdtemp(dir=self.work))
+        folder.chmod(0o755)
+        if os.geteuid() == 0:
+            os.chown(folder, self.uid, self.gid)
+        return folder
 
     def spec(self, *command: str, **more: object) -> JobSpec:
         fields = {
@@ -277,3 +324,47 @@ def launch(
         for position, each in enumerate(attempts)
     )
     link.send(Launch((template,), orders), descriptors)
+
+
+class Lab:
+    """A connection to a running launcher, and fresh numbers for what is tried on it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.link = machine.attach()
+        self.folder = machine.new_folder()
+
+    def spec(self, *command: str, **more: object) -> JobSpec:
+        return self.machine.spec(*command, working_directory=str(self.folder), **more)
+
+    def launch(self, spec: JobSpec, **more: object) -> AttemptId:
+        number = next(_numbers)
+        launch(self.link, spec, attempt(number), **more)  # type: ignore[arg-type]
+        return attempt(number)
+
+    def run(self, *command: str, **more: object) -> Exit:
+        """Run a command to its end."""
+        return self.end_of(self.spec(*command, **more))
+
+    def end_of(self, spec: JobSpec, **more: object) -> Exit:
+        return self.link.exit_of(self.launch(spec, **more))
+
+    def python(self, text: str, *arguments: str, **more: object) -> JobSpec:
+        return self.spec(PYTHON, "-c", text, *arguments, **more)
+
+    def read(self, name: str = "out") -> str:
+        return (self.folder / name).read_text()
+
+    def wait_for(self, name: str) -> str:
+        """The content of a file that a task writes in one go."""
+        until(lambda: (self.folder / name).exists() and self.read(name), f"file {name}")
+        return self.read(name)
+
+    def close(self) -> None:
+        ended = tuple(self.link.exits)
+        if ended:
+            self.link.send(Forget(ended))
+        self.link.close()
+
+
+_numbers = itertools.count(1)

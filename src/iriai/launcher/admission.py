@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import msgspec
 
+from iriai.launcher.digest import digest_of
 from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.messages import Order, Template
 from iriai.launcher.spawn import Prepared, Spawner
@@ -54,9 +53,14 @@ class Admission:
         if not spec.command and not template.script:
             return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
         options = self._spawner.options(spec, login)
-        digest = blake2b(digest_size=_DIGEST_BYTES)
-        for part in (_encode(spec.command), template.script, template.stdin, template.environment):
-            digest.update(part)
+        command = _encode(spec.command)
+        digest = digest_of(
+            command,
+            template.script,
+            template.stdin,
+            template.environment,
+            size_bytes=_DIGEST_BYTES,
+        )
         return Prepared(
             spec,
             login,
@@ -65,7 +69,7 @@ class Admission:
             spec.command,
             template.script,
             template.stdin,
-            digest.digest(),
+            digest,
         )
 
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:

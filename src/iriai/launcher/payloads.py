@@ -8,7 +8,8 @@ launcher's alone, and the task gets an open descriptor.
 from __future__ import annotations
 
 import os
-from hashlib import blake2b
+
+from iriai.launcher.digest import digest_of
 
 _NAME_BYTES = 12
 """Of the digest in a name; a user can only collide with their own scripts."""
@@ -34,12 +35,12 @@ class Payloads:
 
     def keep_script(self, content: bytes, uid: int, gid: int) -> str:
         """Have a file with this script for one more task; returns its name."""
-        name = f"script-{uid}-{blake2b(content, digest_size=_NAME_BYTES).hexdigest()}"
+        name = f"script-{uid}-{digest_of(content, size_bytes=_NAME_BYTES).hex()}"
         return self._keep(name, content, 0o500, uid, gid)
 
     def keep_input(self, content: bytes) -> str:
         """Have a file with this standard input for one more task; returns its name."""
-        name = f"input-{blake2b(content, digest_size=_NAME_BYTES).hexdigest()}"
+        name = f"input-{digest_of(content, size_bytes=_NAME_BYTES).hex()}"
         return self._keep(name, content, 0o400, -1, -1)
 
     def release(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
@@ -27,24 +28,27 @@ def listen(path: str, daemon_uid: int) -> socket.socket:
     It is made as the daemon's user: the directory may be the daemon's, and changing the owner of a
     name in it afterwards could be turned against another file. Raises OSError.
     """
-    if len(os.fsencode(path)) > PATH_BYTES_MAX:
-        raise OSError(0, f"the socket's path is longer than {PATH_BYTES_MAX} bytes: {path}")
+    fresh = f"{path}.new"
+    if len(os.fsencode(fresh)) > PATH_BYTES_MAX:
+        longest = PATH_BYTES_MAX - len(".new")
+        raise OSError(errno.ENAMETOOLONG, f"the socket's path is over {longest} bytes: {path}")
     own_uid = os.geteuid()
     result = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         os.seteuid(daemon_uid)
         try:
-            _bind(result, path)
+            _bind(result, fresh)
         except PermissionError:
             os.seteuid(own_uid)  # the directory is not the daemon's: nobody can interfere
-            _bind(result, path)
-            os.chown(path, daemon_uid, -1, follow_symlinks=False)
+            _bind(result, fresh)
+            os.chown(fresh, daemon_uid, -1, follow_symlinks=False)
+        result.setblocking(False)
+        result.listen()
+        os.rename(fresh, path)  # whoever finds the name can connect
     finally:
         os.seteuid(own_uid)
         os.umask(mask)
-    result.setblocking(False)
-    result.listen()
     return result
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from iriai.launcher.enclosure import Enclosure
@@ -21,8 +20,8 @@ from iriai.launcher.users import Login
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
 
-HELPER = Path(__file__).with_name("iriai-exec")
-HELPER_IN_PYTHON = Path(__file__).with_name("iriai_exec.py")
+HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
+HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")
 _CPU_LIMIT_SLACK_S = 2
 """RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
 
@@ -51,11 +50,11 @@ class Payload(NamedTuple):
 def find_helper(kind: str) -> tuple[str, ...]:
     """The program between launcher and task; `kind` is auto, c or python."""
     if kind != "python" and os.access(HELPER, os.X_OK):
-        return (str(HELPER),)
+        return (HELPER,)
     if kind == "c":
         raise FileNotFoundError(f"{HELPER} is not there; compile it, or use the helper in Python")
     # -I -S: neither the environment nor any installed package has a say in a privileged process.
-    return (sys.executable, "-I", "-S", str(HELPER_IN_PYTHON))
+    return (sys.executable, "-I", "-S", HELPER_IN_PYTHON)
 
 
 def helper_is_compiled(helper: tuple[str, ...]) -> bool:

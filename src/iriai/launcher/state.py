@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from hashlib import blake2b
+
+from iriai.launcher.digest import digest_of
 
 LOCK = "launcher.lock"
 PRIVATE = "launcher"
@@ -30,7 +31,7 @@ class StateDirectory:
     def __init__(self, path: str, daemon_uid: int) -> None:
         """Open and make what is missing, take the lock. Raises `StateProblem`."""
         self.path = os.path.realpath(path)
-        self.name = blake2b(self.path.encode(), digest_size=_NAME_BYTES).hexdigest()
+        self.name = digest_of(os.fsencode(self.path), size_bytes=_NAME_BYTES).hex()
         """Tells this state directory from others on the machine."""
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

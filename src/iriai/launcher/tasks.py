@@ -60,12 +60,12 @@ class Tasks:
         """Spawn `order`. Raises OSError or ValueError where that is impossible."""
         payload = self._store(prepared)
         task = Task(order.attempt, prepared.spec, enclosure, payload)
+        task.started_s, task.started_wall_s = steady_s(), wall_s()
         try:
             task.pid = self._spawner.start(prepared, order, enclosure, payload, fd)
         except (OSError, ValueError):
             self._drop(payload)
             raise
-        task.started_s, task.started_wall_s = steady_s(), wall_s()
         enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
@@ -85,9 +85,11 @@ class Tasks:
             return
         if kill_at_s > now_s and task.kill_at_s is None:
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must hear it too
+                _signal_main(task, number)
                 for pid in task.enclosure.processes():
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, number)
+                    if pid != task.pid:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, number)
         task.kill_at_s = kill_at_s
         if kill_at_s <= now_s:
             self._kill(task, now_s)
@@ -134,6 +136,7 @@ class Tasks:
             self._left_over.remove(task)
             self._finish(task)
             return
+        _signal_main(task, signal.SIGKILL)
         task.enclosure.kill()
         self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
 
@@ -170,6 +173,15 @@ class Tasks:
         for name in payload:
             if name:
                 self._payloads.release(name)
+
+
+def _signal_main(task: Task, number: signal.Signals) -> None:
+    """Signal the main process by itself: it may not have joined its control group yet.
+
+    First of all, so that a shell does not get to see its child killed and exit by itself.
+    """
+    if task.status is None:
+        os.kill(task.pid, number)
 
 
 def _ended_child() -> int | None:
