@@ -66,6 +66,8 @@ class PretendedLauncher:
             return [self.exits[attempt]]
         if attempt in self.forgotten or self.refuses:
             return [self._refused(attempt, self.refuses or "it ended here before", now_s)]
+        others = [other for other in self.running if other.task == attempt.task]
+        assert not others, f"{attempt} is started while {others[0]} runs"
         work = self.works.get(attempt.number, self.default)
         end_s, end = now_s + work.run_s, work.end
         if spec.time_limit_s is not None and spec.time_limit_s < work.run_s:

@@ -10,7 +10,9 @@ from iriai.broker.core import Broker
 from iriai.broker.state import BrokerSettings
 from iriai.home.core import Home
 from iriai.home.job import JobState
+from iriai.machine.checks import check_stored
 from iriai.machine.core import Machine, Turn
+from iriai.machine.watch import Watch
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import AttemptId, JobId
@@ -66,6 +68,8 @@ class VirtualMachine:
         self.store = MemoryStore()
         self.launcher = PretendedLauncher(WALL_S)
         self.settled: list[int] = []
+        """Jobs that whoever waits was told of."""
+        self.watch = Watch()
         self._rng = Random(seed)
         self._alarms: dict[Part, float] = {}
         self._events: deque[LauncherEvent | Wake] = deque()
@@ -131,6 +135,13 @@ class VirtualMachine:
             self._events.extend(self.launcher.welcome())
         self.turn()
 
+    def crash(self, *, is_durable: bool) -> None:
+        """The daemon dies within a turn, before its records are kept or just after, and is back."""
+        turn = self._settle()
+        if is_durable:
+            self.store.write(turn.records)
+        self.restart()
+
     def _from_store(self) -> Machine:
         state = self.store.load()
         order = self.configuration.order
@@ -157,20 +168,20 @@ class VirtualMachine:
 
     # --- time ------------------------------------------------------------------------------------
 
-    def turn(self, *, crash: bool = False) -> None:
-        """One turn of the daemon. With `crash` it dies when the turn is durable, all else undone.
-
-        What has arrived is handled, the records are kept, and the effects are performed.
-        """
-        while self._events:
-            self.machine.handle(self._events.popleft(), self.now)
-        turn = self.machine.settle(self.now)
+    def turn(self) -> None:
+        """What has arrived is handled, its records are kept, its effects performed."""
+        turn = self._settle()
         self.store.write(turn.records)
-        if crash:
-            return
         self._perform(turn)
         if self.is_checked:
             self.machine.check(self.now)
+            self.watch.look(self.machine)
+            check_stored(self.machine.node, self.machine.home, self.store.load())
+
+    def _settle(self) -> Turn:
+        while self._events:
+            self.machine.handle(self._events.popleft(), self.now)
+        return self.machine.settle(self.now)
 
     def _perform(self, turn: Turn) -> None:
         for effect in turn.outward:

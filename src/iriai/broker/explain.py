@@ -104,7 +104,9 @@ def _ahead_in_account(state: BrokerState, entry: Entry) -> Reason | None:
     queue = state.queues.accounts[entry.want.account]
     for ahead in state.queues.first_of_classes(queue):
         cap = state.running_cap(ahead)
-        if ahead.precedence < entry.precedence and not cap.allowed:
+        if cap.allowed or not state.is_within_cap_alone(ahead):
+            continue
+        if ahead.precedence < entry.precedence:
             return Reason(
                 Rule.AHEAD_IN_ACCOUNT,
                 f"{ahead.want.job} to start first",

@@ -120,7 +120,7 @@ class Pass:
         """Bring an account's contender up to date; without a task that may fit, it leaves."""
         account = queue.account if queue else account
         assert account is not None
-        entry = self._state.queues.first(queue, self._blocked) if queue else None
+        entry = self._first(queue) if queue else None
         if entry is None or not self._may_run_more(entry):
             self._contenders.pop(account, None)
             return
@@ -135,6 +135,14 @@ class Pass:
             TaskId(want.job.home, want.job.number, 0),
             self._state.standings.expected_s(account, want.resources, want.limit_s),
         )
+
+    def _first(self, queue: AccountQueue) -> Entry | None:
+        """The account's first entry that is not known to fit nowhere."""
+        while True:
+            entry = self._state.queues.first(queue, self._blocked)
+            if entry is None or self._state.is_within_cap_alone(entry):
+                return entry
+            self._blocked.add(entry.class_id)
 
     def _may_run_more(self, entry: Entry) -> bool:
         return self._state.running_cap(entry).allowed

@@ -70,6 +70,11 @@ class BrokerState:
         cap_cpus = self.settings.configuration.order.running_cap_cpus
         return within_running_cap(entry.want.resources.cpus, cpus, cap_cpus)
 
+    def is_within_cap_alone(self, entry: Entry) -> bool:
+        """Whether a task could ever start under the running cap; if not, it blocks nobody."""
+        cap_cpus = self.settings.configuration.order.running_cap_cpus
+        return within_running_cap(entry.want.resources.cpus, 0, cap_cpus).allowed
+
     def right_of(self, account: Account) -> float:
         """The user's right within the group."""
         return self.settings.configuration.right_of_user(account.group, account.user)

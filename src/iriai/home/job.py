@@ -311,6 +311,16 @@ class JobState:
             )
         )
 
+    def equals(self, other: JobState) -> bool:
+        """Whether both are one job after the same events, however those were folded."""
+        return (self.number, self.spec, self.sequence, self.waiting, self.folded()) == (
+            other.number,
+            other.spec,
+            other.sequence,
+            other.waiting,
+            other.folded(),
+        )
+
     def check(self) -> None:
         """Raise where the counts do not add up to the job's tasks (invariant (c) of one job)."""
         ended = sum(self.counts.values())

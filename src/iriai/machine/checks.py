@@ -12,6 +12,7 @@ from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
 from iriai.model.state import TaskState
+from iriai.model.stored import StoredState
 from iriai.node.core import Node
 
 
@@ -28,6 +29,21 @@ def check_attempts(node: Node, home: Home) -> None:
         if task.state is not TaskState.QUEUED
     }
     assert live == current, f"claims {live}, attempts of the home {current}"
+
+
+def check_stored(node: Node, home: Home, stored: StoredState) -> None:
+    """(c): what the store would give back now is what the parts have: nothing lives in them alone.
+
+    Only where everything that they asked for has been kept.
+    """
+    again = Home(home.name, stored.next_number, stored.jobs)
+    assert list(again.jobs) == list(home.jobs), f"jobs {list(home.jobs)}, stored {list(again.jobs)}"
+    for number, job in home.jobs.items():
+        assert again.jobs[number].equals(job), f"job {number} is not the replay of its events"
+    claims = {claim.attempt: claim for claim in node.claims()}
+    assert {claim.attempt: claim for claim in stored.claims} == claims, f"claims {claims}"
+    rows = {row.account: row for row in node.ledger.rows()}
+    assert {row.account: row for row in stored.ledger} == rows, f"counters {rows}"
 
 
 def check_views(node: Node, home: Home, broker: Broker) -> None:

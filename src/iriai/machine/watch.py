@@ -33,10 +33,6 @@ class Watch:
         self._look_at_promises(machine)
         self._look_at_attempts(machine)
 
-    def forget_promises(self) -> None:
-        """The machine was lost, the only excuse for a later start."""
-        self._promises.clear()
-
     def _look_at_counters(self, machine: Machine) -> None:
         """(e): counters never fall."""
         for row in machine.node.ledger.rows():
@@ -51,7 +47,10 @@ class Watch:
 
     def _look_at_promises(self, machine: Machine) -> None:
         """(f): a promised start is not moved back, nor withdrawn while the task waits."""
-        promises = {}
+        promises: dict[_Promised, float] = {}
+        if machine.node.unavailable() is not None:  # lost for now: the only excuse
+            self._promises = promises
+            return
         for number, job in machine.home.jobs.items():
             if not job.ready:
                 continue

@@ -137,6 +137,10 @@ class Node:
         """The attempts that hold a claim, in the order in which it was granted."""
         return [attempt for attempt, held in self._held.items() if held.end is None]
 
+    def claims(self) -> list[Claim]:
+        """All that a node which came up now must find: granted, and not acknowledged."""
+        return [held.as_charged() for held in self._held.values()]
+
     def started_wall_s(self, attempt: AttemptId) -> float | None:
         """When the attempt's process began; None: not yet, or not here."""
         held = self._held.get(attempt)
@@ -201,7 +205,7 @@ class Node:
                 f"{capability}",
                 self.settings.machine,
             )
-        return self._unavailable() or self._lacks(run.spec.resources)
+        return self.unavailable() or self._lacks(run.spec.resources)
 
     def _lacks(self, resources: Resources) -> Reason | None:
         lacking = resources.lacking_in(self.calendar.free)
@@ -215,7 +219,8 @@ class Node:
             self.settings.machine,
         )
 
-    def _unavailable(self) -> Reason | None:
+    def unavailable(self) -> Reason | None:
+        """Why nothing can be started here now; None: it can."""
         if self.has_launcher:
             return self._back_off.reason()
         return Reason(
@@ -395,7 +400,7 @@ class Node:
 
         rows = self.ledger.rows() if self._report.is_whole else changed
         counted = self._report.counted(rows)
-        idle = self._report.idle(self.calendar.free, self._held, describe, self._unavailable())
+        idle = self._report.idle(self.calendar.free, self._held, describe, self.unavailable())
         self._effects.append(Send("", Part.BROKER, counted))
         self._effects.append(Send("", Part.BROKER, idle))
 
