@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from iriai.daemon.ending import read_ending
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.up import bring_up
 from iriai.model.paths import StatePaths
@@ -107,6 +108,26 @@ def test_down_with_kill_ends_everything(machine):
     with machine.client() as client:
         client.down(kill=True)
     until(lambda: all(machine.pid(part) is None for part in PARTS))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_up_right_after_down_brings_up_a_new_daemon(machine, kill):
+    first = machine.up()
+    with machine.client() as client:
+        client.down(kill=kill)
+    second = machine.up()
+    assert second.started
+    assert second.daemon_pid != first.daemon_pid
+    assert machine.pids()["daemon"] == second.daemon_pid
+
+
+def test_up_right_after_the_supervisor_was_told_to_end_brings_up_a_new_one(machine):
+    first = machine.up()
+    os.kill(first.supervisor_pid, signal.SIGTERM)
+    until(lambda: read_ending(machine.paths.end("supervisor")))
+    second = machine.up()
+    assert second.supervisor_pid not in (None, first.supervisor_pid)
+    assert second.launcher_pid == first.launcher_pid
 
 
 def test_a_wrong_configuration_is_told_before_anything_starts(machine):

@@ -137,8 +137,9 @@ class LauncherPart(Part):
 class Supervisor:
     """Watches both parts until someone wants the end, or they cannot be started at all."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, ending: int) -> None:
         self._plan = plan
+        self._ending = ending
         self._launcher = LauncherPart(plan.launcher, plan.paths)
         self._daemon = DaemonPart(plan.daemon, plan.paths)
         self._over: Ending | None = None
@@ -204,6 +205,7 @@ class Supervisor:
             self._over = Ending(ExitCode.DONE)
         elif self._stop_by_s is None:
             self._say(f"{number.name}: ending the daemon", aloud=True)
+            announce(self._ending, Ending(ExitCode.DONE))
             self._stop_by_s = time.monotonic() + STOP_WAIT_S
             self._daemon.watched.send(signal.SIGTERM)
         elif number is signal.SIGINT:
@@ -358,7 +360,7 @@ def supervise(plan: Plan) -> int:
         sys.stderr.write(f"supervised by process {held.pid} already\n")
         return ExitCode.DONE
     ending = open_ending(paths.end("supervisor"))
-    over = Supervisor(plan).run()
+    over = Supervisor(plan, ending).run()
     announce(ending, over)
     if over.exit_code != ExitCode.DONE:
         sys.stderr.write(f"iriai: {over.problem()}\n")

@@ -39,6 +39,8 @@ from iriai.wire.requests import (
 
 START_WAIT_S = 60.0
 """For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
+END_WAIT_S = 60.0
+"""For a daemon to end; with its tasks it gives them their grace first."""
 _ANSWER_WAIT_S = 10.0
 _PAUSE_S = 0.02
 _CLOCK_COARSENESS_S = 0.05
@@ -83,6 +85,7 @@ def bring_up(directory: str, user: str | None = None) -> Standing:
     """
     checked = _check(directory, user)
     paths = checked.paths
+    _let_it_end(paths)
     standing = _standing(paths)
     if standing is not None and standing.is_complete:
         return standing
@@ -112,6 +115,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     """
     checked = _check(directory, user)
     paths = checked.paths
+    _let_it_end(paths)
     standing = _standing(paths)
     if standing is not None and standing.is_complete:
         return standing
@@ -133,6 +137,25 @@ def _check(directory: str, user: str | None) -> _Checked:
     check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
     return _Checked(paths, uid, configuration.identity.minimum_uid)
+
+
+def _let_it_end(paths: StatePaths) -> None:
+    """Wait for an `iriai down` that is still under way: what answers now will not for long."""
+    deadline_s = time.monotonic() + END_WAIT_S
+    for part in ("daemon", "supervisor"):
+        while (pid := lock_holder(paths.lock(part))) is not None and _is_ending(paths):
+            if time.monotonic() > deadline_s:
+                raise Unreachable(
+                    "still-ending",
+                    f"the {part}, process {pid}, is to end and has not for {END_WAIT_S:.0f} s",
+                    "see why with 'iriai status', or end that process",
+                )
+            time.sleep(_PAUSE_S)
+
+
+def _is_ending(paths: StatePaths) -> bool:
+    endings = [read_ending(paths.end(part)) for part in ("daemon", "supervisor")]
+    return any(ending is not None and ending.exit_code == 0 for ending in endings)
 
 
 def _standing(paths: StatePaths) -> Standing | None:
