@@ -40,6 +40,8 @@ class Pass:
         """Classes that fit nowhere; in one pass room only shrinks, so they stay blocked."""
         self._heads: dict[Account, Entry] = {}
         self._contenders: dict[Account, Contender] = {}
+        self._within_burst: dict[Account, Contender] = {}
+        """Those of them that may start one task more though others wait."""
         self._shares: dict[Account, float] = {}
         self._effects: list[Effect] = []
 
@@ -115,6 +117,8 @@ class Pass:
         for queue in state.queues.waiting():
             self._renew(queue)
         self._shares = shares_wanted(list(self._contenders.values()), self._groups)
+        for account in self._contenders:
+            self._judge(account)
 
     def _renew(self, queue: AccountQueue | None, account: Account | None = None) -> None:
         """Bring an account's contender up to date; without a task that may fit, it leaves."""
@@ -159,24 +163,32 @@ class Pass:
                 self._reserve(entry)
             self._blocked.add(entry.class_id)
         self._renew(self._state.queues.accounts.get(account), account)
+        self._judge(account)
 
     def _candidates(self) -> list[Contender]:
         """Accounts within their burst; where only others are left, those (nothing stands idle)."""
-        contenders = list(self._contenders.values())
-        if len(self._shares) < 2:
-            return contenders
-        within = [contender for contender in contenders if self._is_within_burst(contender)]
-        return within or contenders
+        return list((self._within_burst or self._contenders).values())
+
+    def _judge(self, account: Account) -> None:
+        """Keep up who is within the burst: a draw changes that of the drawn account alone."""
+        contender = self._contenders.get(account)
+        if contender is not None and self._is_within_burst(contender):
+            self._within_burst[account] = contender
+        else:
+            self._within_burst.pop(account, None)
 
     def _is_within_burst(self, contender: Contender) -> bool:
         account = contender.account
+        running = self._state.standings.running_cpus(account)
+        if not running:
+            return True  # the rule never binds such an account, and most are
         return within_burst(
             self._heads[account].want.resources.cpus,
-            self._state.standings.running_cpus(account),
+            running,
             self._shares.get(account, 0.0),
             self._total_cpus,
             burst=self._burst,
-            others_wait=True,
+            others_wait=len(self._shares) > 1,
         ).allowed
 
     def _place(self, entry: Entry) -> MachineView | None:
