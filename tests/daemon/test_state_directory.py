@@ -212,6 +212,8 @@ def test_a_directory_that_the_daemons_user_cannot_reach_is_refused(people, open_
     assert problem.code == "state-unreachable"
     assert f"may not enter {private} " in problem.message
     assert f"chmod o+x {private}" in problem.hint
+    assert read_identity(absolute_paths(str(private / "state"))) is None
+    ready(private / "state", user="root")
 
 
 @pytest.mark.root

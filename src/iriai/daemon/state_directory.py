@@ -92,6 +92,7 @@ def prepare(
         _claim(paths)
         identity = read_identity(paths)
         daemon_user = _daemon_user(paths, identity, user)
+        _check_reach(paths, daemon_user)
         if identity is None:
             identity = StateIdentity(STATE_VERSION, home, daemon_user)
             _write_identity(paths, identity)
@@ -105,7 +106,6 @@ def prepare(
         _make_directories(paths, identity.daemon_user)
     except OSError as error:
         raise problem_of(error, paths.directory) from None
-    _check_reach(paths, identity.daemon_user)
     return identity
 
 
@@ -248,12 +248,13 @@ def _make_directories(paths: StatePaths, daemon_user: str) -> None:
 
 
 def _check_reach(paths: StatePaths, daemon_user: str) -> None:
-    barrier = unreachable_ancestor(paths.store, daemon_user)
+    """The directory itself is opened for that user later; the way to it is not ours to change."""
+    barrier = unreachable_ancestor(str(Path(paths.directory).parent), daemon_user)
     if barrier is not None:
         raise Refused(
             "state-unreachable",
             f"user '{daemon_user}', as whom the daemon runs, may not enter {barrier} on the way to "
-            f"{paths.store}",
+            f"{paths.directory}",
             f"choose another directory with --state, do 'chmod o+x {barrier}', or run the daemon "
             "as root with --user root",
         )
