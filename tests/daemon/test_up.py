@@ -144,6 +144,16 @@ def test_a_configuration_that_is_no_text_is_told(machine):
     assert "not UTF-8" in refusal(machine).message
 
 
+def test_a_full_disk_is_told_before_anything_starts_and_keeps_nothing_from_going_on(machine):
+    be_up_and_down(machine)
+    probe = Path(machine.paths.directory, "probe")
+    probe.symlink_to("/dev/full")
+    assert refusal(machine).code == "no-space"
+    machine.up()
+    probe.symlink_to("/dev/full")
+    assert not machine.up().started
+
+
 def test_an_unknown_order_is_told(machine):
     machine.configure('[order]\nname = "seniority"\n')
     problem = refusal(machine)

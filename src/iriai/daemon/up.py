@@ -20,7 +20,7 @@ from iriai.daemon.machine_facts import measure
 from iriai.daemon.settings import read_configuration, settle_directory
 from iriai.daemon.state_directory import absolute_paths, check_space, problem_of
 from iriai.daemon.supervisor import retry_now, supervisor_command
-from iriai.daemon.watched_process import spawn
+from iriai.daemon.watched_process import Watched, adopt, spawn
 from iriai.identity.peers import peer_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
@@ -95,7 +95,7 @@ def bring_up(directory: str, user: str | None = None) -> Standing:
         command = supervisor_command(
             paths, checked.daemon_uid, checked.minimum_uid, foreground=False
         )
-        child = spawn(command, paths.log_of("supervisor")).pid
+        child = spawn(command, paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
 
 
@@ -134,7 +134,9 @@ def _check(directory: str, user: str | None) -> _Checked:
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user)
-    check_space(paths)
+    # A daemon that runs waits for room, and tells who asks.
+    if lock_holder(paths.lock("daemon")) is None:
+        check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
     return _Checked(paths, uid, configuration.identity.minimum_uid)
 
@@ -232,8 +234,8 @@ def _not_ours(paths: StatePaths) -> Unreachable:
     )
 
 
-def _await_answer(paths: StatePaths, since_s: float, supervisor: int | None) -> Standing:
-    """The daemon once it answers; `supervisor` is the child to watch, where it is ours."""
+def _await_answer(paths: StatePaths, since_s: float, supervisor: Watched | None) -> Standing:
+    """The daemon once it answers; `supervisor` is the process to watch, where it is ours."""
     deadline_s = time.monotonic() + START_WAIT_S
     standing = None
     while time.monotonic() < deadline_s:
@@ -241,7 +243,10 @@ def _await_answer(paths: StatePaths, since_s: float, supervisor: int | None) -> 
         if standing is not None and standing.is_complete:
             return standing._replace(started=True)
         # Our own supervisor has the last word, once it has ended; of another we ask the daemon.
-        if supervisor is not None and os.waitpid(supervisor, os.WNOHANG)[0]:
+        if supervisor is not None and supervisor.ended():
+            if not supervisor.child:  # whoever waits for that one hears from it
+                raise Unreachable("supervisor-ended", "the supervisor has ended")
+            supervisor.exit_code()
             supervisor = None
         parts = ("supervisor", "daemon") if supervisor is None else ()
         for problem in (_why_not(paths, part, since_s) for part in parts):
@@ -267,6 +272,7 @@ def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
 
 def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> None:
     """Have a process of its own wait for the daemon, since this one is about to be another."""
+    supervisor = os.getpid()
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -275,6 +281,6 @@ def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> 
         # Twice, so that nobody has to bury the one that waits.
         if os.fork() == 0:
             with suppress(Problem):
-                announce(_await_answer(paths, time.time(), None))
+                announce(_await_answer(paths, time.time(), adopt(supervisor)))
     finally:
         os._exit(0)
