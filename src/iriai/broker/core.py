@@ -9,6 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from iriai.broker.explain import explain
 from iriai.broker.machines import MATCH_UNTIL_S, MachineView
 from iriai.broker.passes import Pass
@@ -129,7 +131,7 @@ class Broker:
         view.calendar.add(running.attempt, resources, now.steady_s, running.ends_in_s)
         self.state.standings.began(
             running.attempt,
-            running.account,
+            self.state.counts_for(running.account),
             resources,
             running.limit_s,
             running.urgency,
@@ -138,11 +140,15 @@ class Broker:
 
     def _counted(self, counted: Counted, now: Instant) -> None:
         for row in counted.rows:
-            self.state.standings.counted(counted.machine, row)
+            account = self.state.counts_for(row.account)
+            self.state.standings.counted(counted.machine, row, account)
         for attempt, charge_s in counted.charged:
             self.state.standings.charged(attempt, charge_s)
 
     def _want(self, want: Want, now: Instant) -> None:
+        account = self.state.counts_for(want.account)
+        if account != want.account:
+            want = replace(want, account=account)
         self.state.queues.put(want, now.steady_s)
         self._must_pass = True
         self._restore_promise(want, now)

@@ -20,6 +20,10 @@ ROUNDING_S = 1e-3
 """What sums of provisional charges may be off by: they are added to and taken from for days."""
 
 
+_Counter = tuple[str, Account]
+"""Of a machine, under the account that it was reported for."""
+
+
 class _Run:
     """A claim, or a match that will become one."""
 
@@ -36,8 +40,8 @@ class _Standing:
     __slots__ = ("provisional_s", "rows", "running_cpus", "sums", "times")
 
     def __init__(self) -> None:
-        self.rows: dict[str, DecayedUsage] = {}
-        self.times: dict[str, RunTimes] = {}
+        self.rows: dict[_Counter, DecayedUsage] = {}
+        self.times: dict[_Counter, RunTimes] = {}
         self.sums = RunSums()
         self.running_cpus = 0
         self.provisional_s = 0.0
@@ -56,14 +60,15 @@ class Standings:
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts)
 
-    def counted(self, machine: str, row: LedgerRow) -> None:
-        """A machine's counter; of two copies the later one stays."""
-        standing = self._of(row.account)
+    def counted(self, machine: str, row: LedgerRow, account: Account) -> None:
+        """A machine's counter, which counts for `account`; of two copies the later one stays."""
+        standing = self._of(account)
+        counter = (machine, row.account)
         usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
-        known = standing.rows.get(machine)
-        standing.rows[machine] = usage if known is None else known.merged(usage)
-        old = standing.times.get(machine, RunTimes())
-        times = standing.times[machine] = old.merged(RunTimes(row.runs, row.run_s))
+        known = standing.rows.get(counter)
+        standing.rows[counter] = usage if known is None else known.merged(usage)
+        old = standing.times.get(counter, RunTimes())
+        times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
         self._sums = self._sums.replaced(old, times)
 

@@ -32,6 +32,7 @@ class BrokerState:
     queues: Queues = field(default_factory=Queues)
     reserved: dict[str, ReservedHead] = field(default_factory=dict)
     """By machine. At most one for each disjoint set of machines."""
+    _of_users: dict[str, Account] = field(default_factory=dict)
 
     @property
     def total_cpus(self) -> int:
@@ -53,6 +54,17 @@ class BrokerState:
             name: GroupStanding(name, configuration.right_of_group(name), usage_s)
             for name, usage_s in usage.items()
         }
+
+    def counts_for(self, account: Account) -> Account:
+        """The account in whose name wants and use of `account` count here.
+
+        Where no groups are configured, a user counts once, whatever group a job was handed in
+        under: otherwise each Unix group of a user would be one more ticket in the draw, and one
+        more name to begin anew under. The first account heard of stands for all of the user's.
+        """
+        if self.settings.configuration.groups:
+            return account
+        return self._of_users.setdefault(account.user, account)
 
     def running_cap(self, entry: Entry) -> CpuLimit:
         """What the running cap says of one task more.
