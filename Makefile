@@ -57,5 +57,5 @@ test-environment:
 
 # Installing compiles the C program; this does so again when its source has changed. Without a
 # compiler there is none, which is no error.
-$(PROGRAM): $(wildcard $(PROGRAM).c) scripts/compile_program.py
+$(PROGRAM): $(wildcard $(PROGRAM).c src/iriai/launcher/system-calls.h) scripts/compile_program.py
 	@$(PYTHON) scripts/compile_program.py

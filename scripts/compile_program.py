@@ -14,9 +14,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "src/iriai/launcher/iriai-exec"
-# Static first: such a program starts faster (no dynamic loader) and needs nothing of the machine
-# it is copied to. Some systems ship no static C library, hence the second line.
-FLAGS = (("-O2", "-static"), ("-O2",))
+# Without a C library first: it is started once for every task, and a library's own start takes
+# longer than all it does (docs/adr/0010). Where its source does not know the processor's system
+# calls: with a static library, which needs no dynamic loader; some systems ship none, hence the
+# last line. Warnings of the linker count, since without a library it warns where it should fail.
+FREESTANDING = ("-nostdlib", "-ffreestanding", "-fno-stack-protector", "-Wl,--fatal-warnings")
+FLAGS = (
+    ("-O2", "-static", "-DIRIAI_FREESTANDING", *FREESTANDING),
+    ("-O2", "-static"),
+    ("-O2",),
+)
 
 
 def compile_program(root: Path) -> Path | None:

@@ -2,9 +2,9 @@
  * iriai-exec: what stands between the launcher and a task.
  *
  * The launcher starts it by posix_spawn. It joins the task's control groups, drops to the task's
- * user, opens its files as that user and becomes the task by execve. It is small and static, so
- * that it costs little, and it does between fork and exec what posix_spawn cannot do.
- * docs/adr/0010-launcher-helper.md argues it; iriai_exec.py is the same program in Python.
+ * user, opens its files as that user and becomes the task by execve: what has to happen between
+ * fork and exec, and what posix_spawn cannot do. docs/adr/0010-launcher-helper.md argues it;
+ * iriai_exec.py is the same program in Python.
  *
  * Arguments, in any order, up to "--"; then the task's own argument vector:
  *   p=PID              the launcher; without it as parent nothing is run
@@ -18,26 +18,32 @@
  *                      without e= standard error goes where standard output goes
  *   k=                 both outputs stay as they are
  *   t=                 descriptor 0 becomes the controlling terminal
- *   x=PATH             the program to execute; without it the task's first argument, found in PATH
  *
  * Environment: entries that begin with ':' are the task's, without the colon; all others are
  * dropped. So a variable that a dynamic loader would act upon (LD_PRELOAD) has no effect here,
  * where the user's word is not yet to be trusted.
+ *
+ * It is started once for every task, so it uses system calls alone: with -DIRIAI_FREESTANDING and
+ * -nostdlib it has no C library, whose own start takes longer than all that is done here (on a
+ * virtual machine each of its questions to the processor leaves the machine).
  */
 #define _GNU_SOURCE
+#include <asm/unistd.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "system-calls.h"
+
+/* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
+enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
+enum { SET_CONTROLLING_TERMINAL = 0x540E };
+
+struct kernel_limit {
+    uint64_t soft;
+    uint64_t hard;
+};
 
 /* The order is part of the contract with failures.py. */
 enum stage {
@@ -61,84 +67,112 @@ struct report {
     int32_t error;
 };
 
-enum { GROUPS_MAX = 65536, TASK_UMASK = 022, FILE_MODE = 0666, EXIT_NOT_RUN = 126 };
+enum { GROUPS_MAX = 65536, PATH_BYTES_MAX = 4096, TASK_UMASK = 022, FILE_MODE = 0666 };
+enum { EXIT_NOT_RUN = 126 };
 
 static int report_fd = -1;
+static uint32_t supplementary[GROUPS_MAX];
 
-static void fail(enum stage stage, int error)
+/* Report that `stage` failed and end. `error` is a positive error number. */
+static __attribute__((noreturn)) void fail(enum stage stage, long error)
 {
-    struct report report = {getpid(), (int32_t)stage, error};
-    if (report_fd >= 0 && write(report_fd, &report, sizeof report) < 0)
-        _exit(EXIT_NOT_RUN);
-    _exit(EXIT_NOT_RUN);
+    struct report report = {(int32_t)call0(__NR_getpid), (int32_t)stage, (int32_t)error};
+    if (report_fd >= 0)
+        call3(__NR_write, report_fd, (long)&report, sizeof report);
+    for (;;)
+        call1(__NR_exit_group, EXIT_NOT_RUN);
+}
+
+static long check(long result, enum stage stage)
+{
+    if (result < 0)
+        fail(stage, -result);
+    return result;
+}
+
+static size_t length_of(const char *text)
+{
+    size_t length = 0;
+    while (text[length])
+        length++;
+    return length;
+}
+
+/* The first `wanted` in text, or where text ends. */
+static const char *find(const char *text, char wanted)
+{
+    while (*text && *text != wanted)
+        text++;
+    return text;
 }
 
 /* The number that *text begins with; *text then stands behind it and behind one separator. */
-static long long number(const char **text, char separator)
+static uint64_t number(const char **text, char separator)
 {
-    char *end;
-    errno = 0;
-    long long value = strtoll(*text, &end, 10);
-    if (errno || end == *text)
+    uint64_t value = 0;
+    const char *begin = *text;
+    for (; **text >= '0' && **text <= '9'; ++*text)
+        value = value * 10 + (uint64_t)(**text - '0');
+    if (*text == begin || (**text && **text != separator))
         fail(STAGE_ARGUMENTS, EINVAL);
-    if (*end == separator)
-        end++;
-    else if (*end)
-        fail(STAGE_ARGUMENTS, EINVAL);
-    *text = end;
+    if (**text)
+        ++*text;
     return value;
 }
 
+/* Every signal at its default, none blocked. Refused for KILL and STOP, which is no matter. */
 static void reset_signals(void)
 {
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigset_t none;
-    for (int signal_number = 1; signal_number < NSIG; signal_number++)
-        sigaction(signal_number, &standard, NULL); /* refused for KILL, STOP and libc's own */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    uint64_t nothing[4] = {0}; /* as struct sigaction: the default handler, no flags, no mask */
+    for (long each = 1; each <= SIGNALS; each++)
+        call4(__NR_rt_sigaction, each, (long)nothing, 0, sizeof(uint64_t));
+    call4(__NR_rt_sigprocmask, SET_MASK, (long)nothing, 0, sizeof(uint64_t));
 }
 
 static void join(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, "0", 1) != 1)
-        fail(STAGE_GROUP, errno);
-    close(fd);
+    long fd = check(call4(__NR_openat, AT_FDCWD, (long)path, O_WRONLY, 0), STAGE_GROUP);
+    check(call3(__NR_write, fd, (long)"0", 1), STAGE_GROUP);
+    call1(__NR_close, fd);
 }
 
 static void limit(const char *text)
 {
-    int resource = (int)number(&text, ':');
-    struct rlimit values;
-    values.rlim_cur = (rlim_t)number(&text, ':');
-    values.rlim_max = (rlim_t)number(&text, ':');
-    if (setrlimit((__rlimit_resource_t)resource, &values) != 0)
-        fail(STAGE_LIMIT, errno);
+    struct kernel_limit values;
+    long resource = (long)number(&text, ':');
+    values.soft = number(&text, ':');
+    values.hard = number(&text, ':');
+    check(call4(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
 }
 
 static void become(const char *text)
 {
-    uid_t uid = (uid_t)number(&text, ':');
-    gid_t gid = (gid_t)number(&text, ':');
-    size_t count = 0;
-    size_t room = strlen(text) / 2 + 1;
-    gid_t *groups = room <= GROUPS_MAX * 8 ? malloc(room * sizeof *groups) : NULL;
-    if (!groups)
-        fail(STAGE_USER, ENOMEM);
-    while (*text)
-        groups[count++] = (gid_t)number(&text, ',');
-    if (setgroups(count, groups) != 0 || setresgid(gid, gid, gid) != 0 ||
-        setresuid(uid, uid, uid) != 0)
-        fail(STAGE_USER, errno);
-    free(groups);
+    long count = 0;
+    long uid = (long)number(&text, ':');
+    long gid = (long)number(&text, ':');
+    while (*text) {
+        if (count == GROUPS_MAX)
+            fail(STAGE_USER, EINVAL);
+        supplementary[count++] = (uint32_t)number(&text, ',');
+    }
+    check(call2(SET_GROUPS, count, (long)supplementary), STAGE_USER);
+    check(call3(SET_GROUP, gid, gid, gid), STAGE_USER);
+    check(call3(SET_USER, uid, uid, uid), STAGE_USER);
 }
 
-static void open_as(int target, const char *path, int flags, enum stage stage)
+static void move(long fd, long target, enum stage stage)
 {
-    int fd = open(path, flags | O_NOCTTY, FILE_MODE);
-    if (fd < 0 || (fd != target && (dup2(fd, target) < 0 || close(fd) < 0)))
-        fail(stage, errno);
+    check(call3(__NR_dup3, fd, target, 0), stage);
+}
+
+static void open_as(long target, const char *path, long flags, enum stage stage)
+{
+    long fd = call4(__NR_openat, AT_FDCWD, (long)path, flags | O_NOCTTY | O_LARGEFILE, FILE_MODE);
+    check(fd, stage);
+    if (fd == target)
+        return;
+    move(fd, target, stage);
+    call1(__NR_close, fd);
 }
 
 /* The task's environment: what begins with a colon, without it. Done in place. */
@@ -152,123 +186,147 @@ static char **task_environment(char **entries)
     return entries;
 }
 
-/* Returns only where path could not be executed. A text without #! is given to the shell. */
-static void execute(const char *path, char **arguments, char **environment)
+/*
+ * Returns an error number where path could not be executed. A text without #! is given to the
+ * shell; in front of the arguments there is room for its name, where "--" stood.
+ */
+static long execute(char *path, char **arguments, char **environment)
 {
-    execve(path, arguments, environment);
-    if (errno != ENOEXEC)
-        return;
-    size_t count = 0;
-    while (arguments[count])
-        count++;
-    const char **shell = malloc((count + 3) * sizeof *shell);
-    if (!shell)
-        return;
-    shell[0] = "/bin/sh";
-    shell[1] = path;
-    memcpy(shell + 2, arguments + 1, count * sizeof *shell);
-    execve(shell[0], (char **)shell, environment);
+    long error = -call3(__NR_execve, (long)path, (long)arguments, (long)environment);
+    if (error != ENOEXEC)
+        return error;
+    char *name = arguments[0], *separator = arguments[-1];
+    arguments[-1] = (char *)"/bin/sh";
+    arguments[0] = path;
+    error = -call3(__NR_execve, (long)arguments[-1], (long)(arguments - 1), (long)environment);
+    arguments[-1] = separator;
+    arguments[0] = name;
+    return error;
+}
+
+static const char *search_path(char **environment)
+{
+    for (; *environment; environment++) {
+        const char *name = "PATH=", *entry = *environment;
+        while (*name && *name == *entry)
+            name++, entry++;
+        if (!*name)
+            return entry;
+    }
+    return "/usr/local/bin:/usr/bin:/bin";
 }
 
 /* As a shell would: each directory of PATH in turn; "not permitted" outweighs "not there". */
-static void search(char **arguments, char **environment)
+static long search(char **arguments, char **environment)
 {
-    const char *path = "/usr/local/bin:/usr/bin:/bin";
-    size_t name_length = strlen(arguments[0]);
-    int error = ENOENT;
-    for (char **entry = environment; *entry; entry++)
-        if (strncmp(*entry, "PATH=", 5) == 0)
-            path = *entry + 5;
-    for (const char *end = path; end; path = end + 1) {
-        end = strchr(path, ':');
-        size_t length = end ? (size_t)(end - path) : strlen(path);
-        char *full = malloc(length + name_length + 3);
-        if (!full)
-            fail(STAGE_EXEC, ENOMEM);
-        memcpy(full, length ? path : ".", length ? length : 1);
-        length = length ? length : 1;
-        full[length] = '/';
-        memcpy(full + length + 1, arguments[0], name_length + 1);
-        execute(full, arguments, environment);
-        if (errno == EACCES || (errno != ENOENT && errno != ENOTDIR && error == ENOENT))
-            error = errno;
-        free(full);
-        if (!end)
-            break;
+    char full[PATH_BYTES_MAX];
+    long worst = ENOENT;
+    size_t name_length = length_of(arguments[0]);
+    const char *directory = search_path(environment);
+    for (;;) {
+        const char *end = find(directory, ':');
+        size_t length = (size_t)(end - directory);
+        if (length + name_length + 3 <= sizeof full) {
+            char *to = full;
+            for (size_t at = 0; at < length; at++)
+                *to++ = directory[at];
+            if (!length)
+                *to++ = '.';
+            *to++ = '/';
+            for (size_t at = 0; at <= name_length; at++)
+                *to++ = arguments[0][at];
+            long error = execute(full, arguments, environment);
+            if (error == EACCES || (error != ENOENT && error != ENOTDIR && worst == ENOENT))
+                worst = error;
+        }
+        if (!*end)
+            return worst;
+        directory = end + 1;
     }
-    fail(STAGE_EXEC, error);
 }
 
-int main(int count, char **options)
-{
-    const char *user = NULL, *directory = NULL, *input = NULL, *output = NULL, *error = NULL;
-    const char *program = NULL;
-    long parent = 0;
-    int keep_outputs = 0, terminal = 0, first = 1;
+/* What the options say; those that are repeated are read when their turn has come. */
+struct wishes {
+    const char *user, *directory, *input, *output, *error;
+    long parent;
+    int keep_outputs, terminal;
+};
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* until the user changes; then the parent check holds */
-    for (; first < count && strcmp(options[first], "--") != 0; first++) {
-        const char *value = options[first] + 1;
-        if (*value != '=')
+/* Read the options; returns where "--" stands. */
+static int read_options(int count, char **options, struct wishes *wishes)
+{
+    int at = 1;
+    for (; at < count; at++) {
+        const char *value = options[at] + 2;
+        if (options[at][0] == '-' && options[at][1] == '-' && !options[at][2])
+            break;
+        if (!options[at][0] || options[at][1] != '=')
             fail(STAGE_ARGUMENTS, EINVAL);
-        value++;
-        switch (options[first][0]) {
-        case 'p': parent = (long)number(&value, 0); break;
+        switch (options[at][0]) {
+        case 'p': wishes->parent = (long)number(&value, 0); break;
         case 'r':
             report_fd = (int)number(&value, 0);
-            fcntl(report_fd, F_SETFD, FD_CLOEXEC);
+            call3(__NR_fcntl, report_fd, F_SETFD, FD_CLOEXEC);
             break;
-        case 'u': user = value; break;
-        case 'd': directory = value; break;
-        case 'i': input = value; break;
-        case 'o': output = value; break;
-        case 'e': error = value; break;
-        case 'k': keep_outputs = 1; break;
-        case 't': terminal = 1; break;
-        case 'x': program = value; break;
-        case 'g':
-        case 'l': break; /* below, when their turn has come */
+        case 'u': wishes->user = value; break;
+        case 'd': wishes->directory = value; break;
+        case 'i': wishes->input = value; break;
+        case 'o': wishes->output = value; break;
+        case 'e': wishes->error = value; break;
+        case 'k': wishes->keep_outputs = 1; break;
+        case 't': wishes->terminal = 1; break;
+        case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
         }
     }
-    if (first + 1 >= count)
+    if (at + 1 >= count)
         fail(STAGE_ARGUMENTS, EINVAL);
+    return at;
+}
 
+static void open_files(const struct wishes *wishes)
+{
+    long flags = O_WRONLY | O_APPEND | O_CREAT;
+    if (wishes->input)
+        open_as(0, wishes->input, O_RDONLY, STAGE_STDIN);
+    if (wishes->keep_outputs)
+        return;
+    open_as(1, wishes->output ? wishes->output : "/dev/null", flags, STAGE_STDOUT);
+    if (wishes->error)
+        open_as(2, wishes->error, flags, STAGE_STDERR);
+    else
+        move(1, 2, STAGE_STDERR);
+}
+
+int main(int count, char **options, char **entries)
+{
+    struct wishes wishes = {0};
+    call2(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
+    int end = read_options(count, options, &wishes);
     reset_signals();
-    if (setsid() < 0)
-        fail(STAGE_SESSION, errno);
-    for (int each = 1; each < first; each++)
-        if (options[each][0] == 'g')
-            join(options[each] + 2);
-    /* Only now: a launcher that dies later finds this process in its groups or by its mark. */
-    if (parent && getppid() != (pid_t)parent)
+    check(call0(__NR_setsid), STAGE_SESSION);
+    for (int at = 1; at < end; at++)
+        if (options[at][0] == 'g')
+            join(options[at] + 2);
+    /* Only now: a launcher that ends later is followed by one that finds this process in its
+       groups, or by its mark. */
+    if (wishes.parent && call0(__NR_getppid) != wishes.parent)
         fail(STAGE_PARENT, ESRCH);
-    if (terminal && ioctl(0, TIOCSCTTY, 0) != 0)
-        fail(STAGE_TERMINAL, errno);
-    for (int each = 1; each < first; each++)
-        if (options[each][0] == 'l')
-            limit(options[each] + 2);
-    if (user)
-        become(user);
-    umask(TASK_UMASK);
-    if (directory && chdir(directory) != 0)
-        fail(STAGE_DIRECTORY, errno);
-    if (input)
-        open_as(0, input, O_RDONLY, STAGE_STDIN);
-    if (!keep_outputs) {
-        int flags = O_WRONLY | O_APPEND | O_CREAT;
-        open_as(1, output ? output : "/dev/null", flags, STAGE_STDOUT);
-        if (error)
-            open_as(2, error, flags, STAGE_STDERR);
-        else if (dup2(1, 2) < 0)
-            fail(STAGE_STDERR, errno);
-    }
-    char **arguments = options + first + 1;
-    char **environment = task_environment(environ);
-    prctl(PR_SET_PDEATHSIG, 0);
-    if (program || strchr(arguments[0], '/')) {
-        execute(program ? program : arguments[0], arguments, environment);
-        fail(STAGE_EXEC, errno);
-    }
-    search(arguments, environment);
+    if (wishes.terminal)
+        check(call3(__NR_ioctl, 0, SET_CONTROLLING_TERMINAL, 0), STAGE_TERMINAL);
+    for (int at = 1; at < end; at++)
+        if (options[at][0] == 'l')
+            limit(options[at] + 2);
+    if (wishes.user)
+        become(wishes.user);
+    call1(__NR_umask, TASK_UMASK);
+    if (wishes.directory)
+        check(call1(__NR_chdir, (long)wishes.directory), STAGE_DIRECTORY);
+    open_files(&wishes);
+    call2(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
+    char **arguments = options + end + 1;
+    char **environment = task_environment(entries);
+    int is_path = *find(arguments[0], '/') == '/';
+    fail(STAGE_EXEC, is_path ? execute(arguments[0], arguments, environment)
+                             : search(arguments, environment));
 }
