@@ -24,6 +24,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded: the seed that repeats a run, and what was counted or measured."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        if report.when == "call":
+            for name, value in report.user_properties:
+                terminalreporter.write_line(f"{report.nodeid}: {name} {value}")
+
+
 @pytest.fixture(scope="session")
 def people() -> Iterator[People]:
     """Users of this machine who exist for the tests alone."""

@@ -1,0 +1,22 @@
+"""Installations for the tests, and the judge that every crash loop is decided by."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.endtoend.installation import IS_ROOT, Installation
+from tests.support.people import TestPerson
+
+
+@pytest.fixture(scope="session")
+def person(request: pytest.FixtureRequest) -> TestPerson | None:
+    """Who hands jobs in: as root another user, else nobody but oneself."""
+    return request.getfixturevalue("people").ann if IS_ROOT else None
+
+
+@pytest.fixture
+def iriai(person: TestPerson | None) -> Iterator[Installation]:
+    """An installation that was not started yet; ended after the test, with nothing left over."""
+    installation = Installation(person)
+    yield installation
+    installation.stop()

@@ -1,0 +1,109 @@
+"""What a client was told is on the disk: the order of system calls, and ids through crashes."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from iriai.client import ConnectionLost
+from iriai.wire.requests import Submit, Submitted
+from tests.support.waiting import until
+
+CALLS = "pwrite64,write,fdatasync,fsync,sendto,sendmsg"
+MARK = "the-job-in-the-trace"
+
+
+class Trace:
+    """What strace sees of a process and its threads."""
+
+    def __init__(self, pid: int, path) -> None:
+        self._path = path
+        options = ["-f", "-y", "-s", "65536", "-e", f"trace={CALLS}", "-o", str(path)]
+        self._strace = subprocess.Popen(
+            ["strace", *options, "-p", str(pid)], stderr=subprocess.PIPE, text=True
+        )
+        line = self._strace.stderr.readline()
+        assert "attached" in line, line
+
+    def calls(self) -> list[str]:
+        """Ends the trace; each call at the place where it ended."""
+        self._strace.send_signal(signal.SIGINT)
+        self._strace.wait()
+        self._strace.stderr.close()
+        begun: dict[str, str] = {}
+        calls = []
+        for line in self._path.read_text().splitlines():
+            thread, _, text = line.partition(" ")
+            text = text.strip()
+            if text.endswith("<unfinished ...>"):
+                begun[thread] = text.removesuffix("<unfinished ...>")
+            elif text.startswith("<..."):
+                calls.append(begun.pop(thread) + text.partition(">")[2])
+            else:
+                calls.append(text)
+        return calls
+
+
+@pytest.mark.root
+def test_a_job_is_synced_before_its_id_is_sent(iriai):
+    iriai.start()
+    with iriai.client() as client:
+        trace = Trace(iriai.pid("daemon"), iriai.directory / "trace")
+        job = client.submit(iriai.draft("true", name=MARK, held=True))
+        calls = trace.calls()
+        client.cancel([job.id])
+    wal = re.compile(r"\w+\(\d+<[^>]*-wal>")
+    written = [n for n, call in enumerate(calls) if wal.match(call) and MARK in call]
+    synced = [n for n, call in enumerate(calls) if wal.match(call) and "sync" in call.split("(")[0]]
+    told = [n for n, call in enumerate(calls) if call.startswith("send") and job.id in call]
+    assert len(written) >= 1
+    assert len(told) == 1
+    assert any(written[-1] < sync < told[0] for sync in synced), "\n".join(calls)
+
+
+@pytest.fixture
+def ids_told(iriai):
+    """Hands in many single jobs while the daemon is killed; the ids that were told."""
+
+    def submit_and_kill(delay_s: float) -> list[str]:
+        drafts = [iriai.draft("true", output=os.devnull) for _ in range(200)]
+        with iriai.client() as client:
+            conversation = client._line.conversation
+            numbers = [conversation.begin(Submit(draft)) for draft in drafts]
+            time.sleep(delay_s)
+            iriai.kill("daemon")
+            return list(_answered(conversation, numbers))
+
+    return submit_and_kill
+
+
+def _answered(conversation, numbers):
+    """The ids that came before the daemon went away."""
+    with suppress(ConnectionLost):
+        for number in numbers:
+            yield conversation.finish(number, Submitted).id
+
+
+def test_an_id_that_was_told_is_of_a_job_that_ends(iriai, ids_told):
+    iriai.start()
+    random = Random(7)
+    for _ in range(3):
+        told = ids_told(random.uniform(0.0, 0.05))
+        until(iriai.runs_tasks, "the return of the daemon")
+        with iriai.client() as client:
+            outcomes = client.wait(told)
+            assert {outcome.cause for outcome in outcomes} <= {"completed"}
+            assert len(outcomes) == len(told)
+            # Ids are given once: whatever follows is newer.
+            after = client.submit(iriai.draft("true", output=os.devnull))
+            assert all(_number(after.id) > _number(job) for job in told)
+            client.wait([after.id])
+
+
+def _number(job: str) -> int:
+    return int(job.rpartition("-")[2])
