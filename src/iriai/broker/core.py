@@ -122,6 +122,7 @@ class Broker:
                 self.state.standings.ended(key)
         view = self.state.machines[idle.machine] = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
+        view.speed = idle.speed
         return view
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
@@ -136,6 +137,7 @@ class Broker:
             running.limit_s,
             running.urgency,
             running.charge_so_far_s,
+            speed=view.speed,
         )
 
     def _counted(self, counted: Counted, now: Instant) -> None:

@@ -25,6 +25,7 @@ class MachineView:
         self.matched: dict[Capability, float] = {}
         """Handed on and not seen again: until when on the steady clock, oldest first."""
         self.unavailable: Reason | None = None
+        self.speed = 1.0
         self.incarnation = -1
         self.version = -1
 

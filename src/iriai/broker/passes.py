@@ -218,7 +218,14 @@ class Pass:
         capability = view.match(want.resources, entry.stay_s, now_s)
         standings = self._state.standings
         before_s = standings.usage_s(want.account, self._now.wall_s)
-        standings.began(capability, want.account, want.resources, want.limit_s, want.urgency)
+        standings.began(
+            capability,
+            want.account,
+            want.resources,
+            want.limit_s,
+            want.urgency,
+            speed=view.speed,
+        )
         self._add_to_group(want.account, before_s)
         self._state.queues.take_one(entry)
         match = Match(want.job, view.name, capability, MATCH_UNTIL_S)

@@ -80,10 +80,15 @@ class Standings:
         limit_s: float | None,
         urgency: float,
         accrued_s: float = 0.0,
+        *,
+        speed: float,
     ) -> None:
-        """A task was matched or runs: from now on it counts provisionally."""
+        """A task was matched or runs: from now on it counts provisionally.
+
+        `speed` is that of its machine: charges are multiplied by it.
+        """
         standing = self._of(account)
-        expected_s = self.expected_s(account, resources, limit_s) * urgency
+        expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
         run = self._runs[key] = _Run(account, resources.cpus, expected_s, accrued_s)
         standing.running_cpus += resources.cpus
         standing.provisional_s += run.remaining_s

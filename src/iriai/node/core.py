@@ -90,7 +90,9 @@ class Node:
         self.ledger = Ledger(settings.half_life_s, ledger)
         self.has_launcher = False
         self._capabilities = Capabilities(incarnation, rng)
-        self._report = Report(settings.machine, settings.capacity, self._capabilities)
+        self._report = Report(
+            settings.machine, settings.capacity, settings.speed, self._capabilities
+        )
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
         self._back_off = BackOff(settings.machine)
         self._held: dict[AttemptId, Held] = {}

@@ -15,9 +15,12 @@ from iriai.protocol.messages import Capability, Counted, Idle, Running
 class Report:
     """The next report, as far as it is known."""
 
-    def __init__(self, machine: str, capacity: Resources, capabilities: Capabilities) -> None:
+    def __init__(
+        self, machine: str, capacity: Resources, speed: float, capabilities: Capabilities
+    ) -> None:
         self._machine = machine
         self._capacity = capacity
+        self._speed = speed
         self._capabilities = capabilities
         self.version = 0
         """Of the last report."""
@@ -77,6 +80,7 @@ class Report:
             tuple(self._ended),
             self.is_whole,
             unavailable,
+            self._speed,
         )
         self._began, self._ended, self._spent = [], [], []
         self.is_due = self.is_whole = False

@@ -66,6 +66,8 @@ class Idle(msgspec.Struct, frozen=True):
     whole: bool
     unavailable: Reason | None
     """Why nothing can be started there now; None: it can."""
+    speed: float = 1.0
+    """Of the machine, relative to others; charges are multiplied by it."""
 
 
 class Counted(msgspec.Struct, frozen=True):
