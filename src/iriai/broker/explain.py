@@ -72,8 +72,7 @@ def _busy(
     return Reason(
         Rule.MACHINE_BUSY,
         describe_amount(resource, needed),
-        f"{describe_amount(resource, there)} free; {waiting} tasks of {accounts} "
-        f"{'account' if accounts == 1 else 'accounts'} wait",
+        f"{describe_amount(resource, there)} free; waiting tasks: {waiting}, accounts: {accounts}",
         view.name,
     )
 

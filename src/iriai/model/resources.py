@@ -74,4 +74,5 @@ def describe_amount(resource: str, amount: int) -> str:
     """`amount` of `resource` for people: `4 cpus`, `2G memory`."""
     if resource in ("memory", "disk"):
         return f"{format_size(max(amount, 0))} {resource}"
-    return f"{amount} {resource}"
+    is_one = amount == 1 and resource in ("cpus", "gpus")
+    return f"{amount} {resource[:-1] if is_one else resource}"

@@ -1,0 +1,82 @@
+"""A node alone: home, broker and launcher are played by the test."""
+
+from __future__ import annotations
+
+from random import Random
+
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.node.core import Node, NodeSettings
+from iriai.policy.fairshare import ChargeRule
+from iriai.protocol.effects import AttemptExited, LauncherAttached
+from iriai.protocol.messages import Capability, Counted, Idle, Run
+from tests.support.told import HOME, WALL_S, Told, attempt, instant, spec, told
+
+
+class LoneNode:
+    """Each event is a turn of its own; capabilities are those of its reports."""
+
+    def __init__(
+        self,
+        cpus: int = 4,
+        gpus: int = 0,
+        *,
+        claims=(),
+        ledger=(),
+        incarnation: int = 1,
+        boot_id: str = "boot",
+        now_s: float = 0.0,
+        attached: bool = True,
+        is_checked: bool = True,
+    ) -> None:
+        self.now_s = now_s
+        self.is_checked = is_checked
+        settings = NodeSettings(
+            HOME, Resources(cpus, 0, gpus), ChargeRule(), 3600.0, boot_id=boot_id
+        )
+        self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s))
+        self.capabilities: list[Capability] = []
+        self.idle: Idle
+        self.counted: Counted
+        self.first = self.settle()
+        if attached:
+            self.tell(LauncherAttached(()))
+
+    def tell(self, *events) -> Told:
+        """Give it the events of one instant; returns what it says, without its reports."""
+        effects = []
+        for event in events:
+            effects += self.node.handle(event, instant(self.now_s))
+        return self.settle(effects)
+
+    def settle(self, effects=()) -> Told:
+        said = told([*effects, *self.node.settle(instant(self.now_s))])
+        for message in said.broker:
+            match message:
+                case Idle():
+                    self.idle = message
+                    self.capabilities = [c for c in self.capabilities if c not in message.spent]
+                    known = [] if message.whole else self.capabilities
+                    self.capabilities = [*known, *message.capabilities]
+                case Counted():
+                    self.counted = message
+        if self.is_checked:
+            self.node.check()
+        return said
+
+    def run(self, number: int = 1, job: JobSpec | None = None, **changes) -> Told:
+        """A home asks for the first attempt of a job, with a good capability."""
+        return self.tell(Run(attempt(number), job or spec(**changes), self.capabilities[0]))
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def exited(number: int = 1, cause=EndCause.COMPLETED, *, ran_s: float = 10.0, cpu_s=0.0, why=""):
+    """How the launcher tells an end."""
+    code = {EndCause.COMPLETED: 0, EndCause.FAILED: 1}.get(cause)
+    return AttemptExited(
+        attempt(number), cause, code, None, Usage(cpu_s), WALL_S, WALL_S + ran_s, ran_s, why
+    )
