@@ -7,7 +7,6 @@ got what: a table, and a picture of each account's share over time.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-
 from shares_picture import Ended, draw_shares, share_while_all_wait
+
 from iriai.client import Client, draft
 from iriai.wire.requests import ShareRow
 
@@ -47,9 +46,9 @@ minimum_uid = 0       # and may be root: this directory is thrown away
 """
 TASKS = {"physics/ann": 240, "physics/bob": 60, "biology/carol": 80}
 """Ann asks for four times as much as Bob; it will not get her more while he waits."""
-PARTS = 240
+PARTS = 120
 """Into so many the library is cut; each task takes one."""
-FILES_A_TASK = 8
+FILES_A_TASK = 24
 PICTURE = Path("build/demo/shares.png")
 
 
@@ -57,7 +56,7 @@ def main() -> int:
     """Run the demonstration; returns the exit code."""
     console = Console()
     directory = tempfile.mkdtemp(prefix="iriai-demo-")
-    os.chmod(directory, 0o711)  # root's daemon runs as a user of its own
+    Path(directory).chmod(0o711)  # root's daemon runs as a user of its own
     state = Path(directory) / "state"
     state.mkdir(mode=0o711)
     (state / "iriai.toml").write_text(CONFIGURATION)
@@ -138,10 +137,10 @@ def report(
     for heading in (
         "account",
         "jobs",
-        "CPU seconds",
+        "CPU s",
         "share wanted",
-        "share got *",
-        "waited, mean",
+        "share got*",
+        "mean wait",
     ):
         table.add_column(heading, justify="left" if heading == "account" else "right")
     for account in jobs:
@@ -170,8 +169,7 @@ def say_what_next(console: Console, directory: str) -> None:
         "  [bold]iriai up --detach[/]                      start it",
         "  [bold]iriai run -- echo hello[/]                run something and see its output",
         "  [bold]iriai submit --array 1-20 -- sleep 2[/]   hand in twenty tasks",
-        "  [bold]iriai jobs[/], [bold]why JOB[/], [bold]shares[/]              "
-        "what runs, what waits for what, who is next",
+        "  [bold]iriai jobs[/], [bold]why JOB[/], [bold]shares[/]            what runs, what waits, and who is next",
         "  [bold]iriai down[/]                             stop it",
         "docs/guide tells more, task by task.",
     ]
