@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from iriai.cli.complaint import complain
 from iriai.cli.global_options import GlobalOptions
+from iriai.cli.standard_streams import reader_gone
 from iriai.model.problem import Problem
 
 MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
@@ -132,6 +133,8 @@ def flattened(function: Command) -> Callable[..., int | None]:
         except Problem as problem:
             complain(problem, as_json=as_json)
             return problem.exit_code
+        except BrokenPipeError:
+            return reader_gone()
 
     run.__doc__ = _joined_paragraphs(inspect.getdoc(function) or "")
     run.__name__ = function.__name__

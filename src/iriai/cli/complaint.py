@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from iriai.cli.plain_text import printable
@@ -12,8 +11,10 @@ from iriai.model.problem import Problem
 def complain(problem: Problem, *, as_json: bool) -> None:
     """Say what was wrong: one line on standard error, or one document on standard output."""
     if as_json:
+        from iriai.cli.document import print_document
+
         error = {"code": problem.code, "message": problem.message, "hint": problem.hint}
-        print(json.dumps({"error": error}, ensure_ascii=False))
+        print_document({"error": error})
         return
     print(f"iriai: {printable(str(problem))}", file=sys.stderr)
 

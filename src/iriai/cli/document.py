@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 
 def print_document(value: object) -> None:
     """Print `value`, which may hold structures of the wire protocol."""
-    print(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
+    print(msgspec.json.encode(plain(value)).decode())
 
 
 def plain(value: object) -> object:

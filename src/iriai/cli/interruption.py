@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 
 from iriai.cli.complaint import remark
@@ -44,6 +45,8 @@ class Interruption:
         """
         while self._acted < self._received:
             self._acted += 1
+            if sys.stderr.isatty():
+                print(file=sys.stderr)  # the terminal has just written ^C
             if self._acted == 1:
                 remark(
                     f"press Ctrl-C again to cancel {job}; it goes on otherwise: follow it with "

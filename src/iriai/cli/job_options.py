@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -20,6 +20,8 @@ NEEDS = "What the job needs"
 LIMITS = "Limits"
 PLACE = "Where and with what"
 TURN = "Whose turn"
+_T = TypeVar("_T")
+
 AMOUNT_MAX = 2**53
 """Whole numbers that every reader of JSON keeps exact."""
 
@@ -173,12 +175,12 @@ class JobOptions:
         return DraftFields(
             name=self.name,
             cpus=_whole("--cpus", self.cpus, 1),
-            memory_bytes=0 if self.memory is None else parse_size(self.memory),
+            memory_bytes=_parsed("--memory", self.memory, parse_size) or 0,
             gpus=_whole("--gpus", self.gpus, 0),
             named=tuple(_named(text) for text in self.resource or ()),
             wait_for_resources=self.wait_for_resources,
-            time_limit_s=None if self.time is None else parse_duration(self.time),
-            cpu_limit_s=None if self.cpu_time is None else parse_duration(self.cpu_time),
+            time_limit_s=_parsed("--time", self.time, parse_duration),
+            cpu_limit_s=_parsed("--cpu-time", self.cpu_time, parse_duration),
             process_limit=_optional("--processes", self.processes, 1),
             max_restarts=self._restarts(),
             group=self.group,
@@ -196,6 +198,16 @@ class JobOptions:
                 "say one of them",
             )
         return 0
+
+
+def _parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
+    """What `parse` makes of an option's text; its problem names the option."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"{option}: {problem.message}", problem.hint) from None
 
 
 def _optional(option: str, amount: int | None, least: int) -> int | None:

@@ -16,14 +16,18 @@ from iriai.cli.plain_text import clock_text, span_text
 from iriai.cli.table import Column, print_table
 from iriai.client.answers import JobRow, Jobs
 from iriai.client.client import Client
+from iriai.model.problem import UsageProblem
+from iriai.model.state import TaskState
 
 SHOWN_MAX = 1000
 """Lines of a table, unless more are asked for: nobody reads them, and Rich is slow with many."""
+STATES = tuple(state.value for state in TaskState if state is not TaskState.FINISHED)
+"""What a job that has not finished can be."""
 
 _COLUMNS = (
     Column("Job", style="bold"),
-    Column("Name"),
-    Column("Account"),
+    Column("Name", shrinks=True),
+    Column("Account", shrinks=True),
     Column("State", by_word=True),
     Column("Done", right=True),
     Column("Failed", right=True, style="red"),
@@ -71,6 +75,10 @@ def jobs(
 
     Start is when a job is promised to start at the latest, or, after a ~, when it may.
     """
+    if in_state is not None and in_state not in STATES:
+        raise UsageProblem(
+            "bad-state", f"no job is ever '{in_state}'", f"there are {', '.join(STATES)}"
+        )
     if limit is None:
         limit = 0 if options.as_json else SHOWN_MAX
     request = Jobs(everyone, user, name, in_state, finished, limit + 1 if limit else 0)
@@ -101,7 +109,7 @@ def _cells(row: JobRow, now_wall_s: float) -> tuple[str, ...]:
         row.id,
         row.name,
         f"{row.group}/{row.user}",
-        row.state if not row.cause or is_array else row.cause,
+        row.cause or row.state,
         f"{done}/{row.tasks}" if is_array else "",
         str(row.failed) if is_array and row.failed else "",
         str(row.active) if is_array and row.active else "",

@@ -1,71 +1,40 @@
-"""`iriai`: from the words of a command line to an exit code, without a traceback."""
+"""`iriai` as a process: started fast, ended fast."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Sequence
-
-import typer
-
-from iriai.cli.command_table import root_command
-from iriai.cli.complaint import complain
-from iriai.model.problem import ExitCode, Problem, UsageProblem
-
-DEBUG_VARIABLE = "IRIAI_DEBUG"
-"""Set by those who look for a mistake of ours: show where it happened."""
+from pathlib import Path
+from typing import NoReturn
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        result = root_command().main(args=words, prog_name="iriai", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return _reader_gone()
-    except typer.TyperException as error:
-        complain(_usage_problem(error), as_json=_asks_for_json(words))
-        return ExitCode.USAGE
-    except typer.Abort:  # a question was not answered
-        complain(Problem("interrupted", "interrupted: nothing was changed"), as_json=False)
-        return 130
-    except Exception as error:  # whatever it was, people get one line
-        if os.environ.get(DEBUG_VARIABLE):
-            raise
-        complain(_internal(error), as_json=_asks_for_json(words))
-        return ExitCode.INTERNAL
-    return int(result or 0)
+def main() -> NoReturn:
+    """Run the command in `sys.argv` and end this process with its exit code."""
+    _open_standard_streams()
+    # A short command is over before there is garbage, and what is imported stays: collecting
+    # meanwhile, and taking everything apart at the end, are a fifth of its time
+    # (docs/adr/0030-command-line.md).
+    gc.disable()
+    from iriai.cli.command_line import run_words
+
+    gc.freeze()
+    gc.enable()
+    code = run_words(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
-def _asks_for_json(words: list[str]) -> bool:
-    """Whether `--json` stands among the options, where the words could not be understood."""
-    options = words[: words.index("--")] if "--" in words else words
-    return "--json" in options
+def _open_standard_streams() -> None:
+    """Where one of the three is closed, open nothing in its place, lest a socket becomes it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number, always
+        pass
+    os.close(descriptor)
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open("w")
+    sys.stderr = sys.stderr or nowhere.open("w")
 
 
-def _usage_problem(error: typer.TyperException) -> UsageProblem:
-    context = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", "iriai")
-    message = error.format_message().rstrip(".")
-    return UsageProblem(
-        "usage", message[:1].lower() + message[1:], f"'{command} --help' shows what can be said"
-    )
-
-
-def _internal(error: Exception) -> Problem:
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        return Problem("system", f"{where}{error.strerror or error}")
-    return Problem(
-        "internal",
-        f"a mistake of iriai itself ({type(error).__name__}: {error})",
-        f"please report it, with what {DEBUG_VARIABLE}=1 shows",
-    )
-
-
-def _reader_gone() -> int:
-    """Whoever read our output has enough: end as a program that SIGPIPE ends."""
-    # What is still buffered has nowhere to go, and must not be complained about at the exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 128 + 13
+if __name__ == "__main__":
+    main()

@@ -11,31 +11,38 @@ from iriai.cli.array_text import array_text
 from iriai.cli.command import WORK, command_app
 from iriai.cli.completion import complete_any_job
 from iriai.cli.document import print_document
-from iriai.cli.ending import ending_text
+from iriai.cli.ending import signal_name
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import amounts_text, clock_text, command_text, size_text, span_text
+from iriai.cli.plain_text import (
+    amounts_text,
+    clock_text,
+    command_text,
+    printable,
+    size_text,
+    span_text,
+)
 from iriai.cli.reasons import reason_text
 from iriai.cli.table import Column, print_pairs, print_table
 from iriai.client.answers import AttemptRow, JobDetail
 from iriai.client.client import Client
+from iriai.model.state import EndCause
 
 SHOWN_MAX = 20
 """Attempts in the table, the newest; `--json` has up to a thousand."""
 
 _COLUMNS = (
     Column("Task", style="bold"),
-    Column("Attempt", right=True),
+    Column("Try", right=True),
     Column("State", by_word=True),
     Column("Exit", right=True),
-    Column("Machine"),
+    Column("Machine", shrinks=True),
     Column("Started", right=True),
     Column("Took", right=True),
     Column("Cpu", right=True),
     Column("Memory", right=True),
-    Column("Read", right=True),
-    Column("Written", right=True),
+    Column("Read", right=True, wide=True),
+    Column("Written", right=True, wide=True),
     Column("Charge", right=True),
-    Column("Message", folds=True),
 )
 
 
@@ -63,6 +70,9 @@ def show(
         shown = detail.attempts[:SHOWN_MAX]
         print()
         print_table(_COLUMNS, [_cells(each, now_wall_s) for each in shown])
+        for each in shown:
+            if each.message:
+                print(printable(f"{each.task}, try {each.attempt}: {each.message}"))
         left_out = len(detail.attempts) - len(shown)
         if left_out:
             print(f"and {left_out} more: iriai show {detail.row.id} --json")
@@ -113,8 +123,8 @@ def _cells(row: AttemptRow, now_wall_s: float) -> tuple[str, ...]:
     if not is_over:
         took_s = 0.0 if started is None else now_wall_s - started
     ended = "" if row.exit_code is None else str(row.exit_code)
-    if row.signal is not None:
-        ended = ending_text(row.cause, None, row.signal).removeprefix("killed by ")
+    if row.cause == EndCause.FAILED and row.signal is not None:
+        ended = signal_name(row.signal)
     return (
         row.task,
         str(row.attempt),
@@ -128,7 +138,6 @@ def _cells(row: AttemptRow, now_wall_s: float) -> tuple[str, ...]:
         size_text(row.read_bytes),
         size_text(row.written_bytes),
         span_text(row.charge_s) if is_over else "",
-        row.message,
     )
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 
 from iriai.client.following import Sink
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+EXIT_READER_GONE = 128 + 13
 
 
 def passable_stdin() -> int | None:
-    """Standard input, if a task should have it; None where it would read nothing anyway.
-
-    Call this before anything is opened: where standard input is closed, its number is free.
-    """
-    if sys.stdin is None:
-        return None
+    """Standard input, if a task should have it; None where it would read nothing anyway."""
     try:
         status = os.fstat(STDIN)
         if os.path.samestat(status, os.stat(os.devnull)):  # noqa: PTH116
@@ -43,3 +38,12 @@ def sink_to(descriptor: int) -> Sink:
                 poll.poll()
 
     return sink
+
+
+def reader_gone() -> int:
+    """Whoever read our output has enough: the exit code of a program that SIGPIPE ends."""
+    # What is still buffered has nowhere to go, and must not be complained about at the exit.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, STDOUT)
+    os.close(nowhere)
+    return EXIT_READER_GONE

@@ -40,8 +40,8 @@ def _audience(mode: str) -> str:
 
 
 def _jobs(report: StatusReport) -> str:
-    tasks = f"{report.active:,} tasks active, {report.waiting:,} waiting"
-    return f"{count_text(report.jobs, 'job')} not finished: {tasks}"
+    tasks = f"{report.active:,} active, {report.waiting:,} waiting"
+    return f"{count_text(report.jobs, 'job')} not finished; tasks: {tasks}"
 
 
 def _free(report: StatusReport) -> str:

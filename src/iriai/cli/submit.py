@@ -77,7 +77,7 @@ def submit(
         more["array"] = parse_array(array)
     if stdin is not None:
         more["stdin"] = read_sent(stdin)
-    draft = _draft(words, job, more, after_dashes=DASHES in ctx.meta)
+    draft = _draft(words, job, more, after_dashes=ctx.meta[DASHES])
     with Client.connect(options.state) as client:
         if job.dry_run:
             print_dry_run(client.dry_run(draft), as_json=options.as_json)

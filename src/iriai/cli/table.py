@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import NamedTuple
 
 from iriai.cli.plain_text import printable
@@ -28,6 +30,11 @@ STYLES = {
 }
 """Of words that a column with `by_word` may hold."""
 
+WIDE_COLUMNS = 100
+"""From here on there is room for what is seldom asked."""
+PAIR_COLUMNS_MIN = 20
+"""A terminal that is narrower breaks the lines itself."""
+
 
 class Column(NamedTuple):
     """One column."""
@@ -39,19 +46,26 @@ class Column(NamedTuple):
     by_word: bool = False
     """Coloured after the word in the cell."""
     folds: bool = False
-    """Whether long text goes on in further lines; else it is cut where a terminal ends."""
+    """Where the terminal is too narrow, long text goes on in further lines."""
+    wide: bool = False
+    """Left out of terminals with less than `WIDE_COLUMNS`."""
+    shrinks: bool = False
+    """Where the terminal is too narrow, long text is cut here before it is elsewhere."""
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print `rows`; columns without any content are left out."""
+    is_terminal = sys.stdout.isatty()
+    is_narrow = is_terminal and get_terminal_size().columns < WIDE_COLUMNS
     used = [
         place
-        for place in range(len(columns))
-        if not rows or any(row[place] not in ("", "-") for row in rows)
+        for place, column in enumerate(columns)
+        if not (column.wide and is_narrow)
+        and (not rows or any(row[place] not in ("", "-") for row in rows))
     ]
     columns = [columns[place] for place in used]
     cells = [[printable(row[place]) for place in used] for row in rows]
-    if sys.stdout.isatty():
+    if is_terminal:
         _print_rich(columns, cells, title)
     else:
         _print_plain(columns, cells, title)
@@ -61,12 +75,19 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values, those without a value left out; lines of a value are kept."""
     pairs = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in pairs), default=0)
-    is_terminal = sys.stdout.isatty()
+    room = get_terminal_size().columns - width - 2 if sys.stdout.isatty() else 0
     for name, value in pairs:
-        for place, line in enumerate(value.split("\n")):
-            label = (name if place == 0 else "").ljust(width)
-            label = f"\x1b[2m{label}\x1b[0m" if is_terminal else label
-            print(f"{label}  {printable(line)}")
+        lines = [part for line in value.split("\n") for part in _broken(printable(line), room)]
+        for place, line in enumerate(lines):
+            label = ("" if place else name).ljust(width)
+            print(f"\x1b[2m{label}\x1b[0m  {line}" if room else f"{label}  {line}")
+
+
+def _broken(line: str, room: int) -> list[str]:
+    """`line` in pieces that fit into `room` characters; 0 is without end."""
+    if not 0 < room < len(line):
+        return [line]
+    return wrap(line, max(room, PAIR_COLUMNS_MIN), break_on_hyphens=False)
 
 
 def _print_plain(columns: Sequence[Column], cells: list[list[str]], title: str) -> None:
@@ -89,20 +110,30 @@ def _print_rich(columns: Sequence[Column], cells: list[list[str]], title: str) -
     from rich.text import Text
 
     table = Table(
-        box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, padding=(0, 1)
+        box=SIMPLE_HEAD,
+        title=title or None,
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for column in columns:
         table.add_column(
             column.header,
             justify="right" if column.right else "left",
             style=column.style,
-            no_wrap=not column.folds,
+            # Rich takes room from columns that may wrap before it takes any from others.
+            no_wrap=not (column.folds or column.shrinks),
             overflow="fold" if column.folds else "ellipsis",
         )
     for row in cells:
         table.add_row(
             *(
-                Text(cell, style=STYLES.get(cell, "") if column.by_word else "")
+                Text(
+                    cell,
+                    style=STYLES.get(cell, "") if column.by_word else "",
+                    no_wrap=not column.folds,
+                    overflow="fold" if column.folds else "ellipsis",
+                )
                 for cell, column in zip(row, columns, strict=True)
             )
         )

@@ -28,7 +28,8 @@ def up(
     As an ordinary user it works for you alone; as root for every user of the machine, each task as
     its own user. Without --detach this command stays, and restarts either if it fails.
     """
-    from iriai.daemon.up import Standing, bring_up, stay_up
+    from iriai.daemon.standing import Standing
+    from iriai.daemon.up import bring_up, stay_up
 
     def announce(standing: Standing) -> None:
         if options.as_json:
