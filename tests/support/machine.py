@@ -12,7 +12,8 @@ from pathlib import Path
 
 from iriai.client import Client
 from iriai.daemon.lock_file import lock_holder
-from iriai.daemon.up import Standing, bring_up
+from iriai.daemon.standing import Standing
+from iriai.daemon.up import bring_up
 from iriai.model.paths import StatePaths
 from tests.support.waiting import is_gone, until
 
