@@ -1,0 +1,110 @@
+"""A job's state is the replay of its events, folded or not: whatever happened."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iriai.home.job import JobState
+from iriai.model.job import task_indices
+from iriai.model.records import (
+    Attempted,
+    Cancelled,
+    Change,
+    Ended,
+    Held,
+    Promised,
+    Released,
+    Started,
+)
+from iriai.model.state import EndCause, TaskState
+from tests.support.told import spec
+
+STEPS = ("attempt", "start", "end", "cancel", "hold", "promise", "fold")
+CAUSES = (
+    EndCause.COMPLETED,
+    EndCause.FAILED,
+    EndCause.LOST,
+    EndCause.EVICTED,
+    EndCause.REFUSED,
+    EndCause.CANCELLED,
+)
+arrays = st.sampled_from(
+    [((0, 0, 1),), ((1, 6, 1),), ((0, 10, 5), (12, 13, 1)), ((3, 3, 1), (7, 20, 4))]
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.sampled_from(CAUSES)), max_size=60
+)
+
+
+def change_for(job: JobState, step: str, choice: int, cause: EndCause) -> Change | None:
+    """What `step` comes to in the job's present state; None: nothing."""
+    active = [i for i, task in job.tasks.items() if task.state is not TaskState.QUEUED]
+    claimed = [i for i in active if job.tasks[i].state is TaskState.CLAIMED]
+    match step:
+        case "attempt" if job.ready:
+            index = job.first_waiting()
+            return Attempted(((index, job.next_attempt(index)),), "ume")
+        case "start" if claimed:
+            index = claimed[choice % len(claimed)]
+            return Started(((index, job.tasks[index].attempt),))
+        case "end" if active:
+            index = active[choice % len(active)]
+            code = choice if cause is EndCause.FAILED else None
+            return Ended(((index, job.tasks[index].attempt, cause, code, None),))
+        case "cancel":
+            indices = tuple(i for i in task_indices(job.spec.array) if i % 4 == choice % 4)
+            return Cancelled(indices if choice else (), "ann")
+        case "hold" if job.waiting:
+            return Released("ann") if job.held else Held("ann")
+        case "promise" if job.ready:
+            return Promised(float(choice) if choice else None, "ume")
+    return None
+
+
+def replay(job: JobState, changes: list[Change]) -> JobState:
+    again = JobState(job.number, job.spec, job.submitted_wall_s)
+    for change in changes:
+        again.apply(change)
+    again.sequence = job.sequence
+    return again
+
+
+@given(array=arrays, steps=steps, max_restarts=st.sampled_from([None, 0, 1]))
+def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
+    job = JobState(1, spec(array=array, max_restarts=max_restarts), 0.0)
+    changes: list[Change] = []
+    for step, choice, cause in steps:
+        if job.is_finished:
+            break
+        if step == "fold":
+            changes = [job.folded()]
+            continue
+        change = change_for(job, step, choice, cause)
+        if change is not None:
+            job.apply(change)
+            changes.append(change)
+        job.check()
+        again = replay(job, changes)
+        assert again.equals(job)
+        again.check()
+        if not job.is_finished:
+            assert list(again.waiting_indices()) == list(job.waiting_indices())
+            assert len(list(job.waiting_indices())) == job.waiting
+            for index in task_indices(array):
+                assert again.task_state(index) == job.task_state(index)
+
+
+@given(array=arrays, steps=steps)
+def test_the_states_of_all_tasks_add_up(array, steps):
+    job = JobState(1, spec(array=array), 0.0)
+    for step, choice, cause in steps:
+        if job.is_finished:
+            break
+        if step != "fold" and (change := change_for(job, step, choice, cause)) is not None:
+            job.apply(change)
+        states = [job.task_state(index) for index in task_indices(array)]
+        waiting = states.count(TaskState.QUEUED) + states.count(TaskState.HELD)
+        assert waiting == job.waiting
+        assert states.count(TaskState.FINISHED) == sum(job.counts.values())
+        assert states.count(TaskState.CLAIMED) + states.count(TaskState.RUNNING) == job.active
