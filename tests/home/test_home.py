@@ -1,0 +1,313 @@
+"""A home keeps what was handed in until its result is stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.home import core
+from iriai.model.problem import NotFound, Refused
+from iriai.model.reason import Reason, Rule
+from iriai.model.records import (
+    Attempted,
+    AttemptResult,
+    Cancelled,
+    Ended,
+    JobAccepted,
+    JobFinished,
+    Promised,
+    Snapshot,
+    Started,
+)
+from iriai.model.state import EndCause, TaskState
+from iriai.protocol.effects import JobSettled
+from iriai.protocol.messages import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Decline,
+    Promise,
+    Refusal,
+    Run,
+    Stop,
+    Withdraw,
+)
+from tests.home.lone_home import CAPABILITY, LoneHome, changes, end, match, wants
+from tests.support.told import HOME, NOTHING_TOLD, WALL_S, attempt, job, only, spec
+
+BUSY = Reason(Rule.MACHINE_BUSY, "1 cpu", "0 cpus free", HOME)
+
+
+def test_a_job_is_kept_and_wanted():
+    said = LoneHome().submit(cpus=2)
+    assert only(said.records, JobAccepted).number == 1
+    assert wants(said) == [(1, 1)]
+
+
+def test_numbers_go_on_where_they_were():
+    first = LoneHome()
+    first.submit()
+    first.submit()
+    again = LoneHome(first.store)
+    assert only(again.submit().records, JobAccepted).number == 3
+
+
+def test_a_match_becomes_an_attempt_that_is_kept_before_it_runs():
+    home = LoneHome()
+    home.submit()
+    said = home.tell(match())
+    assert changes(said) == [Attempted(((0, 1),), HOME)]
+    assert said.node == [Run(attempt(1, 0, 1), spec(), CAPABILITY)]
+    assert said.broker == []  # who matched knows that it is taken
+
+
+def test_many_matches_of_one_turn_are_one_event():
+    home = LoneHome()
+    home.submit(array=((1, 9, 1),), is_array=True)
+    said = home.tell(match(), match(), match())
+    assert changes(said) == [Attempted(((1, 1), (2, 1), (3, 1)), HOME)]
+
+
+def test_a_match_that_comes_too_often_is_declined():
+    home = LoneHome()
+    home.submit()
+    home.tell(match())
+    said = home.tell(match())
+    assert said.broker == [Decline(job(1), HOME, CAPABILITY)]
+    assert said.records == []
+
+
+def test_a_match_for_a_job_that_is_not_here_is_declined():
+    assert LoneHome().tell(match(7)).broker == [Decline(job(7), HOME, CAPABILITY)]
+
+
+def test_a_start_is_known_once():
+    home = LoneHome()
+    home.submit()
+    home.tell(match())
+    assert home.tell(Accepted(attempt(1))) == NOTHING_TOLD
+    begun = Begun(attempt(1), HOME, WALL_S)
+    assert changes(home.tell(begun)) == [Started(((0, 1),))]
+    assert home.tell(begun) == NOTHING_TOLD
+
+
+def test_an_end_is_kept_with_its_result_and_acknowledged():
+    home = LoneHome()
+    home.submit()
+    running = home.start()
+    said = home.tell(end(running))
+    assert only(said.records, AttemptResult).attempt == running
+    assert changes(said) == [Ended(((0, 1, EndCause.COMPLETED, 0, None),))]
+    assert only(said.records, JobFinished).cause is EndCause.COMPLETED
+    assert said.node == [Acknowledge(running)]
+    assert said.others == [JobSettled(1)]
+    assert home.home.outcomes[1].exit_code == 0
+    assert home.home.finished_counts(1) == (1, 0)
+
+
+def test_an_end_that_is_repeated_is_only_acknowledged():
+    home = LoneHome()
+    home.submit()
+    running = home.start()
+    home.tell(end(running))
+    said = home.tell(end(running))
+    assert said == NOTHING_TOLD._replace(node=[Acknowledge(running)])
+
+
+def test_an_end_of_an_earlier_attempt_changes_nothing():
+    home = LoneHome()
+    home.submit()
+    first = home.start()
+    home.tell(end(first, EndCause.LOST, None))
+    second = home.start()
+    assert second == attempt(1, 0, 2)
+    said = home.tell(end(first))
+    assert said == NOTHING_TOLD._replace(node=[Acknowledge(first)])
+    assert home.home.job(1).task_state(0) is TaskState.RUNNING
+
+
+def test_news_of_another_home_changes_nothing():
+    home = LoneHome()
+    home.submit()
+    home.start()
+    other = attempt(1)._replace(home="kaki")
+    assert home.tell(end(other)) == NOTHING_TOLD._replace(node=[Acknowledge(other)])
+
+
+def test_a_lost_attempt_is_wanted_again_at_the_front():
+    home = LoneHome()
+    home.submit()
+    said = home.tell(end(home.start(), EndCause.LOST, None))
+    [want] = said.broker
+    assert (want.count, want.front) == (1, 1)
+
+
+def test_a_refused_attempt_uses_up_its_number_only():
+    home = LoneHome()
+    home.submit(max_restarts=0)
+    home.tell(match())
+    said = home.tell(Refusal(attempt(1), BUSY))
+    assert wants(said) == [(1, 1)]
+    assert home.tell(match()).node[0].attempt == attempt(1, 0, 2)
+
+
+def test_a_refusal_that_is_repeated_changes_nothing():
+    home = LoneHome()
+    home.submit()
+    home.tell(match())
+    home.tell(Refusal(attempt(1), BUSY))
+    assert home.tell(Refusal(attempt(1), BUSY)) == NOTHING_TOLD
+
+
+def test_what_fails_is_not_repeated():
+    home = LoneHome()
+    home.submit()
+    said = home.tell(end(home.start(), EndCause.FAILED, 3))
+    assert only(said.records, JobFinished).cause is EndCause.FAILED
+    assert home.home.finished_counts(1) == (0, 1)
+
+
+# --- cancel, hold, release -----------------------------------------------------------------------
+
+
+def test_cancelling_what_waits_withdraws_it():
+    home = LoneHome()
+    home.submit()
+    said = home.do(lambda h: h.cancel(1, (), "ann"))
+    assert said.broker == [Withdraw(job(1))]
+    assert changes(said) == [Cancelled((), "ann")]
+    assert only(said.records, JobFinished).cause is EndCause.CANCELLED
+
+
+def test_cancelling_what_runs_stops_it():
+    home = LoneHome()
+    home.submit(kill_grace_s=3.0)
+    running = home.start()
+    said = home.do(lambda h: h.cancel(1, (), "ann"))
+    assert said.node == [Stop(running, EndCause.CANCELLED, 3.0)]
+    assert 1 in home.home.jobs
+    assert home.do(lambda h: h.cancel(1, (), "ann")) == NOTHING_TOLD
+    home.tell(end(running, EndCause.CANCELLED, None))
+    assert 1 not in home.home.jobs
+
+
+def test_cancelling_one_task_leaves_the_others():
+    home = LoneHome()
+    home.submit(array=((1, 3, 1),), is_array=True)
+    running = home.start()
+    said = home.do(lambda h: h.cancel(1, (2,), "ann"))
+    assert said.node == []
+    assert wants(said) == [(1, 1)]
+    assert home.home.job(1).task_state(running.index) is TaskState.RUNNING
+
+
+def test_cancelling_tasks_that_a_job_does_not_have_changes_nothing():
+    home = LoneHome()
+    home.submit(array=((1, 9, 2),), is_array=True)
+    assert home.home.cancel(1, (2, 4, 50), "ann") == 0
+    assert home.home.cancel(1, (0, 1, 2), "ann") == 1
+    assert home.home.job(1).waiting == 4
+
+
+def test_a_job_that_is_held_is_withdrawn_and_comes_back():
+    home = LoneHome()
+    home.submit()
+    assert home.do(lambda h: h.hold(1, "ann")).broker == [Withdraw(job(1))]
+    assert home.home.explain(1)[0].rule is Rule.HELD
+    assert wants(home.do(lambda h: h.release(1, "ann"))) == [(1, 1)]
+    assert home.home.explain(1) == []
+
+
+def test_holding_twice_is_holding_once():
+    home = LoneHome()
+    home.submit()
+    assert [home.home.hold(1, "ann"), home.home.hold(1, "ann")] == [1, 0]
+    assert [home.home.release(1, "ann"), home.home.release(1, "ann")] == [1, 0]
+
+
+def test_a_job_with_nothing_that_waits_cannot_be_held():
+    home = LoneHome()
+    home.submit()
+    home.start()
+    with pytest.raises(Refused):
+        home.home.hold(1, "ann")
+
+
+def test_a_job_may_be_submitted_held():
+    home = LoneHome()
+    assert wants(home.submit(held=True)) == []
+    assert wants(home.do(lambda h: h.release(1, "ann"))) == [(1, 1)]
+
+
+def test_what_is_not_here_is_not_found():
+    home = LoneHome()
+    for action in (home.home.job, home.home.explain):
+        with pytest.raises(NotFound):
+            action(9)
+    with pytest.raises(NotFound):
+        home.home.cancel(9, (), "ann")
+
+
+# --- promises, restarts, bounds ------------------------------------------------------------------
+
+
+def test_a_promise_is_kept_and_repeated():
+    home = LoneHome()
+    home.submit()
+    said = home.tell(Promise(job(1), HOME, 60.0))
+    assert changes(said) == [Promised(WALL_S + 60.0, HOME)]
+    [want] = LoneHome(home.store, now_s=20.0).first.broker
+    assert (want.promised_in_s, want.promised_machine) == (40.0, HOME)
+
+
+def test_a_promise_for_what_no_longer_waits_is_nothing():
+    home = LoneHome()
+    home.submit()
+    home.start()
+    assert home.tell(Promise(job(1), HOME, 60.0)) == NOTHING_TOLD
+
+
+def test_a_home_that_comes_back_asks_again_for_what_it_does_not_know():
+    home = LoneHome()
+    home.submit(array=((1, 3, 1),), is_array=True)
+    running = home.start()
+    [claimed] = home.tell(match()).node
+    home.do(lambda h: h.cancel(1, (running.index,), "ann"))
+    said = LoneHome(home.store).first
+    stored = home.home.job(1).spec
+    assert said.node == [
+        Run(running, stored, None),
+        Run(claimed.attempt, stored, None),
+        Stop(running, EndCause.CANCELLED, stored.kill_grace_s),
+    ]
+    assert wants(said) == [(1, 1)]
+
+
+def test_what_has_finished_does_not_come_back():
+    home = LoneHome()
+    home.submit()
+    home.tell(end(home.start()))
+    again = LoneHome(home.store)
+    assert again.home.jobs == {}
+    assert again.first == NOTHING_TOLD
+
+
+def test_events_of_a_job_are_bounded(monkeypatch):
+    monkeypatch.setattr(core, "EVENTS_MAX", 4)
+    home = LoneHome()
+    home.submit()
+    for _ in range(20):
+        home.tell(end(home.start(), EndCause.LOST, None))
+        assert len(home.store.events[1]) <= 4 + 3
+        again = LoneHome(home.store)
+        assert again.home.job(1).equals(home.home.job(1))
+    assert isinstance(home.store.events[1][0].change, Snapshot)
+
+
+def test_outcomes_at_hand_are_bounded(monkeypatch):
+    monkeypatch.setattr(core, "OUTCOMES_MAX", 2)
+    home = LoneHome()
+    for number in (1, 2, 3):
+        home.submit()
+        home.tell(end(home.start(number)))
+    assert list(home.home.outcomes) == [2, 3]
+    assert [home.home.finished_counts(n) for n in (1, 2, 3)] == [(0, 0), (1, 0), (1, 0)]
