@@ -1,5 +1,6 @@
 """Users that iriai itself runs as."""
 
+import grp
 import os
 import subprocess
 import sys
@@ -76,6 +77,16 @@ def test_a_system_user_is_made_without_a_home_or_a_shell():
         assert 0 < entry.pw_uid < 1000
         assert entry.pw_shell.endswith("nologin")
         assert ensure_daemon_user(name) == entry
+    finally:
+        subprocess.run(["userdel", name], check=False)
+
+
+@pytest.mark.root
+def test_a_group_that_is_there_becomes_the_users_own():
+    name = f"iriai{os.getpid()}grp"
+    subprocess.run(["groupadd", "--system", name], check=True)
+    try:
+        assert ensure_daemon_user(name).pw_gid == grp.getgrnam(name).gr_gid
     finally:
         subprocess.run(["userdel", name], check=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import subprocess
@@ -53,7 +54,7 @@ def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
         return pwd.getpwnam(name)
     except KeyError:
         pass
-    command = ["useradd", "--system", "--user-group", "--no-create-home"]
+    command = ["useradd", "--system", *_own_group(name), "--no-create-home"]
     command += ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin", name]
     try:
         done = subprocess.run(
@@ -70,6 +71,15 @@ def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
             f"the user '{name}' could not be made ({complaint or 'useradd made nobody'})",
             f"make it with useradd --system {name}, or name a user with --user",
         ) from None
+
+
+def _own_group(name: str) -> list[str]:
+    """A group of its own; the one of that name where somebody made it first, for operators say."""
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return ["--user-group"]
+    return ["--gid", name]
 
 
 def drop_privileges(user: str) -> None:
