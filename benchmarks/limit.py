@@ -48,22 +48,27 @@ def run_all(tasks: int, enclosures: Sequence[Enclosure], folder: Path) -> float:
     free = list(enclosures)
     running: dict[int, Enclosure] = {}
     began = time.perf_counter()
-    for number in range(tasks):
-        if not free:
+    try:
+        for number in range(tasks):
+            if not free:
+                _reap(running, free)
+            enclosure = free.pop()
+            words = [*options, *enclosure.joins, f"o={folder}/{number}", "--", COMMAND]
+            running[os.posix_spawn(helper[0], words, ENVIRONMENT)] = enclosure
+        while running:
             _reap(running, free)
-        enclosure = free.pop()
-        words = [*options, *enclosure.joins, f"o={folder}/{number}", "--", COMMAND]
-        running[os.posix_spawn(helper[0], words, ENVIRONMENT)] = enclosure
-    while running:
-        _reap(running, free)
+    finally:
+        # After a failure: a group with members in it could not be removed.
+        for pid in running:
+            os.waitpid(pid, 0)
     return time.perf_counter() - began
 
 
 def _reap(running: dict[int, Enclosure], free: list[Enclosure]) -> None:
     pid, status, _ = os.wait4(-1, 0)
+    free.append(running.pop(pid))
     if status:
         raise RuntimeError(f"a process ended with {os.waitstatus_to_exitcode(status)}")
-    free.append(running.pop(pid))
 
 
 def measure(tasks: int) -> dict[str, object]:

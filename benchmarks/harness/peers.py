@@ -147,17 +147,17 @@ class PeerRuns:
         """Return the medians of `figures` per peer with its settings, or why there are none."""
         rows: dict[str, object] = {}
         for peer in self.peers:
-            if peer.name in self.problems:
-                rows[peer.name] = {"unavailable": self.problems[peer.name]}
-                continue
+            row: dict[str, object] = {}
             answers = self.answers.get(peer.name, [])
             if answers:
-                medians = {
-                    name: median([as_number(each[name]) for each in answers], digits)
-                    for name in figures
-                }
-                kept = {name: answers[0][name] for name in ("version", "tasks", "settings")}
-                rows[peer.name] = {**medians, **kept}
+                for name in figures:
+                    row[name] = median([as_number(each[name]) for each in answers], digits)
+                row |= {name: answers[0][name] for name in ("version", "tasks", "settings")}
+                row["runs"] = len(answers)
+            if peer.name in self.problems:
+                # With figures: what ended the runs before all were done.
+                row["problem" if answers else "unavailable"] = self.problems[peer.name]
+            rows[peer.name] = row
         return rows
 
     def best_per_s(self) -> float | None:

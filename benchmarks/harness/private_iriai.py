@@ -9,13 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from harness.descendants import none_left
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
-from iriai.daemon.up import Standing, bring_up
+from iriai.daemon.up import bring_up
 from iriai.model.problem import Problem
 from iriai.wire.requests import StatusReport
 
@@ -45,30 +46,28 @@ class PrivateIriai:
             configuration += "[identity]\nminimum_uid = 0\n"
         (self.state / "iriai.toml").write_text(configuration)
         self.work = make_folder(self._folder / "work")
-        self.standing: Standing | None = None
+        self._end = ExitStack()
+        self._launcher: int | None = None
 
     def __enter__(self) -> PrivateIriai:
-        try:
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            stack.enter_context(none_left())
             self.start()
-        except BaseException:
-            self._remove()
-            raise
+            self._end = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._tell_what_was_logged()
-        pids = self.pids()
-        try:
-            with suppress(Problem), self.connect() as client:
-                client.down(kill=True)
-        finally:
-            _await_ends(pids)
-            self._remove()
+        with self._end:
+            if kind is not None:
+                self._tell_what_was_logged()
+            for pid in self._shut_down():
+                _await_end(pid, END_S_MAX)
 
     def start(self) -> None:
         """Bring up what does not run; returns when the daemon answers."""
-        self.standing = bring_up(str(self.state))
+        bring_up(str(self.state))
+        self._launcher = self.status().launcher_pid
 
     def crash(self) -> None:
         """Kill supervisor and daemon; launcher and tasks go on."""
@@ -92,11 +91,9 @@ class PrivateIriai:
 
     def pids(self) -> list[int]:
         """Return the processes of this iriai: supervisor, daemon, launcher."""
-        with suppress(Problem):
-            status = self.status()
-            found = (status.supervisor_pid, status.daemon_pid, status.launcher_pid)
-            return [pid for pid in found if pid is not None]
-        return [int(file.read_text().split()[0]) for file in self.state.glob("*.pid")]
+        status = self.status()
+        found = (status.supervisor_pid, status.daemon_pid, status.launcher_pid)
+        return [pid for pid in found if pid is not None]
 
     def as_user(self, work: Callable[[Client], _Result]) -> _Result:
         """Call `work` with a connection of the user that tasks run as."""
@@ -107,24 +104,29 @@ class PrivateIriai:
 
         return as_task_user(connected)
 
+    def _shut_down(self) -> list[int]:
+        """Ask for the end of everything; return who will end. What does not is killed later."""
+        try:
+            pids = self.pids()
+            with self.connect() as client:
+                client.down(kill=True)
+        except Problem:
+            # The daemon does not answer. The launcher has control groups to remove, so it is asked.
+            if self._launcher is None:
+                return []
+            with suppress(ProcessLookupError):
+                os.kill(self._launcher, signal.SIGTERM)
+            return [self._launcher]
+        return pids
+
     def _tell_what_was_logged(self) -> None:
         for log in sorted((self.state / "log").glob("*.log")):
             lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
             sys.stderr.writelines(f"{log.stem}: {line}\n" for line in lines)
 
-    def _remove(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
-
-def _await_ends(pids: list[int]) -> None:
-    for pid in pids:
-        if not _await_end(pid, END_S_MAX):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _await_end(pid: int, seconds_max: float) -> bool:
-    """Wait until there is no process `pid`, or only a zombie of another; whether it is so."""
+def _await_end(pid: int, seconds_max: float) -> None:
+    """Wait until there is no process `pid`, or only a zombie of another; at most so long."""
     deadline = time.monotonic() + seconds_max
     while time.monotonic() < deadline:
         # Supervisors that this process started are its children, and stay until they are reaped.
@@ -133,8 +135,7 @@ def _await_end(pid: int, seconds_max: float) -> bool:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
-            return True
+            return
         if state in "ZX":
-            return True
+            return
         time.sleep(_POLL_S)
-    return False

@@ -1,5 +1,7 @@
 """Peers run where nobody can reach them, and leave nothing behind."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +28,21 @@ def test_what_a_peer_left_running_is_ended(tmp_path):
         assert is_running(orphan)
 
     assert not is_running(orphan)
+
+
+def test_nothing_is_left_when_it_is_told_to_end():
+    started = []
+
+    def work():
+        with none_left():
+            started.append(os.posix_spawnp("sleep", ["sleep", "1000"], {}))
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        work()
+
+    assert not is_running(started[0])
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_child_from_before_is_left_alone():
