@@ -14,6 +14,8 @@ import msgspec
 from iriai.launcher.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
 
 RECEIVE_BYTES = 1 << 18
+PIECES_A_TURN = 64
+"""Read before anything else has its turn."""
 DESCRIPTORS_MAX = 253
 """What the kernel takes in one message."""
 WAITING_BYTES_MAX = 64 << 20
@@ -60,9 +62,9 @@ class Connection:
 
         Raises `PeerProblem`, after what came before it.
         """
-        is_open = True
-        while is_open and self._receive_piece():
-            is_open = self._is_open
+        for _ in range(PIECES_A_TURN):
+            if not self._receive_piece():
+                break
         yield from self._messages()
         if not self._is_open:
             raise PeerProblem("the connection was closed")

@@ -48,6 +48,11 @@ class Enclosure(Protocol):
         """Readable when the memory limit was hit; -1 where there is no such sign."""
         ...
 
+    @property
+    def started_ticks(self) -> int:
+        """Start time of the main process, where that is needed to find it again; else 0."""
+        ...
+
     def prepare(self, limits: Limits) -> None:
         """Set the limits of the next task. Raises OSError where the kernel refuses one."""
         ...

@@ -38,7 +38,7 @@
 
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
-enum { SET_CONTROLLING_TERMINAL = 0x540E };
+enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0 };
 
 struct kernel_limit {
     uint64_t soft;
@@ -303,6 +303,8 @@ int main(int count, char **options, char **entries)
     struct wishes wishes = {0};
     call2(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
     int end = read_options(count, options, &wishes);
+    int priority = 0;
+    call3(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
     reset_signals();
     check(call0(__NR_setsid), STAGE_SESSION);
     for (int at = 1; at < end; at++)

@@ -67,6 +67,7 @@ def become_task(options: list[str]) -> NoReturn:
     command = [os.fsencode(each) for each in options[first + 1 :]]
     given = [(each[0], each[2:]) for each in options[:first]]
     single = dict(given)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     reset_signals()
     with step(SESSION):
         os.setsid()

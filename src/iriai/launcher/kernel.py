@@ -11,6 +11,9 @@ _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
 
+_FAR_S = 1e9
+"""Thirty years: a moment that far off fits the kernel's numbers and never comes."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,7 +57,7 @@ class BootTimer:
             return
         self._set_for_s = steady_s
         # A time of zero would disarm; a nanosecond after boot is past for everybody.
-        nanoseconds = 0 if steady_s is None else max(1, int(steady_s * 1e9))
+        nanoseconds = 0 if steady_s is None else max(1, int(min(steady_s, _FAR_S) * 1e9))
         value = _Timer(_Time(0, 0), _Time(*divmod(nanoseconds, 1_000_000_000)))
         result = _libc.timerfd_settime(self.fd, _TFD_TIMER_ABSTIME, ctypes.byref(value), None)
         _check(result, "timerfd_settime")

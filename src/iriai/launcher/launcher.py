@@ -37,7 +37,6 @@ from iriai.launcher.messages import (
     ToLauncher,
     Welcome,
 )
-from iriai.launcher.processes import read_process
 from iriai.launcher.spawn import Prepared
 from iriai.launcher.task import Task
 from iriai.launcher.tasks import Tasks
@@ -67,8 +66,8 @@ class _Pending(NamedTuple):
     fd: int
 
 
-class VersionMismatch(Exception):
-    """The daemon speaks another version of the messages."""
+class MessageProblem(Exception):
+    """The daemon speaks another version of the messages, or does not keep to them."""
 
 
 class Launcher:
@@ -116,9 +115,9 @@ class Launcher:
         return self._is_shutting_down and not (self._tasks or self._pending or self._ends)
 
     def attach(self, message: Attach) -> Welcome:
-        """A daemon is there. Raises `VersionMismatch`."""
+        """A daemon is there. Raises `MessageProblem`."""
         if message.version != LAUNCHER_VERSION:
-            raise VersionMismatch(
+            raise MessageProblem(
                 f"the daemon speaks version {message.version} of the launcher's messages, this"
                 f" launcher version {LAUNCHER_VERSION}"
             )
@@ -139,7 +138,7 @@ class Launcher:
                 for attempt in message.attempts:
                     self._terminate(attempt, reason, message.grace_s)
             case Forget():
-                self._journal.append(Dropped(message.attempts), sync=False)
+                self._note(Dropped(message.attempts))
             case SampleAll():
                 self._replies.append(Sampled(tuple(map(_sample, self._tasks))))
             case ShutDown():
@@ -167,7 +166,7 @@ class Launcher:
         self._timers.drop_stale(len(self._tasks))
         told, self._replies = self._replies, []
         if started:
-            self._journal.append(Started(tuple(started)), sync=False)
+            self._note(Started(tuple(started)))
         alive = self._again + [each for each, _ in started]
         if alive:
             told.append(Spawned(tuple(alive)))
@@ -176,7 +175,6 @@ class Launcher:
         if ends:
             told.append(Exited(tuple(ends)))
             self._exits_again = []
-        self._journal.compact_if_grown()
         return told
 
     def next_s(self) -> float | None:
@@ -186,7 +184,17 @@ class Launcher:
             due_s = min(self._ends_retry_s, due_s or self._ends_retry_s)
         return due_s
 
+    def _note(self, record: Dropped | Started) -> None:
+        """Write what need not be durable; where that fails a question is asked again later."""
+        try:
+            self._journal.append(record, sync=False)
+            self._journal.compact_if_grown()
+        except OSError:
+            log.exception("the journal could not be written")
+
     def _launch(self, message: Launch, descriptors: deque[int]) -> None:
+        if any(not 0 <= order.template < len(message.templates) for order in message.orders):
+            raise MessageProblem("an order names a template that is not there")
         intents = []
         now_wall_s = wall_s()
         prepared = [self._admission.prepare(each, steady_s()) for each in message.templates]
@@ -256,9 +264,7 @@ class Launcher:
                 self._enclosures.release(pending.enclosure)
                 continue
             self.watch.begin(task)
-            # By session and start time survivors are found where there are no groups.
-            process = read_process(task.pid) if pending.enclosure.number < 0 else None
-            started.append((task.alive, process.started_ticks if process else 0))
+            started.append((task.alive, pending.enclosure.started_ticks))
             crash_point("after-spawn")
         return started
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from iriai.launcher.enclosure import Limits, Use
@@ -38,13 +39,13 @@ def next_sample_s(
     `cpu_s` is what it has used so far; it cannot use more than `machine_cpus` seconds in one.
     `polled`: the kernel keeps not every other limit of the task.
     """
-    waits = []
+    moments = []
     if spec.cpu_limit_s is not None:
         left_s = max(0.0, spec.cpu_limit_s - cpu_s)
-        waits.append(max(left_s / machine_cpus, CPU_SAMPLE_MIN_S))
-    if polled:
-        waits.append(SAMPLE_S)
-    return now_s + min(waits) if waits else None
+        moments.append(now_s + max(left_s / machine_cpus, CPU_SAMPLE_MIN_S))
+    if polled:  # at the same moments for all tasks, which then share one look at all processes
+        moments.append((math.floor(now_s / SAMPLE_S) + 1) * SAMPLE_S)
+    return min(moments) if moments else None
 
 
 def is_polled(spec: JobSpec, *, limits_memory: bool, limits_processes: bool) -> bool:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from iriai.launcher.connection import Connection, PeerProblem, peer_of
 from iriai.launcher.kernel import BootTimer
-from iriai.launcher.launcher import Launcher, VersionMismatch
+from iriai.launcher.launcher import Launcher, MessageProblem
 from iriai.launcher.messages import Attach, ToLauncher
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,7 @@ class Server:
         signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that tasks outlive
         self._on(self._signals.fileno(), self._take_signals)
         self._on(self._timer.fd, self._timer.acknowledge)
 
@@ -149,7 +150,7 @@ class Server:
         try:
             for message, descriptors in connection.receive():
                 self._handle(connection, message, descriptors)
-        except (PeerProblem, VersionMismatch) as problem:
+        except (PeerProblem, MessageProblem) as problem:
             self._disconnect(str(problem))
 
     def _handle(self, connection: Connection, message: ToLauncher, descriptors: list[int]) -> None:

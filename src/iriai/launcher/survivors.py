@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from iriai.launcher.environment import MARK
@@ -34,10 +34,17 @@ class Survivors:
         """`parents` are parent groups, of this launcher and of earlier ones."""
         self._known = known
         self._parents = tuple(dict.fromkeys(parents))
+        self._own_pid = os.getpid()
         self._by_mark = {
             f"{launcher_mark}/{attempt}".encode(): attempt for attempt in known.intents
         }
-        self._ticks = {alive.pid: ticks for alive, ticks in known.started.values() if ticks}
+        self._by_session = {
+            alive.pid: (attempt, ticks)
+            for attempt, (alive, ticks) in known.started.items()
+            if ticks
+        }
+        self._by_slot = {str(each.slot): attempt for attempt, each in known.intents.items()}
+        self._foreign: set[int] = set()
         self.attempts: set[AttemptId] = set()
         """Of which something was still running."""
 
@@ -45,61 +52,78 @@ class Survivors:
         """Kill until nothing is left; returns how many processes it met."""
         met: set[int] = set()
         complain_s = time.monotonic() + _COMPLAIN_S
-        while found := self.find():
+        while found := self._find():
             met.update(found)
             for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                self._kill(pid)
             if time.monotonic() > complain_s:
                 complain_s += _COMPLAIN_S
                 log.warning("waiting for the end of processes %s", sorted(found))
             time.sleep(_POLL_S)
-        self._remove_groups()
+        for directory, _ in self._slots():
+            with suppress(OSError):
+                os.rmdir(directory)
         return len(met)
 
-    def find(self) -> list[int]:
+    def _find(self) -> list[int]:
         """All that still runs."""
-        found = [pid for directory in self._groups() for pid in read_pids(directory)]
+        found = list(self._in_groups())
         if self._by_mark:
-            own = os.getpid()
-            processes = [each for each in all_processes() if each.is_live and each.pid != own]
-            sessions = self._surviving_sessions(processes)
-            found += [
-                each.pid
-                for each in processes
-                if each.session in sessions or self._carries_mark(each)
-            ]
+            processes = [each for each in all_processes() if each.is_live]
+            started = {each.pid: each.started_ticks for each in processes}
+            for process in processes:
+                attempt = self._of_session(process, started) or self._of_mark(process)
+                if attempt and process.pid != self._own_pid and process.pid not in self._foreign:
+                    self.attempts.add(attempt)
+                    found.append(process.pid)
         return list(dict.fromkeys(found))
 
-    def _groups(self) -> list[str]:
-        """Every slot below every parent."""
+    def _in_groups(self) -> Iterator[int]:
+        for directory, name in self._slots():
+            with suppress(FileNotFoundError):
+                pids = read_pids(directory)
+                if pids and name in self._by_slot:
+                    self.attempts.add(self._by_slot[name])
+                yield from pids
+
+    def _slots(self) -> list[tuple[str, str]]:
+        """Every slot below every parent, and its name there."""
         found = []
         for parent in self._parents:
             with suppress(FileNotFoundError), os.scandir(parent) as entries:
-                found += [entry.path for entry in entries if entry.is_dir()]
+                found += [(entry.path, entry.name) for entry in entries if entry.is_dir()]
         return found
 
-    def _surviving_sessions(self, processes: list[Process]) -> set[int]:
-        """Sessions of ours: their leader is the one that was started, or gone.
+    def _of_session(self, process: Process, started: dict[int, int]) -> AttemptId | None:
+        """The attempt whose session `process` is in: its leader is the one we started, or gone.
 
-        The number of a session is not given to another process as long as it has members.
+        The number of a session is given to no other process as long as the session has members.
         """
-        started = {each.pid: each.started_ticks for each in processes}
-        return {pid for pid, ticks in self._ticks.items() if started.get(pid, ticks) == ticks}
+        found = self._by_session.get(process.session)
+        if found is None:
+            return None
+        attempt, ticks = found
+        is_ours = started.get(process.session, ticks) == ticks
+        return attempt if is_ours and self._is_user_of(process, attempt) else None
 
-    def _carries_mark(self, process: Process) -> bool:
-        # The colon is there until the task begins; see iriai-exec.c.
+    def _of_mark(self, process: Process) -> AttemptId | None:
+        """The attempt that `process` was started for; see iriai-exec.c for the colon."""
         for name in (MARK, ":" + MARK):
             for mark in marks_of(process.pid, name.encode()):
                 attempt = self._by_mark.get(mark)
-                if attempt is None:
-                    continue
-                if owner_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid()):
-                    self.attempts.add(attempt)
-                    return True
-        return False
+                if attempt is not None and self._is_user_of(process, attempt):
+                    return attempt
+        return None
 
-    def _remove_groups(self) -> None:
-        for directory in self._groups():
-            with suppress(OSError):
-                os.rmdir(directory)
+    def _is_user_of(self, process: Process, attempt: AttemptId) -> bool:
+        """Whether `process` is the task's user's, or still the launcher's."""
+        return owner_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid())
+
+    def _kill(self, pid: int) -> None:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            log.warning("process %d cannot be ended: it belongs to another user", pid)
+            self._foreign.add(pid)

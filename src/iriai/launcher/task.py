@@ -145,7 +145,7 @@ class Task:
         return None
 
     def _remarks(self) -> str:
-        """What the user should know about an end that no limit caused."""
-        if self.spec.process_limit and self.enclosure.process_refusals():
+        """What the user should know about a failure that no limit caused."""
+        if self.status and self.spec.process_limit and self.enclosure.process_refusals():
             return f"the process limit of {self.spec.process_limit} was reached"
         return ""

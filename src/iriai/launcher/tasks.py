@@ -88,7 +88,7 @@ class Tasks:
                 _signal_main(task, number)
                 for pid in task.enclosure.processes():
                     if pid != task.pid:
-                        with suppress(ProcessLookupError):
+                        with suppress(ProcessLookupError, PermissionError):
                             os.kill(pid, number)
         task.kill_at_s = kill_at_s
         if kill_at_s <= now_s:
@@ -181,7 +181,8 @@ def _signal_main(task: Task, number: signal.Signals) -> None:
     First of all, so that a shell does not get to see its child killed and exit by itself.
     """
     if task.status is None:
-        os.kill(task.pid, number)
+        with suppress(PermissionError):  # it may have become another user's, by a setuid file
+            os.kill(task.pid, number)
 
 
 def _ended_child() -> int | None:

@@ -8,10 +8,12 @@ was there when it began; where there are several it is left alone until only one
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterable
 
+from iriai.launcher.clock import steady_s
 from iriai.launcher.enclosure import Enclosure, Limits, Use
 from iriai.launcher.environment import MARK
 from iriai.launcher.processes import (
@@ -21,8 +23,39 @@ from iriai.launcher.processes import (
     marks_of,
     owner_of,
     read_process,
-    sum_of,
+    read_processes,
 )
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_KEPT_S = 0.05
+"""How old a picture of all processes may be for a sample, so that the samples of many tasks, which
+are due at the same moments, share one."""
+
+
+class Snapshot:
+    """All live processes at one moment."""
+
+    def __init__(self) -> None:
+        self.taken_s = steady_s()
+        self.processes: dict[int, Process] = {}
+        self.children: dict[int, list[Process]] = {}
+        self.sessions: dict[int, list[Process]] = {}
+        for process in all_processes():
+            if process.is_live:
+                self.processes[process.pid] = process
+                self.children.setdefault(process.parent, []).append(process)
+                self.sessions.setdefault(process.session, []).append(process)
+
+    def below(self, roots: Iterable[Process]) -> list[Process]:
+        """`roots` and all their descendants, each once, a parent before its children."""
+        seen: dict[int, Process] = {}
+        pending = list(roots)
+        for process in pending:  # grows while it is walked
+            if process.pid not in seen:
+                seen[process.pid] = process
+                pending.extend(self.children.get(process.pid, ()))
+        return list(seen.values())
 
 
 class Tree:
@@ -53,17 +86,21 @@ class Tree:
 
     def processes(self) -> list[int]:
         """Live processes of the task, without zombies."""
-        return self._forest.processes_of(self)
+        return [process.pid for process in self._forest.processes_of(self, Snapshot())]
 
     def is_empty(self) -> bool:
         """After the end of the main process: whether nothing is left of the task."""
-        return not self._forest.orphans_of(self)
+        return not self._forest.has_orphans(self)
 
     def kill(self) -> None:
         """Send SIGKILL to all; to be repeated until `is_empty`."""
-        for pid in self.processes():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in self._forest.processes_of(self, Snapshot()):
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                self._forest.leave_alone(process)
 
     def cpu_s(self) -> float | None:
         """Unknown: `wait` tells."""
@@ -82,8 +119,13 @@ class Tree:
         return 0
 
     def sample(self) -> Use:
-        """What is used at this moment, read from each process."""
-        return Use(*sum_of(self.processes()))
+        """What is used at this moment, or was just now."""
+        processes = self._forest.processes_of(self, self._forest.recent_snapshot())
+        return Use(
+            sum(process.cpu_s for process in processes),
+            sum(process.memory_bytes for process in processes),
+            len(processes),
+        )
 
 
 class Forest:
@@ -92,6 +134,9 @@ class Forest:
     def __init__(self, own_pid: int) -> None:
         self._own_pid = own_pid
         self._trees: dict[int, Tree] = {}
+        self._foreign: set[tuple[int, int]] = set()
+        """Pid and start time of processes that cannot be ended."""
+        self._snapshot: Snapshot | None = None
 
     def acquire(self) -> Tree:
         """A tree for one task."""
@@ -110,35 +155,42 @@ class Forest:
     def close(self) -> None:
         """Nothing was made."""
 
-    def orphans_of(self, tree: Tree) -> list[int]:
-        """Children of the launcher that `tree` left behind, without zombies."""
-        found = []
-        for pid in children_of(self._own_pid):
-            if pid in self._trees:
-                continue
-            process = read_process(pid)
-            if process and process.is_live and self._owner(process) is tree:
-                found.append(pid)
-        return found
+    def leave_alone(self, process: Process) -> None:
+        """Wait no longer for the end of a process that became another user's (by a setuid file)."""
+        log.warning("process %d cannot be ended: it belongs to another user", process.pid)
+        self._foreign.add((process.pid, process.started_ticks))
 
-    def processes_of(self, tree: Tree) -> list[int]:
-        """Live processes of `tree`: those below its roots, and those of its session."""
-        children: dict[int, list[int]] = {}
-        live: set[int] = set()
-        pending = [tree.pid, *self.orphans_of(tree)]
-        for process in all_processes():
-            if process.is_live:
-                live.add(process.pid)
-                children.setdefault(process.parent, []).append(process.pid)
-                if process.session == tree.pid:
-                    pending.append(process.pid)
-        seen: dict[int, None] = {}
-        while pending:
-            pid = pending.pop()
-            if pid in live and pid not in seen:
-                seen[pid] = None
-                pending.extend(children.get(pid, ()))
-        return list(seen)
+    def recent_snapshot(self) -> Snapshot:
+        """A picture that is at most SNAPSHOT_KEPT_S old."""
+        if self._snapshot is None or steady_s() - self._snapshot.taken_s > SNAPSHOT_KEPT_S:
+            self._snapshot = Snapshot()
+        return self._snapshot
+
+    def has_orphans(self, tree: Tree) -> bool:
+        """Whether a live child of the launcher was left behind by `tree`."""
+        pids = [pid for pid in children_of(self._own_pid) if pid not in self._trees]
+        return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
+
+    def processes_of(self, tree: Tree, snapshot: Snapshot) -> list[Process]:
+        """Live processes of `tree`: those below its main process and its orphans, and its session.
+
+        The main process comes first.
+        """
+        main = snapshot.processes.get(tree.pid)
+        roots = [main] if main and main.started_ticks == tree.started_ticks else []
+        roots += snapshot.sessions.get(tree.pid, ())
+        roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
+        return snapshot.below(roots)
+
+    def _orphans(self, tree: Tree, children: Iterable[Process]) -> list[Process]:
+        return [
+            process
+            for process in children
+            if process.pid not in self._trees
+            and process.is_live
+            and (process.pid, process.started_ticks) not in self._foreign
+            and self._owner(process) is tree
+        ]
 
     def _owner(self, process: Process) -> Tree | None:
         by_session = self._trees.get(process.session)

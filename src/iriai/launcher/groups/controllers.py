@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+CACHE_KEPT_BYTES = 4 << 20
+"""What a task may leave cached in its pooled group: a few libraries and its output. It is not
+counted as the next task's. Where it is more the group is given up, since waiting until the kernel
+has written and dropped it would hold up the launcher."""
+
 
 class CpuShares(Protocol):
     """Divides processor time in proportion to the cpus that tasks asked for."""
@@ -47,8 +52,8 @@ class Memory(Protocol):
         """Processes that the kernel killed for lack of memory since the last `reset`."""
         ...
 
-    def reset(self) -> None:
-        """Count from here, and give back what the last task left cached if that is much."""
+    def reset(self) -> bool:
+        """Count from here; False where the last task left more cached than may stay."""
         ...
 
     def close(self) -> None:

@@ -45,12 +45,11 @@ class Pool:
         """Give a slot back, empty."""
         assert isinstance(enclosure, Slot)
         try:
-            enclosure.reset()
+            is_clean = enclosure.reset()
         except OSError:
             log.exception("control group %d could not be reset; it is removed", enclosure.number)
-            enclosure.close()
-            return
-        if len(self._free) < FREE_MAX:
+            is_clean = False
+        if is_clean and len(self._free) < FREE_MAX:
             self._free.append(enclosure)
         else:
             enclosure.close()

@@ -53,6 +53,11 @@ class Slot:
         if self.count:
             self.count.set_limit(limits.processes)
 
+    @property
+    def started_ticks(self) -> int:
+        """Not asked: who is a member needs no search."""
+        return 0
+
     def hold(self, pid: int, uid: int, mark: str) -> None:
         """The process joined by itself."""
 
@@ -97,14 +102,13 @@ class Slot:
         counted = self.cpu_s()
         return Use(cpu_s if counted is None else counted, memory_bytes, processes)
 
-    def reset(self) -> None:
-        """Count from here on for the next task."""
+    def reset(self) -> bool:
+        """Count from here on for the next task; False where none should follow in here."""
         if self.account:
             self.account.reset()
-        if self.memory:
-            self.memory.reset()
         if self.count:
             self.count.reset()
+        return self.memory.reset() if self.memory else True
 
     def close(self) -> None:
         """Close what is open and remove the groups, if they are empty."""

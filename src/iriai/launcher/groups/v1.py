@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import suppress
 
+from iriai.launcher.groups.controllers import CACHE_KEPT_BYTES
 from iriai.launcher.groups.files import open_file, read_field, read_number, write_file
 
 SHARES_PER_CPU = 1024
 """The kernel's default for a group, so one cpu weighs as much as an ordinary process."""
-CACHE_KEPT_BYTES = 16 << 20
-"""What a task may leave cached in its pooled group before that is given back: a few libraries and
-its output. It is subtracted from the next task's peak."""
 
 
 class CpuSharesV1:
@@ -74,7 +71,7 @@ class MemoryV1:
             is_lowered = limit_bytes and (not self._limit_bytes or limit_bytes < self._limit_bytes)
             names.insert(1 if is_lowered else 0, "memory.memsw.limit_in_bytes")
         for name in names:
-            self._write_limit(name, limit_bytes or -1)
+            write_file(self._directory, name, str(limit_bytes or -1))
         self._limit_bytes = limit_bytes
 
     def peak_bytes(self) -> int:
@@ -88,18 +85,15 @@ class MemoryV1:
         """Processes that the kernel killed for lack of memory since the last `reset`."""
         return read_field(self._control_fd, b"oom_kill") - self._base_kills
 
-    def reset(self) -> None:
-        """Count from here, and give back what the last task left cached if that is much."""
+    def reset(self) -> bool:
+        """Count from here; False where the last task left more cached than may stay."""
         os.write(self._peak_fd, b"0")
         self._base_bytes = read_number(self._peak_fd)
-        if self._base_bytes > CACHE_KEPT_BYTES:
-            write_file(self._directory, "memory.force_empty", "0")
-            os.write(self._peak_fd, b"0")
-            self._base_bytes = read_number(self._peak_fd)
         if self._limit_bytes:
             self._base_kills = read_field(self._control_fd, b"oom_kill")
             with suppress(BlockingIOError):
                 os.eventfd_read(self.alarm_fd)
+        return self._base_bytes <= CACHE_KEPT_BYTES
 
     def close(self) -> None:
         """Close what is open."""
@@ -117,13 +111,3 @@ class MemoryV1:
             os.close(alarm_fd)
             raise
         self.alarm_fd = alarm_fd
-
-    def _write_limit(self, name: str, limit_bytes: int) -> None:
-        try:
-            write_file(self._directory, name, str(limit_bytes))
-        except OSError as error:
-            if error.errno != errno.EBUSY:
-                raise
-            # More than that is still cached from earlier tasks.
-            write_file(self._directory, "memory.force_empty", "0")
-            write_file(self._directory, name, str(limit_bytes))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
+from iriai.launcher.groups.controllers import CACHE_KEPT_BYTES
 from iriai.launcher.groups.files import open_file, read_field, read_number, write_file
 
 WEIGHT_PER_CPU = 100
 """The kernel's default for a group."""
 WEIGHT_MAX = 10_000
-CACHE_KEPT_BYTES = 16 << 20
-"""As in version 1: what may stay cached in a pooled group."""
 
 
 class CpuSharesV2:
@@ -87,16 +86,13 @@ class MemoryV2:
         """Processes that the kernel killed for lack of memory since the last `reset`."""
         return read_field(self._events_fd, b"oom_kill") - self._base_kills
 
-    def reset(self) -> None:
-        """Count from here, and give back what the last task left cached if that is much."""
+    def reset(self) -> bool:
+        """Count from here; False where the last task left more cached than may stay."""
         os.write(self._peak_fd, b"reset")
         self._base_bytes = read_number(self._peak_fd)
-        if self._base_bytes > CACHE_KEPT_BYTES:
-            write_file(self._directory, "memory.reclaim", str(self._base_bytes))
-            os.write(self._peak_fd, b"reset")
-            self._base_bytes = read_number(self._peak_fd)
         if self._limit_bytes:
             self._base_kills = read_field(self._events_fd, b"oom_kill")
+        return self._base_bytes <= CACHE_KEPT_BYTES
 
     def close(self) -> None:
         """Close what is open."""
