@@ -38,6 +38,9 @@ class Pass:
         self._groups: dict[str, GroupStanding] = {}
         self._blocked: set[int] = set()
         """Classes that fit nowhere; in one pass room only shrinks, so they stay blocked."""
+        self._possible: set[int] = set()
+        self._impossible: set[int] = set()
+        """Classes that no machine, or no cap, could ever let run: they wait, and block nobody."""
         self._heads: dict[Account, Entry] = {}
         self._contenders: dict[Account, Contender] = {}
         self._within_burst: dict[Account, Contender] = {}
@@ -144,8 +147,12 @@ class Pass:
         """The account's first entry that is not known to fit nowhere."""
         while True:
             entry = self._state.queues.first(queue, self._blocked)
-            if entry is None or self._state.is_within_cap_alone(entry):
+            if entry is None or entry.class_id in self._possible:
                 return entry
+            if self._state.could_ever_run(entry):
+                self._possible.add(entry.class_id)
+                return entry
+            self._impossible.add(entry.class_id)
             self._blocked.add(entry.class_id)
 
     def _may_run_more(self, entry: Entry) -> bool:
@@ -159,7 +166,7 @@ class Pass:
         if view is not None:
             self._match(entry, view)
         else:
-            if entry is self._state.queues.first(queue):
+            if entry is self._state.queues.first(queue, self._impossible):
                 self._reserve(entry)
             self._blocked.add(entry.class_id)
         self._renew(self._state.queues.accounts.get(account), account)

@@ -82,10 +82,13 @@ class BrokerState:
         cap_cpus = self.settings.configuration.order.running_cap_cpus
         return within_running_cap(entry.want.resources.cpus, cpus, cap_cpus)
 
-    def is_within_cap_alone(self, entry: Entry) -> bool:
-        """Whether a task could ever start under the running cap; if not, it blocks nobody."""
+    def could_ever_run(self, entry: Entry) -> bool:
+        """Whether some machine, and the running cap, would let a task start if nothing else ran."""
+        resources = entry.want.resources
         cap_cpus = self.settings.configuration.order.running_cap_cpus
-        return within_running_cap(entry.want.resources.cpus, 0, cap_cpus).allowed
+        return within_running_cap(resources.cpus, 0, cap_cpus).allowed and any(
+            resources.fits_in(view.calendar.capacity) for view in self.machines.values()
+        )
 
     def right_of(self, account: Account) -> float:
         """The user's right within the group."""
