@@ -142,8 +142,9 @@ class LedgerRow(msgspec.Struct, frozen=True):
     counter: float
     epoch_wall_s: float
     runs: int
-    """Attempts counted, and how long they ran: for the account's mean run time."""
+    """Of all that ended."""
     run_s: float
+    """How long the recent ones took; see `policy.expectation.RunTimes`."""
 
 
 class Incarnated(msgspec.Struct, frozen=True):
