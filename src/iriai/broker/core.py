@@ -89,7 +89,9 @@ class Broker:
             assert machine == head.machine
             entry = state.queues.entries.get(head.job)
             assert entry is not None, f"a place is kept for {head.job}, which does not wait"
-            assert head.resources.fits_in(state.machines[machine].calendar.capacity)
+            view_of_head = state.machines.get(machine)
+            if view_of_head is not None:
+                assert head.resources.fits_in(view_of_head.calendar.capacity), f"{head.job}"
         state.queues.check()
 
     # --- messages --------------------------------------------------------------------------------

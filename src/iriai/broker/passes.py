@@ -12,7 +12,7 @@ from iriai.broker.machines import MATCH_UNTIL_S, MachineView
 from iriai.broker.queues import AccountQueue, Entry
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.calendar import OPEN_END_S
@@ -64,8 +64,10 @@ class Pass:
         for machine, head in list(state.reserved.items()):
             entry = state.queues.entries.get(head.job)
             view = state.machines.get(machine)
-            if entry is None or view is None or entry.want.resources != head.resources:
+            if entry is None or entry.want.resources != head.resources:
                 del state.reserved[machine]
+            elif view is None:
+                continue  # an earlier broker's promise, told before its machine has reported
             elif not self._may_run_more(entry):
                 self._tell(head, None)
                 del state.reserved[machine]
@@ -235,8 +237,16 @@ class Pass:
         )
         self._add_to_group(want.account, before_s)
         self._state.queues.take_one(entry)
+        if not entry.count:
+            self._give_back_places(want.job)
         match = Match(want.job, view.name, capability, MATCH_UNTIL_S)
         self._effects.append(Send("", Part.HOME, match))
+
+    def _give_back_places(self, job: JobId) -> None:
+        """Nothing of the job waits any more, so no other machine keeps a place for it."""
+        for machine, head in list(self._state.reserved.items()):
+            if head.job == job:
+                del self._state.reserved[machine]
 
     def _add_to_group(self, account: Account, before_s: float) -> None:
         group = self._groups.get(account.group)

@@ -1,0 +1,151 @@
+"""A broker alone: nodes and homes are played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from iriai.broker.core import Broker
+from iriai.broker.state import BrokerSettings
+from iriai.model.account import Account
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import GroupSection, OrderSection
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.policy.order import OrderSettings
+from iriai.policy.registry import order_named
+from iriai.protocol.effects import Part, Wake
+from iriai.protocol.messages import (
+    Capability,
+    Counted,
+    Idle,
+    Match,
+    Promise,
+    Running,
+    Want,
+)
+from tests.support.told import HOME, WALL_S, Told, attempt, instant, job, told
+
+CAPACITY = Resources(4, 8 << 30)
+
+
+class LoneBroker:
+    """Each call is a turn; matches become claims unless the test says otherwise."""
+
+    def __init__(
+        self,
+        *,
+        order: str = "lottery",
+        cap_cpus: int | None = None,
+        groups: dict[str, GroupSection] | None = None,
+        seed: int = 1,
+        now_s: float = 0.0,
+        **section,
+    ) -> None:
+        orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
+        configuration = Configuration(order=orders, groups=groups or {})
+        named = order_named(order, OrderSettings(orders.usage_floor_s))
+        self.broker = Broker(BrokerSettings(configuration, named), Random(seed))
+        self.now_s = now_s
+        self._version = 0
+        self._slots = 0
+
+    def tell(self, *messages) -> Told:
+        """Give it the messages of one instant."""
+        now = instant(self.now_s)
+        effects = []
+        for message in messages:
+            effects += self.broker.handle(message, now)
+        said = told([*effects, *self.broker.settle(now)])
+        self.broker.check()
+        return said
+
+    def idle(self, free: int | None = None, *, whole: bool = True, **fields) -> Idle:
+        """The machine's next report, with so many new capabilities."""
+        self._version += 1
+        count = free if free is not None else fields.get("capacity", CAPACITY).cpus
+        return Idle(
+            **(
+                {
+                    "machine": HOME,
+                    "incarnation": 1,
+                    "version": self._version,
+                    "capacity": CAPACITY,
+                    "capabilities": self.capabilities(count),
+                    "spent": (),
+                    "began": (),
+                    "ended": (),
+                    "whole": whole,
+                    "unavailable": None,
+                }
+                | fields
+            )
+        )
+
+    def capabilities(self, count: int) -> tuple[Capability, ...]:
+        first = self._slots
+        self._slots += count
+        return tuple(Capability(1, 1, slot, slot) for slot in range(first, self._slots))
+
+    def began(self, matched: Match, want_: Want, **fields) -> Idle:
+        """The match became a claim that runs."""
+        running = as_running(want_, capability=matched.capability)
+        changes = {"began": (running,), "spent": (matched.capability,)}
+        return self.idle(0, whole=False, **(changes | fields))
+
+    def wake(self) -> Told:
+        return self.tell(Wake(Part.BROKER))
+
+
+def want(number: int = 1, user: str = "ann", *, group: str = "lab", cpus: int = 1, **fields):
+    """A job of one task that has just been handed in."""
+    defaults = {"limit_s": None, "urgency": 1.0, "waited_s": 0.0, "count": 1}
+    return Want(
+        job=job(number),
+        account=Account(group, user),
+        resources=Resources(cpus),
+        **(defaults | fields),
+    )
+
+
+def as_running(
+    want_: Want,
+    *,
+    attempt_id: AttemptId | None = None,
+    ends_in_s: float | None = None,
+    capability: Capability | None = None,
+) -> Running:
+    return Running(
+        attempt_id or attempt(want_.job.number),
+        want_.account,
+        want_.resources,
+        want_.limit_s,
+        ends_in_s,
+        0.0,
+        want_.urgency,
+        capability,
+    )
+
+
+def counted(**usage_s: float) -> Counted:
+    """The machine's counters: charged seconds of users of the group lab, now."""
+    rows = tuple(LedgerRow(Account("lab", u), s, WALL_S, 1, 10.0) for u, s in usage_s.items())
+    return Counted(HOME, rows, ())
+
+
+def matched(said: Told) -> list[JobId]:
+    """The jobs that were matched, in order."""
+    return [message.job for message in said.home if isinstance(message, Match)]
+
+
+def matches(said: Told) -> list[Match]:
+    return [message for message in said.home if isinstance(message, Match)]
+
+
+def promises(said: Told) -> list[tuple[int, float | None]]:
+    return [(m.job.number, m.start_in_s) for m in said.home if isinstance(m, Promise)]
+
+
+def numbers(jobs: Iterable[JobId]) -> list[int]:
+    return [each.number for each in jobs]
