@@ -169,7 +169,7 @@ def say_what_next(console: Console, directory: str) -> None:
         "  [bold]iriai up --detach[/]                      start it",
         "  [bold]iriai run -- echo hello[/]                run something and see its output",
         "  [bold]iriai submit --array 1-20 -- sleep 2[/]   hand in twenty tasks",
-        "  [bold]iriai jobs[/], [bold]why JOB[/], [bold]shares[/]            who runs, waits, is next",
+        "  [bold]iriai jobs[/], [bold]why JOB[/], [bold]shares[/]            what runs or waits",
         "  [bold]iriai down[/]                             stop it",
         "docs/guide tells more, task by task.",
     ]
