@@ -50,6 +50,7 @@ class Lottery:
             ]
         within: dict[str, float] = {}
         weighed: list[tuple[float, str]] = []
+        is_urgent = False
         for account, usage, right, urgency, _, _, expected in contenders:
             name = account[0]
             growth = right * right * urgency / (usage if usage > floor else floor)  # noqa: FURB136
@@ -58,9 +59,12 @@ class Lottery:
             else:
                 within[name] = growth
             weighed.append((growth / expected, name))
+            if urgency != 1.0:
+                is_urgent = True
         factors = {name: self._group_weight(groups[name]) / within[name] for name in within}
-        for name, urgency in mean_urgencies(contenders).items():
-            factors[name] *= urgency
+        if is_urgent:
+            for name, mean in mean_urgencies(contenders).items():
+                factors[name] *= mean
         return [weight * factors[name] for weight, name in weighed]
 
     def _group_weight(self, group: GroupStanding) -> float:
