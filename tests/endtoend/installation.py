@@ -100,13 +100,19 @@ class Installation:
             self.supervisor.terminate()
             self.supervisor.wait(STOP_WAIT_S)
 
+    def stop_processes(self) -> None:
+        """End everything."""
+        self.leave_launcher()
+        # Of an `iriai up --detach` we are not the parent.
+        for part in ("supervisor", "launcher"):
+            pid = self.pid(part)
+            if pid is not None:
+                os.kill(pid, signal.SIGTERM)
+                until(lambda pid=pid: is_gone(pid), f"the end of the {part}")
+
     def stop(self) -> None:
         """End everything. Raises where something was left over, or something crashed."""
-        self.leave_launcher()
-        launcher = self.pid("launcher")
-        if launcher is not None:
-            os.kill(launcher, signal.SIGTERM)
-            until(lambda: is_gone(launcher), "the end of the launcher")
+        self.stop_processes()
         left_over = self.processes()
         for pid in left_over:
             with suppress(ProcessLookupError):
@@ -147,6 +153,10 @@ class Installation:
         """`iriai WORDS` as `person`, by default the one who hands jobs in."""
         who = person or self.person
         return [*(_as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
+
+    def command_of_owner(self, *words: str) -> list[str]:
+        """`iriai WORDS` as whoever runs the tests."""
+        return [IRIAI, *words]
 
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 
 import pytest
 
 from iriai.store import Store
 from iriai.store.migrate import migrate_here
+from tests.support.disk import Disk
 
 
 @pytest.fixture(scope="session")
@@ -48,32 +47,6 @@ def reopened(store, path):
     yield reopen
     for other in others:
         other.close()
-
-
-class Disk:
-    """A file system of two megabytes of its own."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self._ballast = directory / "ballast"
-
-    def mount(self):
-        options = ["-t", "tmpfs", "-o", "size=2m", "none"]
-        subprocess.run(["mount", *options, self.directory], check=True)
-
-    def unmount(self):
-        subprocess.run(["umount", "--lazy", self.directory], check=True)
-
-    def make_read_only(self):
-        subprocess.run(["mount", "-o", "remount,ro", self.directory], check=True)
-
-    def fill(self, leave_bytes=0):
-        """Use up the space that is left, but for so much."""
-        left = os.statvfs(self.directory)
-        self._ballast.write_bytes(bytes(left.f_bavail * left.f_bsize - leave_bytes))
-
-    def make_room(self):
-        self._ballast.unlink()
 
 
 @pytest.fixture
