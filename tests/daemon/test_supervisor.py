@@ -223,5 +223,17 @@ def test_an_ending_of_before_is_not_taken_for_the_new_daemons(world):
     assert world.supervise(daemon=CRASH).wait() == ExitCode.INTERNAL
 
 
+def test_a_state_directory_that_is_gone_is_not_supervised_for_ever(world, tmp_path):
+    supervisor = world.supervise(launcher=f"{LIVE.replace('exec ', '')}")
+    until(lambda: lock_holder(world.paths.lock("daemon")))
+    daemon = world.life("daemon")
+    launcher = world.life("launcher")
+    tmp_path.rename(tmp_path.with_name("elsewhere"))
+    os.kill(daemon, signal.SIGKILL)
+    assert supervisor.wait() == ExitCode.INTERNAL
+    assert "was removed while it was in use" in supervisor.stderr.read().decode()
+    until(lambda: is_gone(launcher))
+
+
 def test_nobody_is_asked_to_retry_where_no_supervisor_runs(world):
     assert not retry_now(world.paths)

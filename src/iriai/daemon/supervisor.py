@@ -65,8 +65,9 @@ class Supervisor:
             for part in (self._launcher, self._daemon):
                 if part.due_s is not None and now_s >= part.due_s:
                     self._start(part, now_s)
-            self._wait(now_s)
-            self._bury(time.monotonic())
+            if self._over is None:
+                self._wait(now_s)
+                self._bury(time.monotonic())
         if self._over.exit_code != ExitCode.DONE:
             self._end_what_is_new()
         elif not self._over.kill:
@@ -77,6 +78,9 @@ class Supervisor:
         try:
             self._say(part.find_or_start(now_s))
         except OSError as error:
+            if not Path(self._plan.paths.directory).is_dir():
+                self._over = ending_of(_directory_gone(self._plan.paths))
+                return
             line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
             self._say(line, aloud=True)
             part.due_s = now_s + DELAY_MAX_S
@@ -205,6 +209,14 @@ class Supervisor:
         if aloud and self._plan.foreground:
             with suppress(OSError):
                 sys.stderr.write(stamped)
+
+
+def _directory_gone(paths: StatePaths) -> Problem:
+    return Problem(
+        "state-gone",
+        f"{paths.directory} was removed while it was in use",
+        "nothing is left to be supervised; 'iriai up' begins anew",
+    )
 
 
 def _describe_end(code: int | None) -> str:
