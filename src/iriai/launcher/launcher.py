@@ -1,7 +1,7 @@
 """The launcher itself: messages in, messages out, with the journal between.
 
-One turn takes everything in that is there, then acts, then writes once: intents are synced before
-the first spawn of a Launch, ends are synced before they are reported.
+One turn takes everything in that is there, writes it down with a single sync, and only then acts:
+intents are durable before anything is spawned, ends before they are reported.
 """
 
 from __future__ import annotations
@@ -92,10 +92,13 @@ class Launcher:
         self._timers = timers
         self._enforcement = enforcement
         self.watch = Watch(tasks, timers, wait_for)
+        self._intents: list[Intent] = []
+        """Not durable yet; each of them is pending too."""
         self._pending: dict[AttemptId, _Pending] = {}
         self._ends: list[Exit] = []
         """Known, not durable yet."""
-        self._ends_retry_s = 0.0
+        self._retry_s = 0.0
+        """Not before this are ends written that could not be."""
         self._again: list[Alive] = []
         """Started before, asked for again."""
         self._exits_again: list[Exit] = []
@@ -107,7 +110,7 @@ class Launcher:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do without waiting for anything."""
-        return bool(self._pending)
+        return bool(self._pending) or (bool(self._ends) and steady_s() >= self._retry_s)
 
     @property
     def is_finished(self) -> bool:
@@ -158,30 +161,30 @@ class Launcher:
 
     def turn(self) -> list[FromLauncher]:
         """Do what is due; returns what the daemon is to be told."""
-        started = self._spawn_some()
         if self.children_ended:
             self.children_ended = False
             self._tasks.reap()
         self._timers.run_due(steady_s())
         self._timers.drop_stale(len(self._tasks))
-        told, self._replies = self._replies, []
+        ends = self._exits_again + self._write()
+        started = self._spawn_some()
         if started:
             self._note(Started(tuple(started)))
         alive = self._again + [each for each, _ in started]
-        if alive:
-            told.append(Spawned(tuple(alive)))
-            self._again = []
-        ends = self._exits_again + self._write_ends()
+        told, self._replies = self._replies, []
         if ends:
             told.append(Exited(tuple(ends)))
             self._exits_again = []
+        if alive:
+            told.append(Spawned(tuple(alive)))
+            self._again = []
         return told
 
     def next_s(self) -> float | None:
         """When a turn is due on the steady clock although nothing happened."""
         due_s = self._timers.next_s()
         if self._ends:
-            due_s = min(self._ends_retry_s, due_s or self._ends_retry_s)
+            due_s = min(self._retry_s, due_s or self._retry_s)
         return due_s
 
     def _note(self, record: Dropped | Started) -> None:
@@ -195,7 +198,6 @@ class Launcher:
     def _launch(self, message: Launch, descriptors: deque[int]) -> None:
         if any(not 0 <= order.template < len(message.templates) for order in message.orders):
             raise MessageProblem("an order names a template that is not there")
-        intents = []
         now_wall_s = wall_s()
         prepared = [self._admission.prepare(each, steady_s()) for each in message.templates]
         for order in message.orders:
@@ -212,21 +214,9 @@ class Launcher:
             self._pending[order.attempt] = pending
             login, digest = pending.prepared.login, pending.prepared.digest
             number = pending.enclosure.number
-            intents.append(Intent(order.attempt, login.uid, number, digest, now_wall_s))
+            self._intents.append(Intent(order.attempt, login.uid, number, digest, now_wall_s))
         for fd in descriptors:
             _close(fd)
-        if intents:
-            self._write_intents(tuple(intents))
-
-    def _write_intents(self, intents: tuple[Intent, ...]) -> None:
-        try:
-            self._journal.append(Intents(intents), sync=True)
-        except OSError as error:
-            log.exception("the intents of %d attempts could not be written", len(intents))
-            text = f"the launcher's journal could not be written: {error.strerror}"
-            for intent in intents:
-                self._give_up(intent.attempt, NotStarted(EndCause.REFUSED, text))
-        crash_point("after-intent")
 
     def _is_known(self, attempt: AttemptId) -> bool:
         """Whether `attempt` began before; what is known of it is then reported again."""
@@ -297,19 +287,30 @@ class Launcher:
             Exit(attempt, why.cause, why.exit_code, None, Usage(), now_s, now_s, 0.0, why.message)
         )
 
-    def _write_ends(self) -> list[Exit]:
-        """Make all new ends durable; returns them, or nothing where that failed."""
+    def _write(self) -> list[Exit]:
+        """Make new intents and ends durable; returns the ends, or nothing where that failed."""
         self._ends += self._tasks.take_ends()
-        if not self._ends or steady_s() < self._ends_retry_s:
+        intents, self._intents = self._intents, []
+        if not intents and (not self._ends or steady_s() < self._retry_s):
             return []
-        crash_point("before-exit-journal")
+        records: list[Intents | Exits] = [Intents(tuple(intents))] if intents else []
+        if self._ends:
+            crash_point("before-exit-journal")
+            records.append(Exits(tuple(self._ends)))
         try:
-            self._journal.append(Exits(tuple(self._ends)), sync=True)
-        except OSError:
-            log.exception("%d ends could not be written, trying again", len(self._ends))
-            self._ends_retry_s = steady_s() + RETRY_S
+            self._journal.append(*records, sync=True)
+        except OSError as error:
+            log.exception("%d intents, %d ends not written", len(intents), len(self._ends))
+            self._retry_s = steady_s() + RETRY_S
+            text = f"the launcher's journal could not be written: {error.strerror}"
+            for intent in intents:
+                if intent.attempt in self._pending:
+                    self._give_up(intent.attempt, NotStarted(EndCause.REFUSED, text))
             return []
-        crash_point("after-exit-journal")
+        if intents:
+            crash_point("after-intent")
+        if self._ends:
+            crash_point("after-exit-journal")
         written, self._ends = self._ends, []
         return written
 
