@@ -13,6 +13,7 @@ from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
+from iriai.daemon.unstored import Unstored
 from iriai.daemon.views import (
     amounts,
     encoded_row,
@@ -31,7 +32,6 @@ from iriai.model.job import Interaction, task_count
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
-from iriai.store.writer import Writer
 from iriai.wire.requests import (
     AnswerBody,
     AskWhy,
@@ -71,14 +71,14 @@ class JobAnswers:
         submissions: Submissions,
         descriptors: Descriptors,
         past: Past,
-        writer: Writer,
+        unstored: Unstored,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._submissions = submissions
         self._descriptors = descriptors
         self._past = past
-        self._writer = writer
+        self._unstored = unstored
         self._home = engine.machine.home
         self.waits = Waits(engine, self._outcome)
 
@@ -107,9 +107,7 @@ class JobAnswers:
         if body.dry_run:
             asked.answer(self._dry_run(asked, body))
             return
-        failure = self._writer.failure
-        if failure is not None:
-            raise Refused("store-full", f"nothing can be stored: {failure.message}", failure.hint)
+        self._unstored.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         person = asked.caller.person
@@ -120,7 +118,12 @@ class JobAnswers:
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array))
-        self._engine.after_this_turn(lambda: asked.answer(answer))
+        self._unstored.answer(asked, answer, lambda: self._withdraw(job.number))
+
+    def _withdraw(self, number: int) -> None:
+        """Take back a job that nobody was told of."""
+        if number in self._home.jobs:
+            self._home.cancel(number, (), "it could not be stored")
 
     def _dry_run(self, asked: Asked, body: Submit) -> DryRun:
         draft = body.draft
@@ -263,6 +266,7 @@ class JobAnswers:
 
     def _change(self, asked: Asked, ids: tuple[str, ...], act: _Act) -> None:
         """Do `act` to each thing named; what cannot be done is said beside what was."""
+        self._unstored.check()
         tasks: dict[str, int] = {}
         problems: dict[str, str] = {}
         by = asked.caller.person.name
@@ -276,7 +280,7 @@ class JobAnswers:
                 if len(ids) == 1:
                     raise
                 problems[text] = str(problem)
-        self._engine.after_this_turn(lambda: asked.answer(Changed(tasks, problems)))
+        self._unstored.answer(asked, Changed(tasks, problems))
 
     def _waiting_or_running(self, item: Selected) -> JobState:
         job = self._home.jobs.get(item.job.number)

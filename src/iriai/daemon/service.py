@@ -26,6 +26,7 @@ from iriai.daemon.payloads import Payloads
 from iriai.daemon.reports import Reports
 from iriai.daemon.settings import Mode, Settings
 from iriai.daemon.submission import Submissions
+from iriai.daemon.unstored import Unstored
 from iriai.home.core import Home
 from iriai.identity.peers import peer_of
 from iriai.identity.users import Users
@@ -119,7 +120,8 @@ class Service:
         )
         past = Past(settings.home, settings.paths.spool, store)
         submissions = Submissions(settings, users, payloads)
-        jobs = JobAnswers(settings, self._engine, submissions, descriptors, past, self._writer)
+        self._unstored = Unstored(self._engine, self._writer)
+        jobs = JobAnswers(settings, self._engine, submissions, descriptors, past, self._unstored)
         reports = Reports(settings, self._engine, self._launcher, past, self._writer, self._down)
         self._engine.on_settled = jobs.settled
         self._engine.on_changed = jobs.waits.job_changed
@@ -191,7 +193,9 @@ class Service:
             log.warning("the store can be written again")
             return
         log.error("the store cannot be written: %s", failure)
-        if not failure.passing:
+        if failure.passing:
+            self._loop.call_soon_threadsafe(self._engine.request, self._unstored.refuse)
+        else:
             self._loop.call_soon_threadsafe(self._fail, failure)
 
     def _fail(self, error: BaseException) -> None:
