@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from iriai.launcher.digest import digest_of
 from iriai.launcher.journal import Boot, Journal
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
@@ -102,6 +103,9 @@ class Link:
         sent = self._socket.sendmsg([frame], ancillary if descriptors else [])
         self._socket.sendall(frame[sent:])
 
+    def send_bytes(self, content: bytes) -> None:
+        self._socket.sendall(content)
+
     def attach(self, version: int = LAUNCHER_VERSION, minimum_uid: int = 0) -> Welcome:
         self.send(Attach(version, minimum_uid))
         self.until(lambda: self.welcome is not None, "Welcome")
@@ -176,13 +180,18 @@ class Machine:
         if not variant.is_privileged:
             self.socket = self.state / "launcher.sock"
         self.log = self.directory / "log"
+        self.minimum_uid = 0
+        self.daemon_uid: int | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self._links: list[Link] = []
         self._bystanders: list[subprocess.Popen[bytes]] = []
 
     def command(self, *more: str) -> list[str]:
         options = ["--state", str(self.state), "--socket", str(self.socket)]
-        options += ["--minimum-uid", "0", "--isolation", self.variant.isolation]
+        options += ["--minimum-uid", str(self.minimum_uid)]
+        options += ["--isolation", self.variant.isolation]
+        if self.daemon_uid is not None:
+            options += ["--daemon-uid", str(self.daemon_uid)]
         options += ["--helper", self.variant.helper, *more]
         if self.variant.is_privileged:
             return [sys.executable, "-m", "iriai.launcher", *options]
@@ -253,6 +262,11 @@ class Machine:
         process = subprocess.Popen(["sleep", "600"], user=self.uid if is_root else None)
         self._bystanders.append(process)
         return process.pid
+
+    @property
+    def mark(self) -> str:
+        """What the launcher calls its state directory."""
+        return digest_of(os.fsencode(os.path.realpath(self.state)), size_bytes=6).hex()
 
     @property
     def journal(self) -> Path:

@@ -59,7 +59,7 @@ class MemoryV2:
         self._directory = directory
         self._peak_fd = open_file(directory, "memory.peak", os.O_RDWR)
         try:
-            os.write(self._peak_fd, b"reset")
+            os.write(self._peak_fd, b"0")
             self._events_fd = open_file(directory, "memory.events")
             write_file(directory, "memory.oom.group", "1")
         except OSError:
@@ -88,7 +88,7 @@ class MemoryV2:
 
     def reset(self) -> bool:
         """Count from here; False where the last task left more cached than may stay."""
-        os.write(self._peak_fd, b"reset")
+        os.write(self._peak_fd, b"0")
         self._base_bytes = read_number(self._peak_fd)
         if self._limit_bytes:
             self._base_kills = read_field(self._events_fd, b"oom_kill")
