@@ -174,7 +174,7 @@ troubles = st.one_of(
     st.builds(Launcher, st.booleans()),
     st.builds(Refusing),
 )
-actions = st.lists(st.one_of(peaceful, peaceful, peaceful, troubles), max_size=40)
+actions = st.lists(st.one_of(peaceful, peaceful, peaceful, troubles), min_size=5, max_size=60)
 
 orders = st.builds(
     OrderSection,

@@ -21,7 +21,7 @@ from tests.machine.scenario import (
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=300)
 @given(room=rooms, story=actions)
 def test_once_troubles_end_every_feasible_job_finishes(room, story):
     """(i), and all others on the way."""

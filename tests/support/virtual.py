@@ -131,9 +131,10 @@ class VirtualMachine:
         self._alarms.clear()
         self._events.clear()
         self.machine.begin(self.now)
+        self.turn()
         if self.launcher.is_up:
             self._events.extend(self.launcher.welcome())
-        self.turn()
+            self.turn()
 
     def crash(self, *, is_durable: bool) -> None:
         """The daemon dies within a turn, before its records are kept or just after, and is back."""

@@ -1,0 +1,296 @@
+"""Each check finds what it is for: a part is broken on purpose, and the check must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.broker.core import Broker
+from iriai.broker.passes import Pass
+from iriai.home.core import Home
+from iriai.home.job import JobState
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import OrderSection
+from iriai.model.records import (
+    ClaimsDropped,
+    ClaimStored,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Promised,
+)
+from iriai.model.state import EndCause
+from iriai.node.core import Node
+from iriai.node.ledger import Ledger
+from iriai.policy.backfill import ReservedHead
+from iriai.policy.limits import within_running_cap
+from tests.node.lone_node import LoneNode, exited
+from tests.support.memory_store import MemoryStore
+from tests.support.virtual import VirtualMachine
+
+
+def busy_machine() -> VirtualMachine:
+    """Work for three accounts; one job needs the whole machine and gets a reserved place."""
+    machine = VirtualMachine(4)
+    machine.submit("ann", tasks=6, run_s=7.0, limit_s=10.0)
+    machine.submit("bob", tasks=3, run_s=3.0, limit_s=5.0)
+    machine.turn()
+    machine.submit("eve", cpus=4, run_s=5.0)
+    machine.turn()
+    machine.submit("bob", tasks=9, run_s=3.0, limit_s=5.0)
+    return machine
+
+
+def story() -> VirtualMachine:
+    """A busy machine, its daemon restarted half-way, until all is done."""
+    machine = busy_machine()
+    machine.wait(4.0)
+    machine.restart()
+    machine.finish()
+    return machine
+
+
+def expect(message: str) -> None:
+    """The checks find something in the story."""
+    with pytest.raises(AssertionError, match=message):
+        story()
+
+
+def test_nothing_is_found_where_nothing_is_broken():
+    assert story().machine.home.jobs == {}
+
+
+# --- (a) -----------------------------------------------------------------------------------------
+
+
+def test_a_node_that_grants_too_much(monkeypatch):
+    monkeypatch.setattr(Node, "_lacks", lambda *_: None)
+    node = LoneNode(cpus=4)
+    node.run(1, cpus=3)
+    with pytest.raises(AssertionError, match="exceed"):
+        node.run(2, cpus=3)
+
+
+def test_a_node_that_gives_one_gpu_to_two(monkeypatch):
+    whole = Node._claim
+
+    def claim(self, run, now):
+        made = whole(self, run, now)
+        self._free_gpu_ids = [0, *self._free_gpu_ids]
+        return made
+
+    monkeypatch.setattr(Node, "_claim", claim)
+    with pytest.raises(AssertionError, match="gpus"):
+        LoneNode(cpus=4, gpus=2).run(1, gpus=1)
+
+
+def test_a_node_that_keeps_what_has_ended(monkeypatch):
+    monkeypatch.setattr(Node, "_free", lambda *_: None)
+    node = LoneNode()
+    node.run(1)
+    with pytest.raises(AssertionError, match="claim and end"):
+        node.tell(exited(1))
+
+
+# --- (b) -----------------------------------------------------------------------------------------
+
+
+def test_a_home_that_does_not_hear_of_ends(monkeypatch):
+    monkeypatch.setattr(Home, "_current", lambda *_: None)
+    expect("attempts of the home")
+
+
+def test_a_home_that_starts_a_task_again_too_early(monkeypatch):
+    """It takes a task that only began for one that was lost."""
+
+    def begun(self, message, now):
+        job = self._current(message.attempt)
+        self._end_attempt(job, message.attempt, EndCause.LOST, None, None)
+
+    monkeypatch.setattr(Home, "_begun", begun)
+    expect("two live attempts|is started while|attempts of the home")
+
+
+def test_a_home_that_counts_attempts_from_one_again(monkeypatch):
+    monkeypatch.setattr(JobState, "next_attempt", lambda *_: 1)
+    machine = VirtualMachine(1)
+    machine.submit(run_s=50.0)
+    machine.wait(1.0)
+    machine.kill_launcher()
+    machine.start_launcher()
+    machine.wait(100.0)
+    # The launcher knows that attempt already, and does not run it a second time.
+    assert len(machine.launcher.starts) == 1
+    assert machine.machine.home.jobs
+
+
+# --- (c) -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [JobEvent, JobFinished, ClaimStored, ClaimsDropped, LedgerRow])
+def test_a_record_that_nobody_asked_to_keep(monkeypatch, kind):
+    keep = MemoryStore.write
+
+    def write(self, records):
+        keep(self, [record for record in records if not isinstance(record, kind)])
+
+    monkeypatch.setattr(MemoryStore, "write", write)
+    expect("claims|replay|counters|in order|stored")
+
+
+def test_a_job_whose_state_is_not_in_its_events(monkeypatch):
+    keep = Home.cancel
+
+    def cancel(self, number, indices, by):
+        self.jobs[number].held = True
+        return keep(self, number, indices, by)
+
+    monkeypatch.setattr(Home, "cancel", cancel)
+    machine = busy_machine()
+    machine.cancel(machine.submit("eve", tasks=3), 2)
+    with pytest.raises(AssertionError, match="replay"):
+        machine.turn()
+
+
+def test_a_job_that_loses_a_task(monkeypatch):
+    def count(self, outcome, tasks):
+        self.worst = outcome
+
+    monkeypatch.setattr(JobState, "_count", count)
+    expect("tasks lost")
+
+
+# --- (e) and (f) ---------------------------------------------------------------------------------
+
+
+def test_counters_that_fall(monkeypatch):
+    whole = Ledger._row
+
+    def row(self, account):
+        made = whole(self, account)
+        return LedgerRow(account, 100.0 / made.runs, made.epoch_wall_s, made.runs, made.run_s)
+
+    monkeypatch.setattr(Ledger, "_row", row)
+    expect("less use")
+
+
+def test_a_fill_that_delays_a_head(monkeypatch):
+    monkeypatch.setattr(ReservedHead, "tolerates", lambda *_: True)
+    expect("put off")
+
+
+def test_a_promise_that_is_forgotten(monkeypatch):
+    whole = Home._record_change
+
+    def record(self, job, change, now):
+        whole(self, job, change, now)
+        if isinstance(change, Promised):
+            job.promised_wall_s = None
+
+    monkeypatch.setattr(Home, "_record_change", record)
+    expect("replay|withdrawn")
+
+
+def test_a_promise_that_is_taken_back(monkeypatch):
+    whole = Pass._plan
+
+    def plan(self, head, view):
+        if head.told_start_s is None:
+            whole(self, head, view)
+        else:
+            self._tell(head, None)
+
+    monkeypatch.setattr(Pass, "_plan", plan)
+    expect("withdrawn")
+
+
+# --- (h), and what the parts believe of each other -----------------------------------------------
+
+
+def test_a_job_without_a_reason(monkeypatch):
+    monkeypatch.setattr(Broker, "explain", lambda *_: [])
+    expect("waits for nothing")
+
+
+def test_a_broker_that_matches_nothing(monkeypatch):
+    monkeypatch.setattr(Pass, "run", lambda self: [])
+    expect("could start")
+
+
+def test_a_broker_that_leaves_something_out(monkeypatch):
+    whole = Pass._draw
+
+    def draw(self):
+        if self._rng.random() < 0.5:
+            self._contenders.clear()
+        else:
+            whole(self)
+
+    monkeypatch.setattr(Pass, "_draw", draw)
+    expect("could start")
+
+
+def test_a_broker_that_does_not_hear_of_ends(monkeypatch):
+    whole = Broker._idle
+
+    def idle(self, message, now):
+        fields = {name: getattr(message, name) for name in message.__struct_fields__}
+        whole(self, type(message)(**(fields | {"ended": ()})), now)
+
+    monkeypatch.setattr(Broker, "_idle", idle)
+    expect("claims that the broker knows|add up|exceed")
+
+
+def test_a_home_that_does_not_say_what_it_wants(monkeypatch):
+    whole = Home._end_attempt
+
+    def end_attempt(self, job, *arguments):
+        whole(self, job, *arguments)
+        self._unposted.clear()
+
+    monkeypatch.setattr(Home, "_end_attempt", end_attempt)
+    machine = busy_machine()
+    machine.wait(1.0)
+    machine.kill_launcher()
+    with pytest.raises(AssertionError, match="the broker knows of"):
+        machine.start_launcher()
+
+
+def test_an_account_that_counts_too_little(monkeypatch):
+    machine = busy_machine()
+    machine.turn()
+    standings = machine.machine.broker.state.standings
+    for standing in standings._accounts.values():
+        standing.running_cpus += 1
+    with pytest.raises(AssertionError, match="cpus of"):
+        machine.turn()
+
+
+# --- (i) -----------------------------------------------------------------------------------------
+
+
+def test_a_launch_that_got_lost_is_never_ordered_again(monkeypatch):
+    monkeypatch.setattr(Node, "_reconcile", lambda *_: None)
+    machine = VirtualMachine(1)
+    machine.submit(run_s=1.0)
+    machine.crash(is_durable=True)
+    machine.wait(1000.0)
+    assert machine.machine.home.jobs  # which `test_properties` would call stuck
+
+
+def test_a_cap_is_no_excuse_for_a_promise_that_is_broken(monkeypatch):
+    """Without a place in the cap, what fills in beside a head takes the cap from it."""
+    monkeypatch.setattr("iriai.broker.state.BrokerState.running_cap", _cap_without_heads)
+    order = OrderSection(running_cap_cpus=4)
+    machine = VirtualMachine(4, configuration=Configuration(order=order))
+    machine.submit("eve", cpus=2, run_s=20.0, limit_s=20.0)
+    machine.turn()
+    machine.submit("ann", cpus=4, run_s=5.0)
+    machine.turn()
+    machine.submit("ann", tasks=2, run_s=1.0, limit_s=2.0)
+    with pytest.raises(AssertionError, match="withdrawn"):
+        machine.finish()
+
+
+def _cap_without_heads(state, entry):
+    running = state.standings.running_cpus(entry.want.account)
+    return within_running_cap(entry.want.resources.cpus, running, 4)
