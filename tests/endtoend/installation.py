@@ -24,6 +24,8 @@ from tests.support.waiting import is_gone, until
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 """An interpreter that other users can run, for tasks."""
 IRIAI = str(Path(sys.executable).with_name("iriai"))
+PATH = "/usr/bin:/bin"
+"""Of tasks: no directory in it that they may not enter."""
 STOP_WAIT_S = 30.0
 CALL_WAIT_S = 60.0
 MARK = "IRIAI_END_TO_END"
@@ -146,7 +148,7 @@ class Installation:
     def draft(self, *command: str, **fields: object) -> JobDraft:
         """A job in the working directory, with an environment that says whose process it is."""
         fields.setdefault("cwd", self.work)
-        fields.setdefault("env", {"PATH": "/usr/bin:/bin", MARK: str(self.directory)})
+        fields.setdefault("env", {"PATH": PATH, MARK: str(self.directory)})
         return draft(command, **fields)  # type: ignore[arg-type]
 
     def command(self, *words: str, person: TestPerson | None = None) -> list[str]:
@@ -160,10 +162,9 @@ class Installation:
 
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""
-        path = os.environ.get("PATH", os.defpath)
         here = str(self.directory)
         return {
-            "PATH": path,
+            "PATH": PATH,
             "HOME": here,
             "IRIAI_STATE": str(self.state),
             MARK: here,
