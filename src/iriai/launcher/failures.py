@@ -37,6 +37,9 @@ class Stage(IntEnum):
     EXEC = 12
 
 
+_STAGES = frozenset(Stage)
+
+
 class Failure(NamedTuple):
     """One report."""
 
@@ -47,6 +50,7 @@ class Failure(NamedTuple):
 
 def read_failures(fd: int) -> Iterator[Failure]:
     """All reports that lie in the pipe `fd`, which does not block."""
+    size = _REPORT.size
     while True:
         try:
             content = os.read(fd, _READ_BYTES)
@@ -54,8 +58,9 @@ def read_failures(fd: int) -> Iterator[Failure]:
             return
         if not content:
             return
-        for pid, stage, error in _REPORT.iter_unpack(content):
-            yield Failure(pid, Stage(stage), error)
+        for pid, stage, error in _REPORT.iter_unpack(content[: len(content) // size * size]):
+            if stage in _STAGES:
+                yield Failure(pid, Stage(stage), error)
         if len(content) < _READ_BYTES:
             return
 

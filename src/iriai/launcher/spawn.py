@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.environment import environment_of
+from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.messages import Order
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.spool import Spool
@@ -49,12 +50,25 @@ class Payload(NamedTuple):
 
 def find_helper(kind: str) -> tuple[str, ...]:
     """The program between launcher and task; `kind` is auto, c or python."""
-    if kind != "python" and os.access(HELPER, os.X_OK):
+    if kind != "python" and _works(HELPER):
         return (HELPER,)
     if kind == "c":
         raise FileNotFoundError(f"{HELPER} is not there; compile it, or use the helper in Python")
     # -I -S: neither the environment nor any installed package has a say in a privileged process.
     return (sys.executable, "-I", "-S", HELPER_IN_PYTHON)
+
+
+def _works(program: str) -> bool:
+    """Whether `program` can be executed here: it may be missing, or be of another machine.
+
+    Without arguments it ends as something that could not be run.
+    """
+    try:
+        pid = os.posix_spawn(program, [program], {})
+    except OSError:
+        return False
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) == EXIT_NOT_RUN
 
 
 def helper_is_compiled(helper: tuple[str, ...]) -> bool:

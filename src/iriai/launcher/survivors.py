@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from iriai.launcher.environment import MARK
-from iriai.launcher.groups.files import read_pids
+from iriai.launcher.groups.files import read_pids, stop_growth
 from iriai.launcher.journal import Known
 from iriai.launcher.processes import Process, all_processes, marks_of, owner_of
 from iriai.model.ids import AttemptId
@@ -82,8 +82,10 @@ class Survivors:
         for directory, name in self._slots():
             with suppress(FileNotFoundError):
                 pids = read_pids(directory)
-                if pids and name in self._by_slot:
-                    self.attempts.add(self._by_slot[name])
+                if pids:
+                    stop_growth(directory)
+                    if name in self._by_slot:
+                        self.attempts.add(self._by_slot[name])
                 yield from pids
 
     def _slots(self) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 _NUMBER_BYTES = 32
 _TEXT_BYTES = 4096
@@ -41,3 +42,10 @@ def read_pids(directory: str) -> list[int]:
     """The processes in a group; without zombies."""
     with open(f"{directory}/cgroup.procs", encoding="utf-8") as file:
         return [int(line) for line in file]
+
+
+def stop_growth(directory: str) -> None:
+    """Kill all members of a group at once, or let none of them fork, where the kernel can."""
+    for name, text in (("cgroup.kill", "1"), ("pids.max", "0")):
+        with suppress(OSError):
+            write_file(directory, name, text)
