@@ -215,7 +215,7 @@ class Machine:
             )
         if wait:
             until(lambda: self.socket.exists() or self.has_ended, "the launcher's socket")
-            assert not self.has_ended, self.log.read_text()
+            assert not self.has_ended, self.log.read_text()[-2000:]
         return self
 
     @property
