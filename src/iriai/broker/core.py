@@ -65,6 +65,9 @@ class Broker:
         if not self._must_pass:
             return []
         self._must_pass = False
+        state = self.state
+        if not state.reserved and not (state.queues.entries and state.is_open):
+            return []
         effects = Pass(self.state, self._rng, now).run()
         if self._alarm_s is None and any(v.matched for v in self.state.machines.values()):
             self._alarm_s = now.steady_s + MATCH_UNTIL_S

@@ -34,6 +34,7 @@ class Pass:
         self._now = now
         self._order = state.settings.order
         self._burst = state.settings.configuration.order.burst
+        self._cap_cpus = state.settings.configuration.order.running_cap_cpus
         self._total_cpus = state.total_cpus
         self._groups: dict[str, GroupStanding] = {}
         self._blocked: set[int] = set()
@@ -51,10 +52,14 @@ class Pass:
     def run(self) -> list[Effect]:
         """Match what can start; the messages to homes."""
         self._start_reserved()
-        if any(view.is_open for view in self._state.machines.values()):
+        if self._state.is_open:
             self._gather()
-            while self._contenders and any(v.is_open for v in self._state.machines.values()):
-                self._draw()
+        while self._contenders:
+            account = self._draw()
+            if not self._state.is_open:
+                break
+            self._renew(account)
+            self._judge(account)
         return self._effects
 
     # --- reserved heads --------------------------------------------------------------------------
@@ -119,16 +124,15 @@ class Pass:
         """The contenders: accounts with a ready task that some machine could ever hold."""
         state = self._state
         self._groups = dict(state.group_standings(self._now.wall_s))
-        for queue in state.queues.waiting():
-            self._renew(queue)
+        for account in state.queues.accounts:
+            self._renew(account)
         self._shares = shares_wanted(list(self._contenders.values()), self._groups)
         for account in self._contenders:
             self._judge(account)
 
-    def _renew(self, queue: AccountQueue | None, account: Account | None = None) -> None:
+    def _renew(self, account: Account) -> None:
         """Bring an account's contender up to date; without a task that may fit, it leaves."""
-        account = queue.account if queue else account
-        assert account is not None
+        queue = self._state.queues.accounts.get(account)
         entry = self._first(queue) if queue else None
         if entry is None or not self._may_run_more(entry):
             self._contenders.pop(account, None)
@@ -158,9 +162,10 @@ class Pass:
             self._blocked.add(entry.class_id)
 
     def _may_run_more(self, entry: Entry) -> bool:
-        return self._state.running_cap(entry).allowed
+        return self._cap_cpus is None or self._state.running_cap(entry).allowed
 
-    def _draw(self) -> None:
+    def _draw(self) -> Account:
+        """Draw an account and match its head, or see that it fits nowhere."""
         account = self._order.choose(self._candidates(), self._groups, self._rng)
         entry = self._heads[account]
         queue = self._state.queues.accounts[account]
@@ -171,8 +176,7 @@ class Pass:
             if entry is self._state.queues.first(queue, self._impossible):
                 self._reserve(entry)
             self._blocked.add(entry.class_id)
-        self._renew(self._state.queues.accounts.get(account), account)
-        self._judge(account)
+        return account
 
     def _candidates(self) -> list[Contender]:
         """Accounts within their burst; where only others are left, those (nothing stands idle)."""

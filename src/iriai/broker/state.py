@@ -39,6 +39,11 @@ class BrokerState:
         """Cpus of all machines in reach."""
         return sum(view.calendar.capacity.cpus for view in self.machines.values())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything could be started anywhere now."""
+        return any(view.is_open for view in self.machines.values())
+
     def group_standings(self, wall_s: float) -> Groups:
         """Usage of each configured group and of those that accounts name; empty without groups."""
         configuration = self.settings.configuration

@@ -403,7 +403,8 @@ class Node:
         rows = self.ledger.rows() if self._report.is_whole else changed
         counted = self._report.counted(rows)
         idle = self._report.idle(self.calendar.free, self._held, describe, self.unavailable())
-        self._effects.append(Send("", Part.BROKER, counted))
+        if counted.rows or counted.charged:
+            self._effects.append(Send("", Part.BROKER, counted))
         self._effects.append(Send("", Part.BROKER, idle))
 
     def _take_effects(self) -> list[Effect]:

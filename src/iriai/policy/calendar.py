@@ -43,8 +43,10 @@ class Calendar(Generic[Key]):
         """What no claim holds now."""
         self._claims: dict[Key, tuple[Resources, float]] = {}
         self._ends: list[tuple[float, int, Key]] = []
+        """End, order of arrival (so that keys are never compared), key; sorted."""
         self._sequence = 0
         self._positions: dict[Key, tuple[float, int]] = {}
+        """The first two of a key's entry, by which it is found."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self._claims
@@ -62,7 +64,7 @@ class Calendar(Generic[Key]):
         self._sequence += 1
         self._claims[key] = (resources, end_s)
         self._positions[key] = (end_s, self._sequence)
-        insort(self._ends, (end_s, self._sequence, key), key=lambda entry: entry[:2])
+        insort(self._ends, (end_s, self._sequence, key))
         self.free = self.free.minus(resources)
 
     def remove(self, key: Key) -> bool:
@@ -71,7 +73,7 @@ class Calendar(Generic[Key]):
         if claim is None:
             return False
         position = self._positions.pop(key)
-        del self._ends[bisect_left(self._ends, position, key=lambda entry: entry[:2])]
+        del self._ends[bisect_left(self._ends, position)]
         self.free = self.free.plus(claim[0])
         return True
 
