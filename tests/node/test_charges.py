@@ -17,7 +17,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import Run
+from iriai.protocol.messages import Idle, Run
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import NOTHING_TOLD, WALL_S, attempt, only, spec
 
@@ -135,7 +135,7 @@ def test_the_first_report_tells_everything_later_ones_what_changed():
     assert not node.idle.whole
     again = LoneNode(claims=[claim], incarnation=2, now_s=30.0, attached=False)
     assert again.idle.version >= 1
-    running = again.first.broker[1].began[0]
+    running = only(again.first.broker, Idle).began[0]
     assert running.attempt == attempt(1)
     assert (
         running.ends_in_s == 60.0 + 10.0 + 5.0 - 30.0
