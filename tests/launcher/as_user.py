@@ -4,9 +4,7 @@ Everything is imported before the drop, as a daemon started by root does.
 """
 
 import ctypes
-import locale  # noqa: F401  # loaded late by argparse, as is the next
 import os
-import shutil  # noqa: F401
 import sys
 
 import iriai.launcher.__main__ as launcher

@@ -1,6 +1,7 @@
 """Who may speak to a launcher, and how it begins and ends."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from iriai.launcher.messages import (
     SampleAll,
     ShutDown,
 )
+from iriai.launcher.settings import read_arguments
+from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
 from tests.launcher.conftest import IS_ROOT
 from tests.launcher.harness import (
@@ -67,6 +70,31 @@ def test_the_same_table_is_printed_when_nothing_runs():
     rows = {row["limit"]: row["by"] for row in json.loads(done.stdout)}
     assert rows["memory"] == "sampling every 0.5 s"
     assert rows["spawn"] in ("iriai-exec", "python helper")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--state", "/tmp"],
+        ["--socket", "/tmp/x"],
+        ["--state"],
+        ["state", "/tmp"],
+        ["--probe", "--isolation", "v3"],
+        ["--probe", "--minimum-uid", "-1"],
+        ["--probe", "--nonsense", "1"],
+    ],
+)
+def test_a_wrong_call_is_explained(arguments: list[str]):
+    with pytest.raises(UsageProblem) as caught:
+        read_arguments(arguments)
+    assert "usage: python -m iriai.launcher" in str(caught.value)
+
+
+def test_settings_have_defaults():
+    settings = read_arguments(["--state", "/s", "--socket", "/x", "--minimum-uid", "0"])
+    assert settings.daemon_uid == os.geteuid()
+    assert settings.minimum_uid == 0
+    assert read_arguments(["--probe"]).probe
 
 
 def test_another_version_is_turned_away(plain_machine: Machine):

@@ -1,13 +1,13 @@
 """`python -m iriai.launcher`: the privileged process; started by `iriai up` or a service manager.
 
-It ends with 0 when it was shut down, with 1 when it cannot begin; the reason is the last line on
-standard error. SIGTERM and SIGINT shut it down as `ShutDown` does: tasks cannot outlive it, since
-nobody would enforce their limits, and the next launcher would end them anyway.
+It ends with 0 when it was shut down, with 1 when it cannot begin, with 2 when it was called
+wrongly; the reason is the last line on standard error. SIGTERM and SIGINT shut it down as
+`ShutDown` does: tasks cannot outlive it, since nobody would enforce their limits, and the next
+launcher would end them anyway. They end `evicted`: they run again, and it counts against nobody.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
@@ -23,31 +23,31 @@ from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery import recover
 from iriai.launcher.server import Server, listen
+from iriai.launcher.settings import Settings, read_arguments
 from iriai.launcher.spawn import Spawner, find_helper
 from iriai.launcher.spool import Spool
 from iriai.launcher.state import StateDirectory, StateProblem
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
 from iriai.launcher.users import Users
+from iriai.model.problem import UsageProblem
 
 log = logging.getLogger("iriai.launcher")
-
-MINIMUM_UID = 1000
-"""Where ordinary users begin on Linux distributions."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the launcher, or print what it would enforce; returns the exit code."""
-    options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s launcher %(levelname)s %(message)s")
     _fill_standard_descriptors()
-    if options.probe:
-        return _probe(options)
-    if not options.state or not options.socket:
-        log.error("--state and --socket are needed")
-        return 2
     try:
-        return _run(options)
+        settings = read_arguments(sys.argv[1:] if arguments is None else arguments)
+    except UsageProblem as problem:
+        log.error("%s", problem)  # noqa: TRY400  # the text says all; a traceback hides it
+        return problem.exit_code
+    if settings.probe:
+        return _probe(settings)
+    try:
+        return _run(settings)
     except (StateProblem, DamagedJournal) as problem:
         log.error("%s", problem)  # noqa: TRY400  # the text says all; a traceback hides it
         return 1
@@ -56,64 +56,34 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m iriai.launcher", description=__doc__)
-    parser.add_argument("--state", metavar="DIR", help="state directory")
-    parser.add_argument("--socket", metavar="PATH", help="where the daemon connects")
-    parser.add_argument(
-        "--daemon-uid", metavar="UID", type=int, default=os.geteuid(), help="who may connect"
-    )
-    parser.add_argument(
-        "--minimum-uid",
-        metavar="N",
-        type=int,
-        default=MINIMUM_UID,
-        help="run nothing for users below; 0 permits root",
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=("auto", "v1", "v2", "none"),
-        default="auto",
-        help="which control groups may be used",
-    )
-    parser.add_argument(
-        "--helper",
-        choices=("auto", "c", "python"),
-        default="auto",
-        help="the program between launcher and task",
-    )
-    parser.add_argument("--probe", action="store_true", help="print what is enforced, as JSON")
-    return parser
-
-
-def _probe(options: argparse.Namespace) -> int:
-    choice = choose(f"iriai-probe-{os.getpid()}", options.isolation)
-    rows = enforcement(choice, find_helper(options.helper))
+def _probe(settings: Settings) -> int:
+    choice = choose(f"iriai-probe-{os.getpid()}", settings.isolation)
+    rows = enforcement(choice, find_helper(settings.helper))
     choice.enclosures.close()
     table = [{"limit": row.limit, "by": row.by, "note": row.note} for row in rows]
     os.write(1, msgspec.json.encode(table) + b"\n")
     return 0
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(settings: Settings) -> int:
     become_subreaper()
-    state = StateDirectory(options.state, options.daemon_uid)
+    state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)
-    choice = choose(f"iriai-{state.name}", options.isolation)
+    choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
-    listening = listen(options.socket, options.daemon_uid)
-    server = Server(options.daemon_uid)
-    launcher = _assemble(options, state, journal, choice, server)
+    listening = listen(settings.socket, settings.daemon_uid)
+    server = Server(settings.daemon_uid)
+    launcher = _assemble(settings, state, journal, choice, server)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
     server.serve(launcher, listening)
     choice.enclosures.close()
-    os.unlink(options.socket)
+    os.unlink(settings.socket)
     log.info("everything has ended")
     return 0
 
 
 def _assemble(
-    options: argparse.Namespace,
+    settings: Settings,
     state: StateDirectory,
     journal: Journal,
     choice: Choice,
@@ -121,7 +91,7 @@ def _assemble(
 ) -> Launcher:
     if os.geteuid() == 0 and (closed := state.unreachable_part()):
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
-    helper = find_helper(options.helper)
+    helper = find_helper(settings.helper)
     payloads = Payloads(state.run_path, state.run_fd)
     spawner = Spawner(helper, payloads, Spool(state.spool_fd), state.name)
     timers = Timers()
@@ -130,7 +100,7 @@ def _assemble(
         journal,
         tasks,
         choice.enclosures,
-        Admission(Users(options.minimum_uid), spawner),
+        Admission(Users(settings.minimum_uid), spawner),
         timers,
         enforcement(choice, helper),
         server.wait_for_alarm,
