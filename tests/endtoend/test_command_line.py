@@ -11,7 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -203,17 +203,26 @@ class Terminal:
 
     def shows(self, text: str) -> None:
         """Wait until `text` is shown, and forget what was shown up to it."""
-        until(lambda: text.encode() in self._shown, f"{text!r} in {bytes(self._shown)!r}")
+        try:
+            until(lambda: text.encode() in self._shown, repr(text))
+        except AssertionError as error:
+            raise AssertionError(f"{error}; there is {bytes(self._shown)!r}") from None
         del self._shown[: self._shown.index(text.encode()) + len(text)]
 
     def end(self) -> int:
         """Wait for the command; its exit code."""
         code = self.process.wait(WAIT_S)
         assert termios.tcgetattr(self.slave)[:6] == self.before[:6], "the terminal is as before"
+        return code
+
+    def close(self) -> None:
+        """Hang up."""
         os.close(self.slave)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
         self._reader.join(WAIT_S)
         os.close(self._master)
-        return code
 
     def _read(self) -> None:
         while True:
@@ -223,10 +232,25 @@ class Terminal:
                 return
 
 
-def test_an_interactive_session_is_a_terminal(shell: Shell):
-    terminal = Terminal(shell, "run", "--pty", "--", "/bin/sh", rows=30, columns=100)
-    terminal.type("PS1='ready> '\r")
-    terminal.shows("\nready> ")
+@pytest.fixture
+def terminals(shell: Shell) -> Iterator[Callable[..., Terminal]]:
+    """Makes terminals that are closed in the end."""
+    made: list[Terminal] = []
+
+    def make(*words: str, rows: int = 24, columns: int = 80) -> Terminal:
+        made.append(Terminal(shell, *words, rows=rows, columns=columns))
+        return made[-1]
+
+    yield make
+    for terminal in made:
+        terminal.close()
+    shell("cancel", "--mine")
+
+
+def test_an_interactive_session_is_a_terminal(terminals):
+    terminal = terminals("run", "--pty", "--", "/bin/sh", rows=30, columns=100)
+    terminal.type("PS1='rea''dy> '\r")  # not what its echo shows
+    terminal.shows("ready> ")
     terminal.type("stty size; test -t 2 && echo on a terminal\r")
     terminal.shows("30 100\r\n")
     terminal.shows("on a terminal\r\n")
@@ -247,10 +271,10 @@ def test_a_session_works_from_a_pipe_as_well(shell: Shell):
     assert done.returncode == 3
 
 
-def test_while_it_waits_a_terminal_is_told_why(shell: Shell):
+def test_while_it_waits_a_terminal_is_told_why(shell: Shell, terminals):
     blocker = shell.id_of("--cpus", "4", "--", "sleep", "60")
     until(lambda: shell.state(blocker) == "running", "the blocker")
-    terminal = Terminal(shell, "run", "--", "echo", "my turn", columns=150)
+    terminal = terminals("run", "--", "echo", "my turn", columns=150)
     terminal.shows("waits: the machine is busy: needs 1 cpu")
     shell("cancel", blocker)
     terminal.shows("my turn")
@@ -258,14 +282,13 @@ def test_while_it_waits_a_terminal_is_told_why(shell: Shell):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_tables_fit_the_terminal(shell: Shell, columns: int):
+def test_tables_fit_the_terminal(shell: Shell, terminals, columns: int):
     job = shell.id_of("--hold", "--name", "a name that is long " * 8, "--", "true")
-    terminal = Terminal(shell, "jobs", columns=columns)
+    terminal = terminals("jobs", columns=columns)
     terminal.shows(job)
     terminal.shows("…")
     terminal.shows("held")
     assert terminal.end() == 0
-    shell("cancel", job)
 
 
 # --- submit and what follows ---------------------------------------------------------------------

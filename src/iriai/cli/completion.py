@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
+
+import typer
+
 from iriai.model.state import TaskState
 
-JOBS_COMPLETED_MAX = 200
+JOBS_MAX = 200
 """More candidates than anybody reads."""
+FINISHED_MAX = 20
+"""Of those that have finished only the latest are likely to be meant."""
+ANSWER_WAIT_S = 1.0
+"""Whoever presses Tab does not want to wait for a daemon in trouble."""
 
 
-def complete_job(incomplete: str) -> list[tuple[str, str]]:
+def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of the user's jobs that have not finished, with what they are."""
-    return _jobs(incomplete, finished=False)
+    return _jobs(ctx, incomplete, finished_max=0)
 
 
-def complete_any_job(incomplete: str) -> list[tuple[str, str]]:
+def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """As `complete_job`, with those that finished last."""
-    return _jobs(incomplete, finished=False) + _jobs(incomplete, finished=True)
+    return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
 
 
 def complete_state(incomplete: str) -> list[str]:
@@ -27,17 +36,28 @@ def complete_state(incomplete: str) -> list[str]:
     ]
 
 
-def _jobs(incomplete: str, *, finished: bool) -> list[tuple[str, str]]:
+def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:
     from iriai.client.answers import Jobs
     from iriai.client.client import Client
 
+    signal.signal(signal.SIGALRM, _too_slow)
+    signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT_S)
     try:
-        with Client.connect() as client:
-            rows = client.jobs(Jobs(finished=finished, limit=JOBS_COMPLETED_MAX))
+        state = ctx.params.get("state") or ctx.find_root().params.get("state")
+        with Client.connect(state) as client:
+            rows = client.jobs(Jobs(limit=JOBS_MAX))
+            if finished_max:
+                rows += client.jobs(Jobs(finished=True, limit=finished_max))
     except Exception:  # noqa: BLE001  # a completion that fails is no completion
         return []
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     return [
         (row.id, f"{row.name}, {row.cause or row.state}")
         for row in rows
         if row.id.startswith(incomplete)
     ]
+
+
+def _too_slow(_signal: int, _frame: FrameType | None) -> None:
+    raise TimeoutError

@@ -127,7 +127,7 @@ def _raw_terminal() -> Iterator[None]:
         return
     before = termios.tcgetattr(STDIN)
     with _ending_in_order():
-        tty.setraw(STDIN)
+        tty.setraw(STDIN, termios.TCSADRAIN)  # what was typed ahead is kept
         try:
             yield
         finally:
