@@ -9,7 +9,7 @@ from iriai.daemon.submission import output_paths
 from iriai.daemon.views import finished_row, job_detail, log_file
 from iriai.home.job import BADNESS
 from iriai.model.ids import AttemptId, JobId, TaskId
-from iriai.model.job import JobSpec
+from iriai.model.job import JobSpec, task_count
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.state import EndCause
 from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
@@ -51,6 +51,9 @@ class Past:
         """All that is known of a finished job."""
         record = self._record(selected)
         causes = self._reader.causes(record.number)
+        never_started = task_count(record.spec.array) - sum(causes.values())
+        if never_started > 0:
+            causes[EndCause.CANCELLED] = causes.get(EndCause.CANCELLED, 0) + never_started
         attempts = self.attempts(selected, record.spec, ATTEMPTS_SHOWN_MAX)
         return job_detail(self._row(record), record.spec, causes, attempts, ())
 
