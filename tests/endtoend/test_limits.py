@@ -11,7 +11,9 @@ cpus = 8
 [jobs]
 kill_grace_s = 0.5
 """
-ALLOCATE = "held = bytearray(400 << 20)\nfor i in range(0, len(held), 4096): held[i] = 1"
+ALLOCATE = "held = bytearray(400 << 20)\nfor i in range(0, len(held), 4096): held[i] = 1\n"
+# For where the kernel does not look, but we do now and then.
+HOLD = "import time; time.sleep(60)"
 BURN = "while True: pass"
 # Each child leaves its session and its parent; the task itself is over at once.
 DOUBLE_FORK = '(setsid sh -c \'sleep 1000 & echo $! > "$1"; wait\' inner "$1" & ); sleep 0.3'
@@ -78,7 +80,7 @@ def test_cpu_time_of_several_processes(ended):
 
 
 def test_memory(ended):
-    outcome, attempt = ended(PYTHON, "-S", "-c", ALLOCATE, memory_bytes=64 << 20)
+    outcome, attempt = ended(PYTHON, "-S", "-c", ALLOCATE + HOLD, memory_bytes=64 << 20)
     assert outcome.cause == "memory-limit"
     assert "64M" in outcome.message
     assert attempt.memory_peak_bytes >= 60 << 20
