@@ -101,7 +101,8 @@ class Link:
         frame = len(content).to_bytes(4, "big") + content
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         sent = self._socket.sendmsg([frame], ancillary if descriptors else [])
-        self._socket.sendall(frame[sent:])
+        if sent < len(frame):  # to send nothing would fail where the launcher has closed already
+            self._socket.sendall(frame[sent:])
 
     def send_bytes(self, content: bytes) -> None:
         self._socket.sendall(content)

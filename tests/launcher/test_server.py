@@ -255,7 +255,7 @@ def test_a_user_who_is_not_there_is_refused(plain_machine: Machine):
     link = machine.attach()
     launch(link, machine.spec("true", user="no-such-user"), FIRST)
     end = link.exit_of(FIRST)
-    assert (end.cause, end.exit_code) == (EndCause.REFUSED, None)
+    assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
     assert end.message == "there is no user no-such-user on this machine"
 
 
@@ -264,7 +264,7 @@ def test_the_name_of_a_home_cannot_lead_elsewhere(plain_machine: Machine):
     link = machine.attach()
     wanted = FIRST._replace(home="../../etc")
     launch(link, machine.spec("true"), wanted)
-    assert link.exit_of(wanted).cause is EndCause.REFUSED
+    assert link.exit_of(wanted).cause is EndCause.FAILED
 
 
 if IS_ROOT:
@@ -308,7 +308,7 @@ connection.connect({str(machine.socket)!r})
         link = machine.attach()
         launch(link, machine.spec("true", user="root"), FIRST)
         end = link.exit_of(FIRST)
-        assert end.cause is EndCause.REFUSED
+        assert end.cause is EndCause.FAILED
         assert end.message == "user root has id 0; tasks are run for ids from 1000 only"
 
     def test_a_daemon_can_only_ask_for_more_caution(plain_machine: Machine):
@@ -318,16 +318,16 @@ connection.connect({str(machine.socket)!r})
         link = machine.link()
         link.attach(minimum_uid=0)
         launch(link, machine.spec("true", user="root"), FIRST)
-        assert link.exit_of(FIRST).cause is EndCause.REFUSED
+        assert link.exit_of(FIRST).cause is EndCause.FAILED
         link = machine.link()
         link.attach(minimum_uid=machine.uid + 1)
         launch(link, machine.spec("true"), attempt(2))
-        assert link.exit_of(attempt(2)).cause is EndCause.REFUSED
+        assert link.exit_of(attempt(2)).cause is EndCause.FAILED
 
     def test_without_privileges_only_the_own_user_is_served(new_machine):
         machine = new_machine(Variant("ordinary-user", is_privileged=False)).start()
         link = machine.attach()
         launch(link, machine.spec("true", user="root"), FIRST)
         end = link.exit_of(FIRST)
-        assert end.cause is EndCause.REFUSED
+        assert end.cause is EndCause.FAILED
         assert "without privileges" in end.message

@@ -19,7 +19,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class NotStarted(Exception):
-    """An attempt ended without having begun."""
+    """An attempt ended without having begun.
+
+    `REFUSED` says that the launcher can start nothing at present: the task is queued again, and the
+    machine takes nothing for a while. What no later attempt could do better is `FAILED`.
+    """
 
     def __init__(self, cause: EndCause, message: str) -> None:
         super().__init__(message)
@@ -49,7 +53,7 @@ class Admission:
         try:
             login = self._users.login(spec.user, now_s)
         except UserRefused as refusal:
-            return NotStarted(EndCause.REFUSED, str(refusal))
+            return NotStarted(EndCause.FAILED, str(refusal))
         if not spec.command and not template.script:
             return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
         options = self._spawner.options(spec, login)
@@ -75,6 +79,6 @@ class Admission:
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:
         """Raise `NotStarted` where this one attempt cannot be started."""
         if not HOME_NAME.fullmatch(order.attempt.home):
-            raise NotStarted(EndCause.REFUSED, "the attempt's home has no valid name")
+            raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
         if prepared.spec.interaction is Interaction.TERMINAL and not has_descriptor:
             raise NotStarted(EndCause.FAILED, "an interactive task came without its terminal")

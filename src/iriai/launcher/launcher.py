@@ -125,7 +125,9 @@ class Launcher:
                 f" launcher version {LAUNCHER_VERSION}"
             )
         self._admission.require_at_least(message.run_minimum_uid)
-        alive = tuple(task.alive for task in self._tasks)
+        # An end that is not durable yet is not told; until it is, its task counts as running.
+        unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends)
+        alive = (*(task.alive for task in self._tasks), *unwritten)
         ended = tuple(self._known.exits.values())
         boot = self._known.boot
         assert boot is not None
