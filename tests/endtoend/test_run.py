@@ -216,6 +216,36 @@ def test_a_daemon_that_dies_meanwhile_is_waited_for(machine, running):
     assert process.wait() == 4
 
 
+def test_a_task_that_is_lost_is_run_again_and_shown_again(machine, running):
+    process = running("--no-stdin", "--", "sh", "-c", "echo attempt $IRIAI_ATTEMPT; sleep 0.5")
+    assert process.stdout.readline() == "attempt 1\n"
+    machine.kill("launcher")
+    assert process.stdout.readline() == "attempt 2\n"
+    assert process.wait() == 0
+
+
+def test_a_task_whose_input_cannot_be_had_twice_is_not_run_twice(machine, running):
+    process = running("--", "sh", "-c", "echo begun; cat")
+    assert process.stdout.readline() == "begun\n"
+    machine.kill("launcher")
+    assert process.wait() == 125
+    assert "lost" in process.stderr.read()
+
+
+def test_an_input_that_went_with_the_daemon_ends_its_job(machine, running):
+    with machine.client() as client:
+        blocker = client.submit(machine.draft("sleep", "1000", cpus=8, output=os.devnull)).id
+        until(lambda: client.show(blocker).row.state == "running", "the blocker")
+        process = running("--", "cat")
+        until(lambda: len(client.jobs()) == 2, "the job")
+    machine.kill("daemon")
+    until(machine.runs_tasks, "a new daemon")
+    with machine.client() as client:
+        client.cancel([blocker])
+    assert process.wait() == 125
+    assert "lost" in process.stderr.read()
+
+
 # --- sessions -------------------------------------------------------------------------------------
 
 

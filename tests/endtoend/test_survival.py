@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.endtoend.installation import IS_ROOT
 from tests.endtoend.judge import Judge
 from tests.support.waiting import is_gone, until
 
@@ -50,6 +51,22 @@ def test_a_new_launcher_ends_what_an_old_one_left(iriai):
     assert is_gone(pid)
     assert counted == {"tasks": 1, "began": 2, "lost": 1}
     assert history == {1: "lost", 2: "completed"}
+
+
+def test_a_new_launcher_ends_what_hid_from_its_task(iriai):
+    iriai.start()
+    note = iriai.work / "hidden"
+    # In a session of its own, with no parent left; as root also without the environment.
+    alone = "env -i /usr/bin/setsid" if IS_ROOT else "setsid"
+    hide = f'({alone} sh -c \'sleep 1000 & echo $! > "$1"; wait\' x "$1" &); exec sleep 1000'
+    with iriai.client() as client:
+        draft = iriai.draft("sh", "-c", hide, "x", str(note), max_restarts=0)
+        job = client.submit(draft).id
+        until(lambda: note.exists() and note.read_text().strip(), "the hidden process")
+        iriai.kill("launcher")
+        [outcome] = client.wait([job])
+    assert outcome.cause == "lost"
+    assert is_gone(int(note.read_text()))
 
 
 def test_what_may_not_be_repeated_is_reported_lost(iriai):
