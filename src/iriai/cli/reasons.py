@@ -17,6 +17,7 @@ _MEANINGS: dict[str, str] = {
     Rule.AHEAD_IN_ACCOUNT: "other jobs of the account come first",
     Rule.MACHINE_UNKNOWN: "the machine is not known yet",
     Rule.NO_LAUNCHER: "nothing can be started: the launcher is away",
+    Rule.BACKED_OFF: "nothing is started for a while: starts have failed",
     Rule.STALE_CAPABILITY: "the machine's state has just changed",
     Rule.USER_NOT_ALLOWED: "the machine does not run this user's tasks",
     Rule.STARTING: "it is being started",
