@@ -10,6 +10,7 @@ from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.client.client import Client
+from iriai.model.problem import Unreachable
 
 
 def down(
@@ -22,7 +23,7 @@ def down(
 
     What waits keeps waiting, durably.
     """
-    with Client.connect(options.state) as client:
+    with _connect(options, kill=kill) as client:
         welcome = client.welcome
         client.down(kill=kill)
     if options.as_json:
@@ -31,6 +32,16 @@ def down(
         print(f"{welcome.home} is down, and its tasks were ended.")
     else:
         print(f"{welcome.home} is down; running tasks go on.")
+
+
+def _connect(options: GlobalOptions, *, kill: bool) -> Client:
+    try:
+        return Client.connect(options.state)
+    except Unreachable as problem:
+        if problem.code != "no-daemon":
+            raise
+        hint = "tasks of an earlier one end after 'iriai up --detach' and then this" if kill else ""
+        raise Unreachable(problem.code, problem.message, hint) from None
 
 
 app = command_app(
