@@ -7,13 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from iriai.daemon.clients import CLIENTS_MAX
 from iriai.model.problem import ExitCode
 from tests.endtoend.installation import Installation
+from tests.support.waiting import until
 
 CONFIGURATION = """
 [machine]
@@ -173,6 +175,16 @@ def test_problems_as_documents(machine):
     assert done.returncode == ExitCode.USAGE
     assert done.stderr == ""
     assert '"error"' in done.stdout
+
+
+def test_more_clients_than_the_daemon_talks_to(machine):
+    with ExitStack() as others:
+        for _ in range(CLIENTS_MAX):
+            other = others.enter_context(socket.socket(socket.AF_UNIX))
+            other.connect(machine.paths.daemon_socket)
+        line = complaint(machine.call("status"), ExitCode.UNREACHABLE)
+        assert f"talks to {CLIENTS_MAX} clients already" in line
+    until(lambda: machine.call("status").returncode == 0, "room for one more")
 
 
 # --- the state directory --------------------------------------------------------------------------

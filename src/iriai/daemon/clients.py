@@ -12,7 +12,7 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, Problem, UsageProblem
+from iriai.model.problem import NotAllowed, Problem, Unreachable, UsageProblem
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
@@ -151,7 +151,7 @@ class Clients:
                 return
             if len(self._connections) >= CLIENTS_MAX:
                 log.warning("more than %d clients: one was turned away", CLIENTS_MAX)
-                connection.close()
+                self._turn_away(connection, _too_many())
                 continue
             try:
                 caller = self._identify(connection)
@@ -200,6 +200,14 @@ class Clients:
         except OSError as error:
             log.info("a client left before it was turned away: %s", error)
         connection.close()
+
+
+def _too_many() -> Unreachable:
+    return Unreachable(
+        "too-many-clients",
+        f"the daemon talks to {CLIENTS_MAX} clients already",
+        "try again when some have ended",
+    )
 
 
 def require_own(asked: Asked, owner: str) -> None:
