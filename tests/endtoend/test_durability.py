@@ -105,5 +105,48 @@ def test_an_id_that_was_told_is_of_a_job_that_ends(iriai, ids_told):
             client.wait([after.id])
 
 
+def test_what_was_answered_holds_after_a_crash(iriai):
+    iriai.start()
+
+    def crash_after(act):
+        with iriai.client() as client:
+            answer = act(client)
+            iriai.kill("daemon")
+        until(iriai.runs_tasks, "the return of the daemon")
+        return answer
+
+    def state(job):
+        with iriai.client() as client:
+            return client.show(job).row.state
+
+    task = iriai.draft("true", output=os.devnull, cpus=10**6, wait_for_resources=True)
+    kept = crash_after(lambda client: client.submit(task)).id
+    assert state(kept) == "queued"
+    crash_after(lambda client: client.hold([kept]))
+    assert state(kept) == "held"
+    crash_after(lambda client: client.release([kept]))
+    assert state(kept) == "queued"
+    crash_after(lambda client: client.cancel([kept]))
+    with iriai.client() as client:
+        assert client.show(kept).row.cause == "cancelled"
+        assert client.jobs() == []
+
+
+def test_a_task_that_was_cancelled_before_a_crash_ends_after_it(iriai):
+    iriai.configure("[jobs]\nkill_grace_s = 0.5\n")
+    iriai.start()
+    with iriai.client() as client:
+        # It takes the grace to end, so the crash comes before its end does.
+        stubborn = iriai.draft("sh", "-c", "trap '' TERM; sleep 1000; sleep 1000")
+        job = client.submit(stubborn).id
+        until(lambda: client.show(job).row.state == "running", "the start")
+        client.cancel([job])
+        iriai.kill("daemon")
+        iriai.kill("launcher")
+        [outcome] = client.wait([job])
+        assert outcome.cause == "cancelled"
+        assert [row.attempt for row in client.show(job).attempts] == [1]
+
+
 def _number(job: str) -> int:
     return int(job.rpartition("-")[2])
