@@ -1,0 +1,64 @@
+"""Every message in the code is in docs/spec/002, and no other."""
+
+from __future__ import annotations
+
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+from iriai.launcher import messages as launcher
+from iriai.protocol import effects, messages
+from iriai.wire import requests
+
+SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "002-messages.md"
+SECTIONS = re.split(r"^## ", SPECIFICATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+NODE_HOME_BROKER, DRIVER, LAUNCHER, CLIENTS = SECTIONS[1:]
+
+
+def names(*unions) -> set[str]:
+    """The names of all kinds in these unions."""
+    return {kind.__name__ for union in unions for kind in typing.get_args(union)}
+
+
+def first_cells(section: str) -> set[str]:
+    """What the rows of a section's tables are about; a cell may name several."""
+    rows = re.findall(r"^\| ([^|]+) \|", section, flags=re.MULTILINE)
+    return {name for row in rows for name in row.split(", ")} - HEADS
+
+
+HEADS = {"message", "effect", "event", "request", "rule"}
+RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        (NODE_HOME_BROKER, names(messages.Message) | RULES),
+        (DRIVER, names(effects.Effect, effects.LauncherEvent) | {"Wake"}),
+        (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
+        (CLIENTS, names(requests.RequestBody)),
+    ],
+    ids=["node, home, broker", "driver", "launcher", "clients"],
+)
+def test_each_kind_has_its_row(section, expected):
+    assert first_cells(section) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "module"), [(LAUNCHER, launcher), (CLIENTS, requests)], ids=["launcher", "clients"]
+)
+def test_what_messages_are_made_of_is_named(section, module):
+    defined = {
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    }
+    assert {name for name in defined if not re.search(rf"\b{name}\b", section)} <= {"Request"}
+
+
+def test_each_answer_is_named_beside_its_request():
+    answers = re.findall(r"^\| [^|]+ \| ([^|]+) \|", CLIENTS, flags=re.MULTILINE)
+    told = {name for cell in answers for name in cell.split(", ")} - {"answer"}
+    assert told == names(requests.AnswerBody)
