@@ -6,6 +6,7 @@ import time
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from iriai.cli.array_text import array_text
 from iriai.cli.command import WORK, command_app
@@ -61,10 +62,16 @@ def show(
     """Show all that is known of a job or task: what it is, how it stands, each attempt."""
     with Client.connect(options.state) as client:
         detail = client.show(job)
+        task = client.why(job) if "." in job else None
     if options.as_json:
         print_document(detail)
         return
     now_wall_s = time.time()
+    if task is not None:
+        waits = "\n".join(map(reason_text, task.reasons))
+        print_pairs([("task", task.id), ("state", task.state), ("waits for", waits)])
+        print()
+        detail = replace(detail, why=())  # the job's other tasks may wait for something else
     print_pairs(_pairs(detail, now_wall_s))
     if detail.attempts:
         shown = detail.attempts[:SHOWN_MAX]
@@ -88,7 +95,7 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("state", _state(detail, now_wall_s)),
         ("waits for", "\n".join(map(reason_text, detail.why))),
         ("account", detail.account),
-        ("script" if detail.script else "command", _command(detail)),
+        ("command", _command(detail)),
         ("directory", detail.working_directory),
         ("tasks", f"{row.tasks} ({array_text(detail.array)})" if detail.array else ""),
         ("ended", ", ".join(f"{n} {cause}" for cause, n in detail.causes.items())),
@@ -104,7 +111,10 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
 
 
 def _command(detail: JobDetail) -> str:
-    return command_text(detail.command) or ("without arguments" if detail.script else "")
+    command = command_text(detail.command)
+    if not detail.script:
+        return command
+    return f"a script, with arguments {command}" if command else "a script"
 
 
 def _state(detail: JobDetail, now_wall_s: float) -> str:
