@@ -104,6 +104,11 @@ class Link:
         if sent < len(frame):  # to send nothing would fail where the launcher has closed already
             self._socket.sendall(frame[sent:])
 
+    def send_at_once(self, *messages: ToLauncher) -> None:
+        """Send several messages that the launcher finds together."""
+        contents = map(msgspec.msgpack.encode, messages)
+        self._socket.sendall(b"".join(len(each).to_bytes(4, "big") + each for each in contents))
+
     def send_bytes(self, content: bytes) -> None:
         self._socket.sendall(content)
 

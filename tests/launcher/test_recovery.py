@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from iriai.launcher.messages import Exit, Forget, Terminate
+from iriai.launcher.messages import Exit, Forget, Launch, Order, Template, Terminate
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from tests.launcher.harness import Machine, attempt, is_running, launch, until
@@ -133,6 +133,19 @@ def test_asking_again_for_what_runs_is_answered_and_does_nothing(machine: Machin
     launch(link, spec, FIRST)
     assert link.exit_of(FIRST) == end
     assert len(runs_of(machine)) <= 1
+
+
+def test_what_was_taken_back_at_once_never_runs(plain_machine: Machine):
+    machine = plain_machine.start()
+    link = machine.attach()
+    template = Template(machine.spec("sh", "-c", NOTE), b"")
+    order = Launch((template,), (Order(FIRST, 0),))
+    link.send_at_once(order, Terminate((FIRST,), EndCause.CANCELLED, 1.0), order)
+    assert link.exit_of(FIRST).cause is EndCause.CANCELLED
+    machine.wait_until_read(link)
+    machine.kill()
+    assert ends_after_restart(machine)[FIRST].cause is EndCause.CANCELLED
+    assert runs_of(machine) == []
 
 
 def test_what_was_forgotten_is_refused_even_by_the_next_launcher(machine: Machine):

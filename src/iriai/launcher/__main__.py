@@ -26,10 +26,12 @@ from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import Settings, read_arguments
 from iriai.launcher.spawn import Spawner, find_helper
 from iriai.launcher.spool import Spool
+from iriai.launcher.starting import Starting
 from iriai.launcher.state import StateDirectory, StateProblem
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
 from iriai.launcher.users import Users
+from iriai.launcher.watch import Watch
 from iriai.model.problem import UsageProblem
 
 log = logging.getLogger("iriai.launcher")
@@ -96,15 +98,11 @@ def _assemble(
     spawner = Spawner(helper, payloads, Spool(state.spool_fd), state.name)
     timers = Timers()
     tasks = Tasks(spawner, choice.enclosures, payloads, timers)
-    return Launcher(
-        journal,
-        tasks,
-        choice.enclosures,
-        Admission(Users(settings.minimum_uid), spawner),
-        timers,
-        enforcement(choice, helper),
-        server.wait_for_alarm,
-    )
+    watch = Watch(tasks, timers, server.call_when_readable)
+    admission = Admission(Users(settings.minimum_uid), spawner)
+    starting = Starting(admission, choice.enclosures, tasks, watch)
+    rows = enforcement(choice, helper)
+    return Launcher(journal, admission, starting, tasks, timers, rows)
 
 
 def _fill_standard_descriptors() -> None:

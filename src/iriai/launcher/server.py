@@ -77,18 +77,14 @@ class Server:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that tasks outlive
-        self._on(self._signals.fileno(), self._take_signals)
-        self._on(self._timer.fd, self._timer.acknowledge)
-
-    def wait_for_alarm(self, fd: int) -> None:
-        """Tell the launcher's watch when `fd` is readable."""
-        self._on(fd, lambda: self._serving.watch.alarm(fd))
+        self.call_when_readable(self._signals.fileno(), self._take_signals)
+        self.call_when_readable(self._timer.fd, self._timer.acknowledge)
 
     def serve(self, launcher: Launcher, listening: socket.socket) -> None:
         """Work until the launcher has been shut down."""
         self._launcher = launcher
         self._listening = listening
-        self._on(listening.fileno(), self._accept)
+        self.call_when_readable(listening.fileno(), self._accept)
         launcher.children_ended = True
         while not launcher.is_finished:
             self._timer.set(launcher.next_s())
@@ -140,7 +136,7 @@ class Server:
             self._disconnect("a newer connection replaces it")
         self._connection = Connection(accepted)
         self._is_attached = False
-        self._on(self._connection.fd, self._receive)
+        self.call_when_readable(self._connection.fd, self._receive)
         log.info("process %d of user id %d connected", pid, uid)
 
     def _receive(self) -> None:
@@ -177,7 +173,7 @@ class Server:
             self._connection = None
             self._is_attached = self._waits_for_writing = False
 
-    def _on(self, fd: int, handler: Callable[[], None]) -> None:
+    def call_when_readable(self, fd: int, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `fd` is readable."""
         with suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)

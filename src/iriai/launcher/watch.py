@@ -13,15 +13,17 @@ from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
 from iriai.model.state import EndCause
 
+CallWhenReadable = Callable[[int, Callable[[], None]], None]
+
 
 class Watch:
     """Ends tasks that cross a limit."""
 
-    def __init__(self, tasks: Tasks, timers: Timers, wait_for: Callable[[int], None]) -> None:
-        """`wait_for` is called with each descriptor whose alarms `alarm` must be told of."""
+    def __init__(self, tasks: Tasks, timers: Timers, call_when_readable: CallWhenReadable) -> None:
+        """`call_when_readable(fd, action)` is how the loop is told to wait for an alarm."""
         self._tasks = tasks
         self._timers = timers
-        self._wait_for = wait_for
+        self._call_when_readable = call_when_readable
         self._machine_cpus = os.cpu_count() or 1
         self._alarms: dict[int, Enclosure] = {}
 
@@ -54,7 +56,7 @@ class Watch:
         fd = enclosure.alarm_fd
         if fd >= 0 and self._alarms.get(fd) is not enclosure:
             self._alarms[fd] = enclosure
-            self._wait_for(fd)
+            self._call_when_readable(fd, lambda: self.alarm(fd))
 
     def _plan_sample(self, task: Task, now_s: float, cpu_s: float) -> None:
         due_s = next_sample_s(
