@@ -162,6 +162,7 @@ WRONG = [
     (2, "say which jobs", ("cancel",)),
     (2, "say which jobs", ("cancel", "--mine", "ume-1")),
     (2, "no JSON form", ("logs", "-f", "--json", "ume-1")),
+    (2, "no JSON form", ("run", "--pty", "--json")),
     (2, "is no moment in the past", ("usage", "--since", "tomorrow")),
     (3, "there is no command 'frobnicate'", ("submit", "--", "frobnicate")),
     (3, "there is no command 'frobnicate'", ("run", "frobnicate")),

@@ -40,6 +40,34 @@ def test_files_take_turns(tmp_path: Path):
     assert got == ["a", "b", "a", "b"]
 
 
+def test_tasks_that_share_a_file_do_not_repeat_it(tmp_path: Path):
+    path, got = tmp_path / "shared", bytearray()
+    files = FollowedFiles()
+    for task in (b"one ", b"two ", b"three "):
+        files.add(str(path), got.extend)
+        with path.open("ab") as file:
+            file.write(task)
+        files.release(str(path))
+    files.add(str(path), got.extend)
+    files.add(str(path), got.extend)
+    files.release(str(path))
+    with path.open("ab") as file:
+        file.write(b"four")
+    files.finish()
+    assert got == b"one two three four"
+
+
+def test_a_released_file_is_read_to_its_end(tmp_path: Path):
+    content = bytes(3 * READ_BYTES)
+    (tmp_path / "out").write_bytes(content)
+    got = bytearray()
+    files = FollowedFiles()
+    files.add(str(tmp_path / "out"), got.extend)
+    files.release(str(tmp_path / "out"))
+    files.release(str(tmp_path / "never added"))
+    assert got == content
+
+
 def test_a_file_named_twice_or_not_at_all_is_no_trouble(tmp_path: Path):
     (tmp_path / "out").write_bytes(b"once")
     got: list[bytes] = []

@@ -337,6 +337,14 @@ def test_logs_follow_until_the_end(shell: Shell):
     assert process.returncode == 0
 
 
+def test_every_task_of_a_long_array_is_followed(shell: Shell):
+    job = shell.id_of("--array", "1-100", "--", "sh", "-c", "echo $IRIAI_TASK_ID")
+    lines = shell("logs", "-f", job).stdout.split("\n")
+    assert sorted(int(line) for line in lines if line.isdigit()) == list(range(1, 101))
+    shared = shell.id_of("--array", "1-20", "--output", "shared", "--", "echo", "here")
+    assert shell("logs", "-f", shared).stdout.count("here") == 20
+
+
 def test_a_held_job_waits_says_why_and_is_released(shell: Shell):
     job = shell.id_of("--hold", "--", "true")
     assert "(held)" in shell("why", job).stdout

@@ -60,6 +60,8 @@ def run(
         if not pty:
             raise UsageProblem("no-command", "there is no command", "as in iriai run -- hostname")
         words = [os.environ.get("SHELL") or "/bin/sh"]
+    if pty and options.as_json:
+        raise UsageProblem("no-such-form", "--pty has no JSON form", "leave out one of them")
     descriptor = None if no_stdin or pty else passable_stdin()
     kind = Interaction.TERMINAL if pty else Interaction.STREAM
     draft = job.draft(words, DraftFields(interaction=kind))

@@ -12,12 +12,12 @@ from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost
 from iriai.model.problem import NotFound
 
-LOOK_MIN_S = 0.002
-"""Between the first two looks for output: most tasks start at once."""
+LOOK_MIN_S = 0.01
+"""Before the first look for output: what is over by then needs only the one at the end."""
 LOOK_FOR_S = 1.0
 """After this long only news of progress is a reason to look: the job waits its turn."""
 FILES_MAX = 64
-"""Tasks of an array that are followed at once: each is an open file."""
+"""Tasks of an array that are followed at once, each an open file: others come when they end."""
 
 SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
 """Where a task's output and its errors are to go."""
@@ -36,10 +36,13 @@ class Watch:
         self._sinks_for = sinks_for
         self._files = FollowedFiles()
         self._followed: set[tuple[str, int]] = set()
+        """Attempts whose output is followed now."""
+        self._over: set[tuple[str, int]] = set()
+        """Attempts whose output was handed on to its end."""
         self._progress: Progress | None = None
         self._look_s = LOOK_MIN_S
         self._began_s = time.monotonic()
-        self._next_look_s = self._began_s
+        self._next_look_s = self._began_s + LOOK_MIN_S
         self._waiting = client.waiting([name], self._on_progress, on_lost)
 
     def step(self) -> tuple[Outcome, ...] | None:
@@ -75,16 +78,27 @@ class Watch:
             return  # the wait notices too, and comes back
 
     def _look(self) -> None:
-        """Follow the output of attempts that were not known yet."""
+        """Follow the output of attempts that were not known yet, end with that of those over."""
         for file in self._client.logs(self._name):
-            key = (file.task, file.attempt)
-            if key in self._followed or len(self._followed) >= FILES_MAX:
-                continue
-            self._followed.add(key)
             self.is_started = True
-            output, error = self._sinks_for(file)
-            self._files.add(file.output, output)
-            self._files.add(file.error, error)
+            key = (file.task, file.attempt)
+            if key in self._over:
+                continue
+            if key not in self._followed:
+                if len(self._followed) >= FILES_MAX and not file.finished:
+                    continue
+                self._follow(key, file)
+            if file.finished:
+                self._files.release(file.output)
+                self._files.release(file.error)
+                self._followed.remove(key)
+                self._over.add(key)
+
+    def _follow(self, key: tuple[str, int], file: LogFile) -> None:
+        self._followed.add(key)
+        output, error = self._sinks_for(file)
+        self._files.add(file.output, output)
+        self._files.add(file.error, error)
 
     def _finish(self) -> None:
         try:

@@ -18,7 +18,11 @@ Sink = Callable[[bytes], None]
 class FollowedFile:
     """A file and how far it was read. It need not exist yet."""
 
-    def __init__(self, path: str, sink: Sink) -> None:
+    def __init__(self, path: str, sink: Sink, offset: int = 0) -> None:
+        self.offset = offset
+        """How many bytes were handed on."""
+        self.users = 1
+        """How many tasks write to it."""
         self._path = path
         self._sink = sink
         self._descriptor: int | None = None
@@ -34,30 +38,51 @@ class FollowedFile:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 return False
-        data = os.read(self._descriptor, READ_BYTES)
+        data = os.pread(self._descriptor, READ_BYTES, self.offset)
+        self.offset += len(data)
         if data:
             self._sink(data)
         return bool(data)
 
-    def close(self) -> None:
-        """Read no more."""
+    def finish(self) -> None:
+        """Hand on everything up to the end, and close the file."""
+        while self.advance():
+            pass
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 class FollowedFiles:
-    """Several files that are read in turns, and how long to pause between."""
+    """Several files that are read in turns, and how long to pause between.
+
+    Tasks may share a file: what is in it is handed on once.
+    """
 
     def __init__(self) -> None:
         self._files: dict[str, FollowedFile] = {}
+        self._offsets: dict[str, int] = {}
+        """Of files that were released: how far they were read."""
         self.pause_s = PAUSE_MIN_S
         """How long nothing need be read: short after something new, longer and longer after."""
 
     def add(self, path: str, sink: Sink) -> None:
-        """Follow the file at `path` too, from its beginning."""
-        if path and path not in self._files:
-            self._files[path] = FollowedFile(path, sink)
+        """Follow the file at `path` too, from where it was read to before."""
+        if path in self._files:
+            self._files[path].users += 1
+        elif path:
+            self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0))
+
+    def release(self, path: str) -> None:
+        """One task less writes to the file: the last one takes it to its end."""
+        file = self._files.get(path)
+        if file is None:
+            return
+        file.users -= 1
+        if not file.users:
+            file.finish()
+            self._offsets[path] = file.offset
+            del self._files[path]
 
     def advance(self) -> bool:
         """Hand on something new of each file; whether there was any."""
@@ -72,5 +97,5 @@ class FollowedFiles:
         while self.advance():
             pass
         for file in self._files.values():
-            file.close()
+            file.finish()
         self._files.clear()
