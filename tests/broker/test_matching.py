@@ -91,13 +91,37 @@ def test_a_declined_match_frees_its_place_and_its_capability():
     broker.tell(decline)
 
 
-def test_a_match_of_which_nothing_is_heard_is_over_after_a_while():
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_match_of_which_nothing_is_heard_is_over_after_a_while(count):
     broker = LoneBroker()
     broker.tell(broker.idle(1))
-    said = broker.tell(want(1, cpus=4))
+    said = broker.tell(want(1, cpus=4, count=count))
     [match] = matches(said)
     assert said.others == [WakeAt(Part.BROKER, MATCH_UNTIL_S)]
-    assert matched(broker.tell(want(2))) == []
+    broker.now_s = MATCH_UNTIL_S
+    [again] = matches(broker.wake())
+    assert (again.job, again.capability) == (job(1), match.capability)
+
+
+def test_each_match_of_which_nothing_is_heard_is_over_in_its_time():
+    broker = LoneBroker()
+    broker.tell(broker.idle(2, capacity=Resources(2)))
+    broker.tell(want(1))
+    broker.now_s = MATCH_UNTIL_S / 2
+    broker.tell(want(2))
+    broker.tell(broker.idle(0, whole=False, unavailable=AWAY))
+    broker.now_s = MATCH_UNTIL_S
+    assert broker.wake().others == [WakeAt(Part.BROKER, 2 * MATCH_UNTIL_S)]
+    broker.now_s = 2 * MATCH_UNTIL_S
+    assert broker.wake() == NOTHING_TOLD
+    assert sorted(broker.broker.state.queues.entries) == [job(1), job(2)]
+
+
+def test_another_job_may_have_the_place_of_a_match_that_got_lost():
+    broker = LoneBroker()
+    broker.tell(broker.idle(1))
+    [match] = matches(broker.tell(want(1, cpus=4)))
+    assert matched(broker.tell(want(2, urgency=9.0))) == []
     broker.now_s = MATCH_UNTIL_S
     [again] = matches(broker.wake())
     assert (again.job, again.capability) == (job(2), match.capability)

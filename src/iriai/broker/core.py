@@ -66,10 +66,10 @@ class Broker:
             return []
         self._must_pass = False
         state = self.state
-        if not state.reserved and not (state.queues.entries and state.is_open):
-            return []
-        effects = Pass(self.state, self._rng, now).run()
-        if self._alarm_s is None and any(v.matched for v in self.state.machines.values()):
+        effects: list[Effect] = []
+        if state.reserved or (state.queues.entries and state.is_open):
+            effects = Pass(state, self._rng, now).run()
+        if self._alarm_s is None and any(view.matched for view in state.machines.values()):
             self._alarm_s = now.steady_s + MATCH_UNTIL_S
             effects.append(WakeAt(Part.BROKER, self._alarm_s))
         return effects
@@ -188,12 +188,14 @@ class Broker:
     def _wake(self, wake: Wake, now: Instant) -> None:
         """Matches that nobody has heard of for too long free their place again.
 
-        Their capabilities may still be good; if not, that costs a refusal.
+        Their capabilities may still be good, and their tasks still wait. If not, that costs a
+        refusal, or a match that is declined.
         """
         self._alarm_s = None
         for view in self.state.machines.values():
-            over = [c for c, until_s in view.matched.items() if until_s <= now.steady_s]
-            for capability in over:
+            over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now.steady_s]
+            for capability, entry in over:
                 self._settle_match(view, capability)
                 view.capabilities.append(capability)
+                self.state.queues.give_back(entry)
         self._must_pass = True

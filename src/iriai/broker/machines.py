@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
+from iriai.broker.queues import Entry
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
@@ -15,6 +17,14 @@ MATCH_UNTIL_S = 10.0
 claim (design.md section 2)."""
 
 
+class Matched(NamedTuple):
+    """A match under way."""
+
+    until_s: float
+    """On the steady clock; if nothing was heard of it by then, it is over."""
+    entry: Entry
+
+
 class MachineView:
     """Calendar, capabilities and matches under way of one machine."""
 
@@ -22,8 +32,8 @@ class MachineView:
         self.name = name
         self.calendar: Calendar[AttemptId | Capability] = Calendar(capacity)
         self.capabilities: deque[Capability] = deque()
-        self.matched: dict[Capability, float] = {}
-        """Handed on and not seen again: until when on the steady clock, oldest first."""
+        self.matched: dict[Capability, Matched] = {}
+        """Handed on and not seen again, oldest first."""
         self.unavailable: Reason | None = None
         self.speed = 1.0
         self.incarnation = -1
@@ -38,11 +48,11 @@ class MachineView:
         """Whether a report is older than what is known."""
         return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
 
-    def match(self, resources: Resources, stay_s: float | None, now_s: float) -> Capability:
-        """Use a capability; its place is kept for a while."""
+    def match(self, entry: Entry, now_s: float) -> Capability:
+        """Use a capability for a task of `entry`; its place is kept for a while."""
         capability = self.capabilities.popleft()
-        self.calendar.add(capability, resources, now_s, stay_s)
-        self.matched[capability] = now_s + MATCH_UNTIL_S
+        self.calendar.add(capability, entry.want.resources, now_s, entry.stay_s)
+        self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry)
         return capability
 
     def settle_match(self, capability: Capability) -> bool:

@@ -228,7 +228,7 @@ class Pass:
         head = self._state.reserved.get(view.name)
         if head is not None:
             head.filled(want.resources, entry.stay_s, now_s)
-        capability = view.match(want.resources, entry.stay_s, now_s)
+        capability = view.match(entry, now_s)
         standings = self._state.standings
         before_s = standings.usage_s(want.account, self._now.wall_s)
         standings.began(

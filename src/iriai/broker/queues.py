@@ -83,14 +83,19 @@ class Queues:
         self.remove(want.job)
         is_front = want.front > 0
         precedence = Precedence(not is_front, -want.urgency, now_s - want.waited_s, want.job)
-        entry = Entry(want, precedence, self._class_of(want), want.count, want.front)
-        entry.kind.entries += 1
-        self.entries[want.job] = entry
-        queue = self.accounts.get(want.account)
-        if queue is None:
-            queue = self.accounts[want.account] = AccountQueue(want.account)
-        queue.ready += want.count
-        heappush(queue.heaps.setdefault(entry.class_id, []), precedence)
+        self._insert(Entry(want, precedence, self._class_of(want), want.count, want.front))
+        self.accounts[want.account].ready += want.count
+
+    def give_back(self, matched: Entry) -> None:
+        """A match came to nothing: a task of the entry waits again, as far as is known."""
+        entry = self.entries.get(matched.want.job)
+        if entry is None:
+            entry = matched
+            entry.count = entry.front = 0
+            entry.precedence = entry.precedence._replace(not_front=True)
+            self._insert(entry)
+        entry.count += 1
+        self.accounts[entry.want.account].ready += 1
 
     def remove(self, job: JobId) -> bool:
         """Forget a job's want; False where there is none."""
@@ -149,6 +154,17 @@ class Queues:
             heappop(heap)
         del queue.heaps[class_id]
         return None
+
+    def _insert(self, entry: Entry) -> None:
+        """Make the entry known; its tasks are counted by the caller."""
+        account = entry.want.account
+        entry.kind = self._class_of(entry.want)  # its class may have gone with its last entry
+        entry.kind.entries += 1
+        self.entries[entry.want.job] = entry
+        queue = self.accounts.get(account)
+        if queue is None:
+            queue = self.accounts[account] = AccountQueue(account)
+        heappush(queue.heaps.setdefault(entry.class_id, []), entry.precedence)
 
     def _take(self, entry: Entry, count: int) -> None:
         account = entry.want.account
