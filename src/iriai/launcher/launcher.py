@@ -93,6 +93,11 @@ class Launcher:
         return bool(self._starting) or (bool(self._ends) and steady_s() >= self._retry_s)
 
     @property
+    def tasks_alive(self) -> int:
+        """How many tasks run, or leave processes behind that do."""
+        return len(self._tasks)
+
+    @property
     def is_finished(self) -> bool:
         """Whether it was shut down, and everything has ended and been told."""
         return self._is_shutting_down and not (self._tasks or self._starting or self._ends)

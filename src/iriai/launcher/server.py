@@ -8,9 +8,11 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from iriai.launcher.clock import steady_s
 from iriai.launcher.connection import Connection, PeerProblem, peer_of
 from iriai.launcher.kernel import BootTimer
 from iriai.launcher.launcher import Launcher, MessageProblem
@@ -20,6 +22,11 @@ log = logging.getLogger(__name__)
 
 PATH_BYTES_MAX = 107
 """Of a Unix socket's address."""
+CROWD_PER_CPU = 4
+"""With more tasks than this for each processor, no processor stands idle for want of the next."""
+GATHER_S = 0.004
+"""In a crowd, what happens within this time is one turn: one sync of the journal, one message, and
+one turn and commit of the daemon serve several tasks. Longer, and short tasks would run out."""
 
 
 def listen(path: str, daemon_uid: int) -> socket.socket:
@@ -69,6 +76,8 @@ class Server:
         self._connection: Connection | None = None
         self._is_attached = False
         self._launcher: Launcher | None = None
+        self._crowd = CROWD_PER_CPU * len(os.sched_getaffinity(0))
+        self._reported_s = 0.0
         self._signals, write_end = socket.socketpair()
         self._signals.setblocking(False)
         write_end.setblocking(False)
@@ -88,13 +97,28 @@ class Server:
         launcher.children_ended = True
         while not launcher.is_finished:
             self._timer.set(launcher.next_s())
-            for fd, _ in self._epoll.poll(0 if launcher.has_work else None):
-                handler = self._handlers.get(fd)
-                if handler is not None:
-                    handler()
+            self._take_in(0 if launcher.has_work else None)
+            self._gather(launcher)
             self._report()
+            self._reported_s = steady_s()
         self._disconnect()
         listening.close()
+
+    def _take_in(self, timeout_s: float | None) -> None:
+        """Handle what has arrived; without a timeout wait for something."""
+        for fd, _ in self._epoll.poll(timeout_s):
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                handler()
+
+    def _gather(self, launcher: Launcher) -> None:
+        """In a crowd, let a little time pass since the last turn, for more to come."""
+        if launcher.tasks_alive <= self._crowd:
+            return
+        rest_s = self._reported_s + GATHER_S - steady_s()
+        if rest_s > 0:
+            time.sleep(rest_s)
+            self._take_in(0)
 
     @property
     def _serving(self) -> Launcher:

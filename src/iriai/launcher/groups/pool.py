@@ -106,7 +106,7 @@ class Pool:
 def _make_afresh(directory: str) -> None:
     """Make a group whose settings are the kernel's defaults."""
     try:
-        os.mkdir(directory)
+        os.makedirs(directory)  # someone who tidied up may have removed the parent, empty then
     except FileExistsError:
         os.rmdir(directory)
         os.mkdir(directory)
