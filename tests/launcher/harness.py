@@ -294,13 +294,14 @@ class Machine:
         for link in self._links:
             link.close()
         if self.process is not None:
-            if self.process.poll() is None:
-                self.process.terminate()
-                self.process.wait(WAIT_S)
-            elif self.process.returncode != 0:  # it crashed; the next one cleans up
+            self._end_launcher()
+            if self.process.returncode != 0:  # it crashed; the next one cleans up
                 self.start(wait=False)
-                self.process.terminate()
-                self.process.wait(WAIT_S)
+                self._end_launcher()
+            if self.process.returncode != 0:  # it could not begin, with this journal
+                self.journal.unlink()
+                self.start(wait=False)
+                self._end_launcher()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def new_folder(self) -> Path:
@@ -310,6 +311,13 @@ class Machine:
         if os.geteuid() == 0:
             os.chown(folder, self.uid, self.gid)
         return folder
+
+    def _end_launcher(self) -> None:
+        """End it as a service manager does, once it listens."""
+        assert self.process is not None
+        until(lambda: self.socket.exists() or self.has_ended, "the launcher's socket")
+        self.process.terminate()
+        self.process.wait(WAIT_S)
 
     def spec(self, *command: str, **more: object) -> JobSpec:
         fields = {
