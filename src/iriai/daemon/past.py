@@ -67,14 +67,9 @@ class Past:
 
     def log_files(self, selected: Selected, spec: JobSpec) -> list[LogFile]:
         """Where the output of each ended task's last attempt is, by index."""
-        latest: dict[int, HistoryRow] = {}
-        for row in self._history(selected, ATTEMPTS_SHOWN_MAX):
-            known = latest.get(row.task_index)
-            if known is None or known.attempt < row.attempt:
-                latest[row.task_index] = row
         return [
             log_file(spec, self._attempt_id(row), self._spool, finished=True)
-            for _, row in sorted(latest.items())
+            for row in self._last_attempts(selected)
         ]
 
     def outcome(self, selected: Selected) -> Outcome:
@@ -83,7 +78,7 @@ class Past:
         name, cause = str(selected.job), record.cause or EndCause.CANCELLED
         if selected.indices:
             name = str(TaskId(*selected.job, selected.indices[0]))
-            rows = self._history(Selected(selected.job, selected.indices[:1]), 1)
+            rows = self._last_attempts(selected)
         else:
             number = selected.job.number
             rows = self._reader.history(Selection(job=number, cause=cause), ATTEMPTS_SHOWN_MAX)
@@ -145,6 +140,15 @@ class Past:
             wanted = dict.fromkeys(selected.indices)
             rows = [row for row in rows if row.task_index in wanted]
         return rows
+
+    def _last_attempts(self, selected: Selected) -> list[HistoryRow]:
+        """The attempt that ended each task, by index."""
+        latest: dict[int, HistoryRow] = {}
+        for row in self._history(selected, ATTEMPTS_SHOWN_MAX):
+            known = latest.get(row.task_index)
+            if known is None or known.attempt < row.attempt:
+                latest[row.task_index] = row
+        return [row for _, row in sorted(latest.items())]
 
     def _attempt_id(self, row: HistoryRow) -> AttemptId:
         return AttemptId(self._home, row.job, row.task_index, row.attempt)
