@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from iriai.broker.machines import MATCH_UNTIL_S
+from iriai.broker.queues import Queues
 from iriai.model.configuration_sections import GroupSection
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
@@ -297,3 +298,40 @@ def test_an_account_that_is_alone_runs_whatever_it_has_used():
     broker.tell(counted(ann=1e12))
     broker.tell(want(1, "ann", count=9))
     assert len(matched(broker.tell(broker.idle(4)))) == 4
+
+
+# --- many kinds of tasks -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [want(n, cpus=2, limit_s=100.0 + n) for n in range(500)],
+        [want(n, cpus=2 + n) for n in range(500)],
+        [want(n, cpus=9, limit_s=100.0 + n) for n in range(500)],
+    ],
+    ids=["a limit each", "a size each", "none that could ever run"],
+)
+def test_what_cannot_start_is_looked_at_once_in_a_pass(monkeypatch, kinds):
+    """Not once for each kind of task: a thousand limits would make a turn take seconds."""
+    looks = []
+    first = Queues.first
+
+    def counted_first(self, queue, without=()):
+        looks.append(queue.account)
+        return first(self, queue, without)
+
+    broker = LoneBroker()
+    broker.tell(broker.idle(1, capacity=Resources(1)), *kinds)
+    monkeypatch.setattr(Queues, "first", counted_first)
+    broker.tell(broker.idle(0, whole=False))
+    assert len(looks) < 10
+
+
+def test_beside_a_head_the_shortest_kind_that_fits_is_found():
+    broker = LoneBroker()
+    busy = as_running(want(900, "zoe", cpus=2), ends_in_s=60.0)
+    broker.tell(broker.idle(2, began=(busy,)))
+    broker.tell(want(901, "bob", cpus=4))
+    limits = [want(n, limit_s=200.0 - n, waited_s=200.0 - n) for n in range(200)]
+    assert matched(broker.tell(*limits))[0] == job(145)  # with the slack of 5 s it ends in time

@@ -103,7 +103,7 @@ def _ahead_in_account(state: BrokerState, entry: Entry) -> Reason | None:
     queue = state.queues.accounts[entry.want.account]
     for ahead in state.queues.first_of_classes(queue):
         cap = state.running_cap(ahead)
-        if cap.allowed or not state.could_ever_run(ahead):
+        if cap.allowed or not state.could_ever_run(ahead.want.resources):
             continue
         if ahead.precedence < entry.precedence:
             return Reason(

@@ -6,6 +6,7 @@ holds the machines that could serve it; later draws only fill in beside it.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 from iriai.broker.machines import MATCH_UNTIL_S, MachineView
@@ -14,6 +15,7 @@ from iriai.broker.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
+from iriai.model.resources import Resources
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.calendar import OPEN_END_S
 from iriai.policy.limits import within_burst
@@ -21,6 +23,8 @@ from iriai.policy.order import Contender, GroupStanding, shares_wanted
 from iriai.protocol.effects import Effect, Part, Send
 from iriai.protocol.messages import Match, Promise
 
+NO_STAY_S = -inf
+"""Shorter than anything stays."""
 PROMISE_STEP_S = 1.0
 """A promise is told again when it improves by at least this much; less is noise to a person."""
 
@@ -155,11 +159,17 @@ class Pass:
             entry = self._state.queues.first(queue, self._blocked)
             if entry is None or entry.class_id in self._possible:
                 return entry
-            if self._state.could_ever_run(entry):
+            if self._state.could_ever_run(entry.want.resources):
                 self._possible.add(entry.class_id)
                 return entry
-            self._impossible.add(entry.class_id)
-            self._blocked.add(entry.class_id)
+            self._leave_out_impossible()
+
+    def _leave_out_impossible(self) -> None:
+        queues = self._state.queues
+        for resources in queues.resources():
+            if not self._state.could_ever_run(resources):
+                self._impossible.update(queues.classes_of(resources, NO_STAY_S))
+        self._blocked |= self._impossible
 
     def _may_run_more(self, entry: Entry) -> bool:
         return self._cap_cpus is None or self._state.running_cap(entry).allowed
@@ -175,8 +185,27 @@ class Pass:
         else:
             if entry is self._state.queues.first(queue, self._impossible):
                 self._reserve(entry)
-            self._blocked.add(entry.class_id)
+            self._block()
         return account
+
+    def _block(self) -> None:
+        """Block all that fits nowhere now: many tasks may be of a class each."""
+        queues = self._state.queues
+        for resources in queues.resources():
+            longest_s = self._longest_stay_s(resources)
+            if longest_s < inf:
+                self._blocked.update(queues.classes_of(resources, longest_s))
+
+    def _longest_stay_s(self, resources: Resources) -> float:
+        """How long a task that takes `resources` may stay at most, to start somewhere now."""
+        longest_s = NO_STAY_S
+        for view in self._state.machines.values():
+            if view.is_open and resources.fits_in(view.calendar.free):
+                head = self._state.reserved.get(view.name)
+                if head is None or resources.fits_in(head.spare):
+                    return inf
+                longest_s = max(longest_s, head.start_s - self._now.steady_s)
+        return longest_s
 
     def _candidates(self) -> list[Contender]:
         """Accounts within their burst; where only others are left, those (nothing stands idle)."""

@@ -13,9 +13,6 @@ from iriai.model.resources import Resources
 from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.messages import Want
 
-ClassKey = tuple[Resources, float | None]
-"""What decides where and when a task fits: what it takes, and how long at most."""
-
 
 class Precedence(NamedTuple):
     """Order within an account: what waits again, urgency, time waited, id. Smaller comes first."""
@@ -27,7 +24,7 @@ class Precedence(NamedTuple):
 
 
 class _Class:
-    """Tasks that fit alike."""
+    """Tasks that fit alike: they take the same, and stay as long at most."""
 
     __slots__ = ("entries", "id", "stay_s")
 
@@ -75,7 +72,8 @@ class Queues:
     def __init__(self) -> None:
         self.accounts: dict[Account, AccountQueue] = {}
         self.entries: dict[JobId, Entry] = {}
-        self._classes: dict[ClassKey, _Class] = {}
+        self._classes: dict[Resources, dict[float | None, _Class]] = {}
+        """By what a task takes, and by how long it stays at most."""
         self._class_ids = 0
 
     def put(self, want: Want, now_s: float) -> None:
@@ -135,6 +133,17 @@ class Queues:
         heads = [self._head_of_class(queue, class_id) for class_id in list(queue.heaps)]
         return [entry for entry in heads if entry is not None]
 
+    def resources(self) -> Iterator[Resources]:
+        """What waiting tasks take, each once."""
+        return iter(self._classes)
+
+    def classes_of(self, resources: Resources, longest_s: float) -> list[int]:
+        """The classes of tasks that take `resources` and may stay longer than that."""
+        alike = self._classes.get(resources, {})
+        return [
+            each.id for each in alike.values() if each.stay_s is None or each.stay_s > longest_s
+        ]
+
     def check(self) -> None:
         """Raise where the accounts' sums are not those of their entries."""
         ready: dict[Account, int] = {}
@@ -177,13 +186,22 @@ class Queues:
             del self.entries[entry.want.job]
             entry.kind.entries -= 1
             if not entry.kind.entries:
-                del self._classes[entry.want.resources, entry.stay_s]
+                self._forget_class(entry)
 
     def _class_of(self, want: Want) -> _Class:
         stay_s = longest_stay_s(want.limit_s, want.grace_s)
-        key = (want.resources, stay_s)
-        known = self._classes.get(key)
+        alike = self._classes.get(want.resources)
+        if alike is None:
+            alike = self._classes[want.resources] = {}
+        known = alike.get(stay_s)
         if known is None:
             self._class_ids += 1
-            known = self._classes[key] = _Class(self._class_ids, stay_s)
+            known = alike[stay_s] = _Class(self._class_ids, stay_s)
         return known
+
+    def _forget_class(self, entry: Entry) -> None:
+        resources = entry.want.resources
+        alike = self._classes[resources]
+        del alike[entry.stay_s]
+        if not alike:
+            del self._classes[resources]

@@ -9,6 +9,7 @@ from iriai.broker.queues import Entry, Queues
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
+from iriai.model.resources import Resources
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.limits import CpuLimit, within_running_cap
 from iriai.policy.order import Groups, GroupStanding, Order
@@ -87,9 +88,8 @@ class BrokerState:
         cap_cpus = self.settings.configuration.order.running_cap_cpus
         return within_running_cap(entry.want.resources.cpus, cpus, cap_cpus)
 
-    def could_ever_run(self, entry: Entry) -> bool:
+    def could_ever_run(self, resources: Resources) -> bool:
         """Whether some machine, and the running cap, would let a task start if nothing else ran."""
-        resources = entry.want.resources
         cap_cpus = self.settings.configuration.order.running_cap_cpus
         return within_running_cap(resources.cpus, 0, cap_cpus).allowed and any(
             resources.fits_in(view.calendar.capacity) for view in self.machines.values()
