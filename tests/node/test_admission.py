@@ -46,10 +46,12 @@ def test_a_capability_is_good_once():
     capability = node.capabilities[0]
     node.tell(Run(attempt(1), spec(), capability))
     free = node.node.calendar.free
+    told_before = node.idle.version
     said = node.tell(Run(attempt(2), spec(), capability))
     assert refusal(said) is Rule.STALE_CAPABILITY
     assert node.node.calendar.free == free
-    assert capability in node.idle.spent  # so that a broker does not try it again
+    assert node.idle.version > told_before  # the broker is told, so that it does not try again
+    assert node.idle.spent == (capability,)
 
 
 def test_a_capability_is_good_only_as_it_was_minted():

@@ -13,13 +13,14 @@ from iriai.protocol.effects import (
     AttemptStarted,
     LauncherAttached,
     Part,
+    Persist,
     SampleAttempts,
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import Idle, Run
+from iriai.protocol.messages import Acknowledge, Idle, Run
 from tests.node.lone_node import LoneNode, exited
-from tests.support.told import NOTHING_TOLD, WALL_S, attempt, only, spec
+from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant, only, spec
 
 
 def started(cpus=2, **changes) -> LoneNode:
@@ -125,6 +126,35 @@ def test_a_sample_of_what_has_ended_is_nothing():
     node = started()
     node.tell(exited(1))
     assert sample(node) == NOTHING_TOLD
+
+
+def test_charges_of_running_tasks_are_not_worth_a_sync():
+    node = started()
+    node.wait(10.0)
+    effects = node.node.handle(AttemptsSampled(((attempt(1), Usage()),)), instant(10.0))
+    effects += node.node.settle(instant(10.0))
+    kept = [effect for effect in effects if isinstance(effect, Persist)]
+    assert kept
+    assert not any(effect.urgent for effect in kept)
+
+
+def test_what_began_and_was_over_in_one_turn_is_not_reported_as_running():
+    node = LoneNode()
+    run = Run(attempt(1), spec(), node.capabilities[0])
+    node.tell(run, exited(1), Acknowledge(attempt(1)))
+    assert (node.idle.began, node.idle.ended) == ((), (attempt(1),))
+    assert node.idle.spent == (run.capability,)
+
+
+def test_a_start_far_behind_its_grant_moves_the_end():
+    """The launcher was away; slack is for commits and spawns, not for that."""
+    node = LoneNode()
+    claim = only(node.run(1, time_limit_s=60.0).records, ClaimStored).claim
+    again = LoneNode(claims=[claim], incarnation=2, now_s=100.0, attached=False)
+    again.tell(Run(attempt(1), spec(time_limit_s=60.0), None))
+    again.tell(LauncherAttached(((attempt(1), WALL_S + 90.0),)))
+    [held] = again.node._held.values()
+    assert held.stay_left_s(instant(100.0)) == 90.0 + 60.0 + 10.0 - 100.0
 
 
 def test_the_first_report_tells_everything_later_ones_what_changed():
