@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from iriai.client import Client, ConnectionLost
-from iriai.model.problem import Unreachable
+from iriai.client import Client
 from tests.endtoend.installation import Installation
 from tests.endtoend.judge import Judge
 from tests.support.waiting import until
@@ -23,6 +22,8 @@ STEPS = (
 """Where daemon and launcher kill themselves when told to; see iriai.launcher.crash."""
 PAUSE_S_MAX = 1.2
 """Longer than a restart takes, so that kills fall into it as well as into ordinary work."""
+AFTER_RETURN = 0.7
+"""The part of the crashes that hits an installation which is whole again."""
 
 CONFIGURATION = f"""
 [machine]
@@ -53,8 +54,11 @@ class CrashLoop:
         until(lambda: self.judge.begun() >= min(tasks, RUNNING), "the first tasks")
 
     def crash(self, victim: str, *, queued: int = 0) -> None:
-        """One crash; before it `queued` tasks wait, where that many are wanted."""
-        self._top_up(queued)
+        """One crash; before it about `queued` tasks wait, where that many are wanted."""
+        # Else this crash may fall into the restart after the one before.
+        if self._random.random() < AFTER_RETURN:
+            until(self._installation.runs_tasks, "the return of the daemon")
+            self._top_up(queued)
         time.sleep(self._random.uniform(0.0, PAUSE_S_MAX))
         if victim in MOMENTS:
             for part in MOMENTS[victim]:
@@ -72,14 +76,9 @@ class CrashLoop:
             return self.judge.decide(client, self.jobs)
 
     def _top_up(self, queued: int) -> None:
-        """Hand in more where fewer than `queued` wait; a daemon that is away is left alone."""
-        if not queued:
-            return
-        try:
-            with Client.connect(self._installation.state) as client:
-                waiting = client.status().waiting
-        except Unreachable:
-            return
+        """Hand in more where fewer than `queued` wait."""
+        with Client.connect(self._installation.state) as client:
+            waiting = client.status().waiting
         if waiting < queued:
             self._submit(queued - waiting)
 
@@ -87,8 +86,5 @@ class CrashLoop:
         draft = self._installation.draft(
             *self.judge.command(self._sleep_s), array=((1, tasks, 1),), output=os.devnull
         )
-        try:
-            with self._installation.client() as client:
-                self.jobs.append(client.submit(draft).id)
-        except (Unreachable, ConnectionLost):
-            return
+        with self._installation.client() as client:
+            self.jobs.append(client.submit(draft).id)
