@@ -92,6 +92,15 @@ def test_a_declined_match_frees_its_place_and_its_capability():
     broker.tell(decline)
 
 
+def test_a_task_whose_match_got_lost_has_been_at_the_front_once():
+    broker = LoneBroker()
+    broker.tell(broker.idle(1, capacity=Resources(1)))
+    broker.tell(want(1, front=1))
+    broker.tell(want(2, urgency=2.0))
+    broker.now_s = MATCH_UNTIL_S
+    assert matched(broker.wake()) == [job(2)]
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_match_of_which_nothing_is_heard_is_over_after_a_while(count):
     broker = LoneBroker()
@@ -284,6 +293,18 @@ def test_what_others_leave_is_not_left_idle():
     broker.tell(want(1, "ann", count=1000), want(2, "bob", count=3))
     got = Counter(numbers(matched(broker.tell(broker.idle(64, **room(64))))))
     assert got == {1: 61, 2: 3}
+
+
+def test_what_is_matched_counts_for_its_group_within_the_pass():
+    """Two cpus for two groups: who was drawn for the first is hardly drawn for the second."""
+    both = 0
+    for seed in range(20):
+        broker = LoneBroker(groups={"lab": GroupSection(1.0), "shop": GroupSection(1.0)}, seed=seed)
+        broker.tell(*[want(n, f"lab{n}", count=9) for n in range(5)])
+        broker.tell(want(9, "cleo", group="shop", count=9))
+        got = numbers(matched(broker.tell(broker.idle(2, **room(2)))))
+        both += got.count(9) == 1
+    assert both >= 15
 
 
 def test_a_running_cap_is_kept_on_an_idle_machine():

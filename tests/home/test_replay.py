@@ -95,6 +95,29 @@ def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
                 assert again.task_state(index) == job.task_state(index)
 
 
+def test_folded_when_all_were_handed_out_and_one_waits_again():
+    """As after a long array: nothing that has finished comes back."""
+    job = JobState(1, spec(array=((1, 3, 1),)), 0.0)
+    for index in (1, 2, 3):
+        job.attempted(index, 1, "ume")
+    for index, cause in ((1, EndCause.LOST), (3, EndCause.COMPLETED)):
+        job.ended(index, 1, cause, None, None)
+    again = replay(job, [job.folded()])
+    states = [again.task_state(index) for index in (1, 2, 3)]
+    assert states == [TaskState.QUEUED, TaskState.CLAIMED, TaskState.FINISHED]
+    assert list(again.waiting_indices()) == [1]
+
+
+def test_folded_after_all_was_cancelled():
+    job = JobState(1, spec(array=((1, 5, 1),)), 0.0)
+    job.attempted(1, 1, "ume")
+    job.cancelled(())
+    again = replay(job, [job.folded()])
+    assert again.equals(job)
+    assert list(again.waiting_indices()) == []
+    assert again.active == 1
+
+
 @given(array=arrays, steps=steps)
 def test_the_states_of_all_tasks_add_up(array, steps):
     job = JobState(1, spec(array=array), 0.0)

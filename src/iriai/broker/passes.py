@@ -101,26 +101,25 @@ class Pass:
         in_s = None if start_s is None else max(0.0, start_s - self._now.steady_s)
         self._effects.append(Send("", Part.HOME, Promise(head.job, head.machine, in_s)))
 
-    def _reserve(self, entry: Entry) -> bool:
-        """Keep the earliest place for an entry that does not fit; False where others hold it."""
+    def _reserve(self, entry: Entry) -> None:
+        """Keep the earliest place for an entry that does not fit, unless others hold it."""
         now_s = self._now.steady_s
         able = [
             view
             for view in self._state.machines.values()
             if entry.want.resources.fits_in(view.calendar.capacity) and not view.unavailable
         ]
-        if not able or any(view.name in self._state.reserved for view in able):
-            return False
+        if any(view.name in self._state.reserved for view in able):
+            return
         slots = [(view.calendar.earliest(entry.want.resources, now_s), view) for view in able]
         found = [(slot.start_s, view.name, slot, view) for slot, view in slots if slot is not None]
         if not found:
-            return False
+            return
         _, _, slot, view = min(found, key=lambda item: item[:2])
         want = entry.want
         head = ReservedHead(want.job, view.name, want.resources, slot.start_s, slot.spare)
         self._state.reserved[view.name] = head
         self._plan(head, view)
-        return True
 
     # --- the draw --------------------------------------------------------------------------------
 
