@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -156,10 +155,6 @@ class Installation:
         who = person or self.person
         return [*(_as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
 
-    def command_of_owner(self, *words: str) -> list[str]:
-        """`iriai WORDS` as whoever runs the tests."""
-        return [IRIAI, *words]
-
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""
         here = str(self.directory)
@@ -228,8 +223,3 @@ def _processes_with(mark: bytes) -> Iterator[tuple[int, str]]:
             continue
         if (mark in command or mark in environment) and not is_gone(int(name)):
             yield int(name), command.replace(b"\0", b" ").decode(errors="replace")
-
-
-def user_name(installation: Installation) -> str:
-    """Whose tasks run."""
-    return installation.person.name if installation.person else pwd.getpwuid(os.geteuid()).pw_name

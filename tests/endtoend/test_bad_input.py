@@ -14,7 +14,7 @@ import pytest
 
 from iriai.daemon.clients import CLIENTS_MAX
 from iriai.model.problem import ExitCode
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import IRIAI, Installation
 from tests.support.waiting import until
 
 CONFIGURATION = """
@@ -193,7 +193,7 @@ def test_more_clients_than_the_daemon_talks_to(machine):
 def up(installation, **options):
     """`iriai up --detach` as whoever runs the tests, since root has to bring it up."""
     return subprocess.run(
-        [*installation.command_of_owner("up", "--detach")],
+        [IRIAI, "up", "--detach"],
         env=installation.environment() | options,
         capture_output=True,
         text=True,
