@@ -176,7 +176,7 @@ class VirtualMachine:
         self._perform(turn)
         if self.is_checked:
             self.machine.check(self.now)
-            self.watch.look(self.machine)
+            self.watch.look(self.machine, self.now)
             check_stored(self.machine.node, self.machine.home, self.store.load())
 
     def _settle(self) -> Turn:

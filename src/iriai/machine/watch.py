@@ -6,32 +6,43 @@ notice.
 
 from __future__ import annotations
 
-from iriai.home.job import JobState
+from typing import NamedTuple
+
 from iriai.machine.core import Machine
 from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 
 PROMISE_TOLERANCE_S = 1.0
 """A promise is told again only when it changes by more (`broker.passes.PROMISE_STEP_S`)."""
 
-_Promised = tuple[int, int, int]
-"""Job, index and next attempt of the task that a promise is about."""
+
+class _Promise(NamedTuple):
+    """The start that a job was promised."""
+
+    wall_s: float
+    excused_s: float = 0.0
+    """How long the machine has been away since then."""
 
 
 class Watch:
-    """Remembers what it saw; each method raises AssertionError where that is broken."""
+    """Remembers what it saw; raises AssertionError where something is not as it must be."""
 
     def __init__(self) -> None:
         self._rows: dict[Account, LedgerRow] = {}
-        self._promises: dict[_Promised, float] = {}
+        self._promises: dict[int, _Promise] = {}
         self._last_attempts: dict[tuple[int, int], int] = {}
+        self._was_away = False
+        self._looked_s = 0.0
 
-    def look(self, machine: Machine) -> None:
+    def look(self, machine: Machine, now: Instant) -> None:
         """After a turn."""
         self._look_at_counters(machine)
-        self._look_at_promises(machine)
-        self._look_at_attempts(machine)
+        for number in self._look_at_attempts(machine):
+            self._promises.pop(number, None)  # it was for one start, and that is this one
+        self._look_at_promises(machine, now)
+        self._was_away = machine.node.unavailable() is not None
+        self._looked_s = now.steady_s
 
     def _look_at_counters(self, machine: Machine) -> None:
         """(e): counters never fall."""
@@ -45,36 +56,36 @@ class Watch:
             if row.epoch_wall_s == before.epoch_wall_s:
                 assert row.counter >= before.counter, f"less use of {row.account}"
 
-    def _look_at_promises(self, machine: Machine) -> None:
-        """(f): a promised start is not moved back, nor withdrawn while the task waits."""
-        promises: dict[_Promised, float] = {}
-        if machine.node.unavailable() is not None:  # lost for now: the only excuse
-            self._promises = promises
-            return
+    def _look_at_attempts(self, machine: Machine) -> list[int]:
+        """Numbers of attempts only rise: none is used twice. Returns the jobs of new ones."""
+        jobs = []
+        for attempt in machine.node.running():
+            task = (attempt.number, attempt.index)
+            last = self._last_attempts.get(task, 0)
+            assert attempt.attempt >= last, f"{attempt} came after a later one"
+            if attempt.attempt > last:
+                self._last_attempts[task] = attempt.attempt
+                jobs.append(attempt.number)
+        return jobs
+
+    def _look_at_promises(self, machine: Machine, now: Instant) -> None:
+        """(f): a promised start is not moved back, nor withdrawn while the job waits.
+
+        The only excuse is a machine that is away, for as long as it is.
+        """
+        away_s = now.steady_s - self._looked_s if self._was_away else 0.0
+        promises: dict[int, _Promise] = {}
         for number, job in machine.home.jobs.items():
             if not job.ready:
                 continue
-            task = _first(number, job)
-            before, promised = self._promises.get(task), job.promised_wall_s
+            promised_s, before = job.promised_wall_s, self._promises.get(number)
             if before is not None:
-                assert promised is not None, f"the promise of job {number} was withdrawn"
-                assert promised <= before + PROMISE_TOLERANCE_S, f"job {number} is put off"
-            if promised is not None:
-                promises[task] = promised if before is None else min(promised, before)
+                before = _Promise(before.wall_s, before.excused_s + away_s)
+                latest_s = before.wall_s + before.excused_s + PROMISE_TOLERANCE_S
+                assert promised_s is not None, f"the promise of job {number} was withdrawn"
+                assert promised_s <= latest_s, f"job {number} is put off"
+            if before is not None and promised_s == before.wall_s:
+                promises[number] = before
+            elif promised_s is not None:
+                promises[number] = _Promise(promised_s)
         self._promises = promises
-
-    def _look_at_attempts(self, machine: Machine) -> None:
-        """Numbers of attempts only rise: none is used twice."""
-        last = self._last_attempts
-        for attempt in machine.node.running():
-            self._see(attempt, last)
-
-    def _see(self, attempt: AttemptId, last: dict[tuple[int, int], int]) -> None:
-        task = (attempt.number, attempt.index)
-        assert attempt.attempt >= last.get(task, 1), f"{attempt} came after a later one"
-        last[task] = attempt.attempt
-
-
-def _first(number: int, job: JobState) -> _Promised:
-    index = job.first_waiting()
-    return (number, index, job.next_attempt(index))
