@@ -20,6 +20,7 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.core import Node
+from iriai.node.held import Held
 from iriai.node.ledger import Ledger
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.limits import within_running_cap
@@ -176,6 +177,17 @@ def test_counters_that_fall(monkeypatch):
 def test_a_fill_that_delays_a_head(monkeypatch):
     monkeypatch.setattr(ReservedHead, "tolerates", lambda *_: True)
     expect("put off")
+
+
+def test_a_machine_that_comes_back_and_counts_limits_from_then(monkeypatch):
+    monkeypatch.setattr(Held, "restored", lambda claim, now: Held(claim, None, now.steady_s))
+    machine = VirtualMachine(4)
+    machine.submit("ann", cpus=2, run_s=50.0, limit_s=60.0)
+    machine.turn()
+    machine.submit("eve", cpus=4, run_s=5.0)
+    machine.wait(20.0)
+    with pytest.raises(AssertionError, match="put off"):
+        machine.restart()
 
 
 def test_a_promise_that_is_forgotten(monkeypatch):
