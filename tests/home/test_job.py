@@ -205,6 +205,16 @@ def test_a_task_that_waits_again_is_cancelled_like_one_that_waits():
     assert start(job) == 2
 
 
+def test_what_waits_again_keeps_its_order_when_one_of_it_is_cancelled():
+    job = array((1, 5, 1))
+    for _ in range(3):
+        start(job)
+    for index in (1, 3, 2):
+        end(job, index, LOST)
+    job.cancelled((1,))
+    assert [start(job) for _ in range(4)] == [2, 3, 4, 5]
+
+
 def test_cancelling_all_of_an_array_leaves_what_runs():
     job = array((1, 10, 1))
     running = start(job)
