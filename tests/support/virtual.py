@@ -153,7 +153,7 @@ class VirtualMachine:
         broker = Broker(
             BrokerSettings(self.configuration, order_named(order.name, order_settings)), self._rng
         )
-        return Machine(node, Home(HOME, state.next_number, state.jobs), broker)
+        return Machine(HOME, node, Home(HOME, state.next_number, state.jobs), broker)
 
     def kill_launcher(self) -> None:
         """The launcher dies; what it ran dies with it, or when a new one finds it."""

@@ -99,7 +99,7 @@ class Pass:
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - self._now.steady_s)
-        self._effects.append(Send("", Part.HOME, Promise(head.job, head.machine, in_s)))
+        self._effects.append(Send(head.job.home, Part.HOME, Promise(head.job, head.machine, in_s)))
 
     def _reserve(self, entry: Entry) -> None:
         """Keep the earliest place for an entry that does not fit, unless others hold it."""
@@ -272,7 +272,7 @@ class Pass:
         if not entry.count:
             self._give_back_places(want.job)
         match = Match(want.job, view.name, capability, MATCH_UNTIL_S)
-        self._effects.append(Send("", Part.HOME, match))
+        self._effects.append(Send(want.job.home, Part.HOME, match))
 
     def _give_back_places(self, job: JobId) -> None:
         """Nothing of the job waits any more, so no other machine keeps a place for it."""

@@ -90,7 +90,8 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
     broker = Broker(BrokerSettings(configuration, order), rng)
-    return Machine(node, Home(settings.home, stored.next_number, stored.jobs), broker)
+    home = Home(settings.home, stored.next_number, stored.jobs)
+    return Machine(settings.home, node, home, broker)
 
 
 class Service:

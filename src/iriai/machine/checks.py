@@ -26,7 +26,7 @@ def check_attempts(node: Node, home: Home) -> None:
         TaskId(home.name, number, index): task.attempt
         for number, job in home.jobs.items()
         for index, task in job.tasks.items()
-        if task.state is not TaskState.QUEUED
+        if task.state is not TaskState.QUEUED and task.machine == node.settings.machine
     }
     assert live == current, f"claims {live}, attempts of the home {current}"
 

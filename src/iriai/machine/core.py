@@ -2,14 +2,15 @@
 
 Messages between its own parts are delivered on the spot, within the turn: they share the machine's
 fate, so none of them needs to be durable before another part acts on it. What leaves the turn
-(`Outcome.outward`) must wait until the turn's records are durable; whoever drives this sees to it.
+(`Turn.outward`), messages to other machines among it, must wait until the turn's records are
+durable; whoever drives this sees to it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NoReturn, assert_never
 
 from iriai.broker.core import Broker
 from iriai.home.core import Home
@@ -17,10 +18,25 @@ from iriai.machine.checks import check_attempts, check_reasons, check_views
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import Record
 from iriai.node.core import Node
-from iriai.protocol.effects import Effect, LauncherEvent, Part, Persist, Send, Wake
+from iriai.protocol.effects import (
+    Delivered,
+    Effect,
+    LauncherEvent,
+    LinkDown,
+    LinkUp,
+    Part,
+    Persist,
+    Send,
+    Wake,
+)
+from iriai.protocol.messages import Message
+
+MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown
+PartEvent = Message | Wake | LinkUp | LinkDown
 
 ROUNDS_MAX = 1000
 """A turn settles in a handful of rounds; more is parts that answer each other for ever."""
@@ -37,25 +53,64 @@ class Turn:
 
 
 class Machine:
-    """Node, home and broker of one machine; see the module."""
+    """Node, home and broker of one machine, or those of them that it has; see the module."""
 
-    def __init__(self, node: Node, home: Home, broker: Broker) -> None:
-        self.node = node
-        self.home = home
-        self.broker = broker
+    def __init__(
+        self,
+        name: str,
+        node: Node | None,
+        home: Home | None,
+        broker: Broker | None,
+        *,
+        broker_at: str = "",
+    ) -> None:
+        """`name` is the machine's, and that of its home; `broker_at` the broker's (empty: here)."""
+        self.name = name
+        self._node = node
+        self._home = home
+        self._broker = broker
+        self._broker_at = broker_at or name
         self._inbox: deque[Send] = deque()
         self._turn = Turn()
 
+    @property
+    def node(self) -> Node:
+        """Its node; raises `Refused` where it has none."""
+        return self._node or self._lacks(Part.NODE)
+
+    @property
+    def home(self) -> Home:
+        """Its home; raises `Refused` where it has none."""
+        return self._home or self._lacks(Part.HOME)
+
+    @property
+    def broker(self) -> Broker:
+        """Its broker; raises `Refused` where it has none."""
+        return self._broker or self._lacks(Part.BROKER)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Those that it has."""
+        every = ((Part.NODE, self._node), (Part.HOME, self._home), (Part.BROKER, self._broker))
+        return tuple(part for part, core in every if core is not None)
+
     def begin(self, now: Instant) -> None:
         """After construction from a store: the home asks again for what it does not know."""
-        self._take(self.home.rejoin(now))
+        if self._home is not None:
+            self._take(self._home.rejoin(now))
 
-    def handle(self, event: LauncherEvent | Wake, now: Instant) -> None:
+    def handle(self, event: MachineEvent, now: Instant) -> None:
         """Take one event in; `settle` ends the turn."""
-        if isinstance(event, Wake) and event.part is Part.BROKER:
-            self._take(self.broker.handle(event, now))
-        else:
-            self._take(self.node.handle(event, now))
+        match event:
+            case Wake(part):
+                self._take(self._told(part, event, now))
+            case Delivered(_, part, message):
+                self._take(self._told(part, message, now))
+            case LinkUp() | LinkDown():
+                for part in self.parts:
+                    self._take(self._told(part, event, now))
+            case _:
+                self._take(self.node.handle(event, now))
 
     def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
         """Accept a job; its id may leave when the turn's records are durable."""
@@ -65,15 +120,19 @@ class Machine:
         """Deliver, decide, record: the turn's records and what must wait for them."""
         for _ in range(ROUNDS_MAX):
             self._deliver(now)
-            self._take(self.home.settle(now))
-            self._take(self.node.settle(now))
+            if self._home is not None:
+                self._take(self._home.settle(now))
+            if self._node is not None:
+                self._take(self._node.settle(now))
             self._deliver(now)
-            self._take(self.broker.settle(now))
+            if self._broker is not None:
+                self._take(self._broker.settle(now))
             if not self._inbox:
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")
-        self._take(self.home.record(now))
+        if self._home is not None:
+            self._take(self._home.record(now))
         turn, self._turn = self._turn, Turn()
         return turn
 
@@ -88,35 +147,54 @@ class Machine:
 
     def check(self, now: Instant) -> None:
         """After a turn: raise where an invariant of a part, or of them together, is broken."""
-        self.node.check()
-        self.home.check()
-        self.broker.check()
-        check_attempts(self.node, self.home)
-        check_views(self.node, self.home, self.broker)
-        check_reasons(self.home, self.broker, now)
+        for core in (self._node, self._home, self._broker):
+            if core is not None:
+                core.check()
+        if self._node is not None and self._home is not None and self._broker is not None:
+            check_attempts(self._node, self._home)
+            check_views(self._node, self._home, self._broker)
+            check_reasons(self._home, self._broker, now)
+
+    def _lacks(self, part: Part) -> NoReturn:
+        raise Refused(
+            "no-such-part",
+            f"{self.name} has no {part}: it is one of several machines that work together",
+            f"ask {self._broker_at}" if self._broker_at != self.name else "ask another machine",
+        )
 
     def _deliver(self, now: Instant) -> None:
         inbox = self._inbox
         while inbox:
             send = inbox.popleft()
-            match send.part:
-                case Part.NODE:
-                    effects = self.node.handle(send.message, now)  # type: ignore[arg-type]
-                case Part.HOME:
-                    effects = self.home.handle(send.message, now)  # type: ignore[arg-type]
-                case Part.BROKER:
-                    effects = self.broker.handle(send.message, now)  # type: ignore[arg-type]
-                case _:
-                    assert_never(send.part)
-            self._take(effects)
+            self._take(self._told(send.part, send.message, now))
+
+    def _told(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
+        """Have a part of this machine handle what it was told."""
+        match part:
+            case Part.NODE:
+                return self.node.handle(event, now)  # type: ignore[arg-type]
+            case Part.HOME:
+                return self.home.handle(event, now)  # type: ignore[arg-type]
+            case Part.BROKER:
+                return self.broker.handle(event, now)  # type: ignore[arg-type]
+            case _:
+                assert_never(part)
 
     def _take(self, effects: list[Effect]) -> None:
         turn = self._turn
         for effect in effects:
             if type(effect) is Send:
-                self._inbox.append(effect)
+                self._post(effect)
             elif type(effect) is Persist:
                 turn.records.append(effect.record)
                 turn.is_urgent |= effect.urgent
             else:
                 turn.outward.append(effect)
+
+    def _post(self, send: Send) -> None:
+        """To a part of this machine at once, to others when the turn's records are durable."""
+        machine = send.machine or (self._broker_at if send.part is Part.BROKER else self.name)
+        if machine == self.name:
+            self._inbox.append(send)
+        else:
+            self._turn.outward.append(Send(machine, send.part, send.message))

@@ -49,11 +49,11 @@ from iriai.protocol.messages import (
     Acknowledge,
     Begun,
     End,
+    OfAttempt,
     Refusal,
     Run,
     Running,
     Stop,
-    ToHome,
     ToNode,
 )
 
@@ -392,8 +392,8 @@ class Node:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _tell_home(self, message: ToHome) -> None:
-        self._effects.append(Send("", Part.HOME, message))
+    def _tell_home(self, message: OfAttempt) -> None:
+        self._effects.append(Send(message.attempt.home, Part.HOME, message))
 
     def _tell_broker(self, changed: tuple[LedgerRow, ...], now: Instant) -> None:
         def describe(attempt: AttemptId) -> Running | None:

@@ -35,7 +35,7 @@ class Send(msgspec.Struct, frozen=True):
     """Deliver a message to a part of a machine."""
 
     machine: str
-    """Empty: this one."""
+    """Empty: this one, or for a broker the one that this machine follows."""
     part: Part
     message: Message
 
@@ -108,6 +108,31 @@ class Wake(msgspec.Struct, frozen=True):
     """The alarm of a part went off."""
 
     part: Part
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """A message from a part of another machine arrived."""
+
+    sender: str
+    """The machine that it came from, as its link proved."""
+    part: Part
+    """Whom it is for."""
+    message: Message
+
+
+class LinkUp(msgspec.Struct, frozen=True):
+    """Another machine can be reached, for the first time or again.
+
+    What was sent to it before may be lost; what it sent before has arrived, or never will.
+    """
+
+    machine: str
+
+
+class LinkDown(msgspec.Struct, frozen=True):
+    """Another machine cannot be reached any more; it may go on working."""
+
+    machine: str
 
 
 class LauncherAttached(msgspec.Struct, frozen=True):

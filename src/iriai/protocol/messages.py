@@ -207,6 +207,8 @@ class Acknowledge(msgspec.Struct, frozen=True):
 
 
 ToBroker = Idle | Counted | Want | Withdraw | Decline
-ToHome = Match | Promise | Accepted | Refusal | Begun | End
+OfAttempt = Accepted | Refusal | Begun | End
+"""Node to home, about one attempt of that home."""
+ToHome = Match | Promise | OfAttempt
 ToNode = Run | Stop | Acknowledge
 Message = ToBroker | ToHome | ToNode
