@@ -150,3 +150,20 @@ def test_a_task_that_was_cancelled_before_a_crash_ends_after_it(iriai):
 
 def _number(job: str) -> int:
     return int(job.rpartition("-")[2])
+
+
+@pytest.mark.root
+def test_an_end_is_in_the_journal_before_it_is_reported_and_synced_within_two_seconds(iriai):
+    iriai.start()
+    with iriai.client() as client:
+        trace = Trace(iriai.pid("launcher"), iriai.directory / "trace")
+        client.wait([client.submit(iriai.draft("true")).id])
+        time.sleep(2.0)
+        calls = trace.calls()
+    journal = re.compile(r"\w+\(\d+<[^>]*/journal>")
+    end = "completed"
+    [written] = [n for n, call in enumerate(calls) if journal.match(call) and end in call]
+    [told] = [n for n, call in enumerate(calls) if call.startswith("send") and end in call]
+    synced = [n for n, call in enumerate(calls) if journal.match(call) and "sync" in call[:12]]
+    assert written < told
+    assert any(sync > written for sync in synced), "\n".join(calls)

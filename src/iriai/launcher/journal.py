@@ -1,13 +1,14 @@
 """The launcher's journal: what was about to run, what ended, what may be forgotten.
 
 An append-only file of records, each `length (4 bytes), CRC-32 (4 bytes), msgpack`. Intents are
-synced before anything is spawned and exits before they are reported, one `fdatasync` for a batch.
-Records of what started, and of what may be forgotten, are written without a sync: losing them costs
-a question asked again.
+written before anything is spawned and exits before they are reported, so that they outlive this
+process; they are synced soon after (docs/adr/0042): what a power cut takes with them had no process
+left, or had not been stored by the daemon.
 
 After a crash the last record may be torn; it is dropped. After a crash of the whole machine the
-same holds for every record since the last sync, and none of those is a synced kind. A bad record
-with a synced kind behind it is damage, and the launcher does not start.
+same holds for every record since the last sync. A bad record with something behind it that was
+written after a later sync (the first record after each is a `Mark`) is damage, and the launcher
+does not start.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Intent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Intents(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Synced before the first of them is spawned."""
+    """Written before the first of them is spawned."""
 
     intents: tuple[Intent, ...]
 
@@ -64,7 +65,7 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class Exits(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Synced before they are reported."""
+    """Written before they are reported."""
 
     exits: tuple[Exit, ...]
 
@@ -81,8 +82,11 @@ class Lines(msgspec.Struct, frozen=True, array_like=True, tag=6):
     lines: tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]
 
 
-Record = Boot | Intents | Started | Exits | Dropped | Lines
-_SYNCED = (Boot, Intents, Exits, Lines)
+class Mark(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """Everything before this was synced."""
+
+
+Record = Boot | Intents | Started | Exits | Dropped | Lines | Mark
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 
@@ -157,24 +161,30 @@ class Journal:
             os.fsync(self._fd)
             os.fsync(directory_fd)
         self._size_bytes = max(self._replay(content), len(MAGIC))
+        self.is_synced = True
+        """Whether a power cut would take nothing."""
+        self._is_marked = False
+        """Whether a `Mark` was written since the last sync."""
+        self.sync()
         self._compact_at_bytes = COMPACT_AT_BYTES
 
     def append(self, *records: Record, sync: bool) -> None:
-        """Write `records` in one go; with `sync` they are durable when this returns.
+        """Write `records` in one go: they outlive this process, with `sync` also a power cut.
 
         Raises OSError where they could not be written (no space); then nothing was changed.
         """
-        frames = b"".join(map(_frame, records))
+        frames = b"".join(map(_frame, records if self._is_marked else (Mark(), *records)))
         try:
             _write_all(self._fd, frames)
         except OSError:
             os.ftruncate(self._fd, self._size_bytes)
             raise
         self._size_bytes += len(frames)
+        self._is_marked, self.is_synced = True, False
         for record in records:
             self.known.apply(record)
         if sync:
-            self._sync()
+            self.sync()
 
     def compact_if_grown(self) -> None:
         """Rewrite the journal as what it says, once it has grown enough for that to be cheap."""
@@ -193,18 +203,21 @@ class Journal:
         os.close(self._fd)
         self._fd = fd
         self._size_bytes = len(content)
+        self._is_marked, self.is_synced = False, True
         self._compact_at_bytes = COMPACT_AT_BYTES + 2 * len(content)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
+        """Make all that was written durable. Raises `DamagedJournal` where that failed."""
         try:
             os.fdatasync(self._fd)
         except OSError as error:
             # The kernel drops what it could not write and says so once: nothing is known any more.
             raise DamagedJournal(f"the journal could not be synced: {error.strerror}") from error
+        self._is_marked, self.is_synced = False, True
 
     def _open(self, flags: int, name: str) -> int:
         flags |= os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -228,7 +241,7 @@ class Journal:
         return offset
 
     def _cut_off(self, content: bytes, offset: int) -> int:
-        if (later := _synced_record_behind(content, offset)) is not None:
+        if (later := _record_behind_a_sync(content, offset)) is not None:
             raise DamagedJournal(
                 f"the journal is damaged at byte {offset}: it cannot be read there, but a sound"
                 f" record follows at byte {later}"
@@ -262,14 +275,14 @@ def _record_at(content: bytes, offset: int) -> tuple[Record, int] | None:
         return None
 
 
-def _synced_record_behind(content: bytes, offset: int) -> int | None:
-    """Where behind `offset` a sound record of a synced kind begins."""
+def _record_behind_a_sync(content: bytes, offset: int) -> int | None:
+    """Where behind `offset` a sound record begins that says that all before it was durable."""
     at = offset + 1
     while at + _HEADER_BYTES < len(content):
         found = _record_at(content, at)
         if found is None:
             at += 1
-        elif isinstance(found[0], _SYNCED):
+        elif isinstance(found[0], Mark):
             return at
         else:
             at = found[1]

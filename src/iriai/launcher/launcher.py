@@ -1,7 +1,7 @@
 """The launcher itself: messages in, messages out, with the journal between.
 
-One turn takes everything in that is there, writes it down with a single sync, and only then acts:
-intents are durable before anything is spawned, ends before they are reported.
+One turn takes everything in that is there, writes it down in one go, and only then acts: intents
+are in the journal before anything is spawned, ends before they are reported.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ SHUT_DOWN_GRACE_S = 5.0
 """What tasks get at most between SIGTERM and SIGKILL when the launcher ends."""
 RETRY_S = 1.0
 """Until ends are written again that could not be (the disk is full)."""
+SYNC_WITHIN_S = 1.0
+"""Until what was written is synced: a power cut takes at most the ends of one second, and of those
+only what no daemon has stored (docs/adr/0042). Seldom enough to cost nothing."""
 SHUT_DOWN = Crossed(EndCause.EVICTED, "the launcher was shut down")
 
 
@@ -74,11 +77,13 @@ class Launcher:
         self._timers = timers
         self._enforcement = enforcement
         self._intents: list[Intent] = []
-        """Not durable yet; each of them is starting too, unless it was given up since."""
+        """Not written yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
-        """Known, not durable yet."""
+        """Known, not written yet."""
         self._retry_s = 0.0
         """Not before this are ends written that could not be."""
+        self._sync_s: float | None = None
+        """When the journal is synced; None: it holds nothing new."""
         self._started_again: list[Alive] = []
         self._ended_again: list[Exit] = []
         """What is known of attempts that were ordered again."""
@@ -104,10 +109,8 @@ class Launcher:
 
     def next_s(self) -> float | None:
         """When a turn is due on the steady clock although nothing happened."""
-        due_s = self._timers.next_s()
-        if self._ends:
-            due_s = self._retry_s if due_s is None else min(self._retry_s, due_s)
-        return due_s
+        due = [self._timers.next_s(), self._sync_s, self._retry_s if self._ends else None]
+        return min((due_s for due_s in due if due_s is not None), default=None)
 
     def attach(self, message: Attach) -> Welcome:
         """A daemon is there. Raises `MessageProblem`."""
@@ -117,7 +120,7 @@ class Launcher:
                 f" launcher version {LAUNCHER_VERSION}"
             )
         self._admission.require_at_least(message.run_minimum_uid)
-        # An end that is not durable yet is not told; until it is, its task counts as running.
+        # An end that is not written yet is not told; until it is, its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
         alive = (*(task.alive for task in self._tasks), *unwritten)
         ended = tuple(self._known.exits.values())
@@ -166,6 +169,7 @@ class Launcher:
         self._timers.drop_stale(len(self._tasks))
         ended = self._ended_again + self._write()
         started = self._spawn()
+        self._sync()
         told, self._replies = self._replies, []
         if ended:
             told.append(Exited(tuple(ended)))
@@ -220,7 +224,7 @@ class Launcher:
             self._not_started(attempt, NotStarted(reason.cause, reason.message))
 
     def _spawn(self) -> list[Alive]:
-        """Spawn what has become durable; returns what began, and what had begun before."""
+        """Spawn what was written down; returns what began, and what had begun before."""
         started = self._starting.spawn_some()
         if started:
             self._note(Started(tuple(started)))
@@ -236,7 +240,7 @@ class Launcher:
         self._ends.setdefault(attempt, end)
 
     def _note(self, record: Dropped | Started) -> None:
-        """Write what need not be durable; where that fails a question is asked again later."""
+        """Write what may be lost; where that fails a question is asked again later."""
         try:
             self._journal.append(record, sync=False)
             self._journal.compact_if_grown()
@@ -244,7 +248,7 @@ class Launcher:
             log.exception("the journal could not be written")
 
     def _write(self) -> list[Exit]:
-        """Make new intents and ends durable; returns the ends, or nothing where that failed."""
+        """Write new intents and ends down; returns the ends, or nothing where that failed."""
         for end in self._tasks.take_ends():
             self._ends[end.attempt] = end
         intents, self._intents = self._intents, []
@@ -257,7 +261,7 @@ class Launcher:
             crash_point("before-exit-journal")
             records.append(Exits(tuple(ends)))
         try:
-            self._journal.append(*records, sync=True)
+            self._journal.append(*records, sync=False)
         except OSError as error:
             self._retry_s = steady_s() + RETRY_S
             self._refuse_unwritten(intents, error)
@@ -268,6 +272,16 @@ class Launcher:
             crash_point("after-exit-journal")
         self._ends.clear()
         return ends
+
+    def _sync(self) -> None:
+        """Make what was written durable, once the oldest of it is old enough."""
+        if self._journal.is_synced:
+            return
+        if self._sync_s is None:
+            self._sync_s = steady_s() + SYNC_WITHIN_S
+        elif steady_s() >= self._sync_s:
+            self._journal.sync()
+            self._sync_s = None
 
     def _refuse_unwritten(self, intents: list[Intent], error: OSError) -> None:
         """What cannot be written down is not started; ends wait."""

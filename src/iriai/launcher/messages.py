@@ -50,7 +50,7 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Daemon: start these attempts. Each intent is journalled and synced, then all are spawned.
+    """Daemon: start these attempts. Each intent is journalled, then all are spawned.
 
     An attempt that the journal already knows is not started again (a no-op).
     """
@@ -103,7 +103,7 @@ class Alive(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Exit(msgspec.Struct, frozen=True, array_like=True):
-    """How one attempt ended; journalled and synced before it is reported."""
+    """How one attempt ended; journalled before it is reported."""
 
     attempt: AttemptId
     cause: EndCause

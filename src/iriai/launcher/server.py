@@ -25,7 +25,7 @@ PATH_BYTES_MAX = 107
 CROWD_PER_CPU = 4
 """With more tasks than this for each processor, no processor stands idle for want of the next."""
 GATHER_S = 0.004
-"""In a crowd, what happens within this time is one turn: one sync of the journal, one message, and
+"""In a crowd, what happens within this time is one turn: one write of the journal, one message, and
 one turn and commit of the daemon serve several tasks. Longer, and short tasks would run out."""
 
 
