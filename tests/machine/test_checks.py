@@ -180,7 +180,9 @@ def test_a_fill_that_delays_a_head(monkeypatch):
 
 
 def test_a_machine_that_comes_back_and_counts_limits_from_then(monkeypatch):
-    monkeypatch.setattr(Held, "restored", lambda claim, now: Held(claim, None, now.steady_s))
+    monkeypatch.setattr(
+        Held, "restored", lambda claim, now, _slack_s: Held(claim, None, now.steady_s)
+    )
     machine = VirtualMachine(4)
     machine.submit("ann", cpus=2, run_s=50.0, limit_s=60.0)
     machine.turn()

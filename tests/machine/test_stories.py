@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import JobSection
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause, TaskState
 from iriai.policy.calendar import END_SLACK_S
@@ -149,6 +151,16 @@ def test_a_promise_outlives_the_daemon():
         assert machine.job(head).promised_wall_s == pytest.approx(promised)
     machine.wait(160.0)
     assert machine.state(head) is TaskState.RUNNING
+
+
+def test_a_promise_comes_without_the_slack_where_the_configuration_has_none():
+    jobs = JobSection(end_slack_s=0.0)
+    machine = VirtualMachine(4, configuration=Configuration(jobs=jobs))
+    machine.submit(tasks=4, run_s=300.0, limit_s=300.0, kill_grace_s=0.0)
+    machine.turn()
+    head = machine.submit("bob", cpus=4, run_s=100.0)
+    machine.turn()
+    assert machine.job(head).promised_wall_s == machine.now.wall_s + 300.0
 
 
 # --- the launcher dies ---------------------------------------------------------------------------

@@ -42,6 +42,7 @@ running_cap_cpus = 100
 [jobs]
 time_limit_s = "24h"
 kill_grace_s = 0
+end_slack_s = 2
 max_array = 500
 processes = 100
 
@@ -75,7 +76,7 @@ def test_the_defaults_are_those_of_the_design():
     assert (order.idle_weight, order.burst, order.offpeak_factor) == (1, 2, 0.5)
     assert order.running_cap_cpus is None
     assert (jobs.time_limit_s, jobs.kill_grace_s, jobs.max_array) == (None, 10, 1_000_000)
-    assert jobs.processes == 4096
+    assert (jobs.processes, jobs.end_slack_s) == (4096, 5)
 
 
 def test_every_value_of_a_full_file_arrives():
@@ -88,7 +89,7 @@ def test_every_value_of_a_full_file_arrives():
     assert (order.burst, order.offpeak_factor, order.running_cap_cpus) == (3, 0, 100)
     jobs, identity = read.jobs, read.identity
     assert (jobs.time_limit_s, jobs.kill_grace_s) == (86_400, 0)
-    assert (jobs.max_array, jobs.processes) == (500, 100)
+    assert (jobs.max_array, jobs.processes, jobs.end_slack_s) == (500, 100, 2)
     assert (identity.minimum_uid, identity.name_accounts) == (500, True)
     assert (identity.operators, identity.default_group) == ("wheel", "physics")
 

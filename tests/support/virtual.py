@@ -146,7 +146,13 @@ class VirtualMachine:
     def _from_store(self) -> Machine:
         state = self.store.load()
         order = self.configuration.order
-        settings = NodeSettings(HOME, self.capacity, ChargeRule.of(order), order.half_life_s)
+        settings = NodeSettings(
+            HOME,
+            self.capacity,
+            ChargeRule.of(order),
+            order.half_life_s,
+            end_slack_s=self.configuration.jobs.end_slack_s,
+        )
         incarnation = state.incarnation + 1
         node = Node(settings, self._rng, incarnation, state.claims, state.ledger, self.now)
         order_settings = OrderSettings(order.usage_floor_s)

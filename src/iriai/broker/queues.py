@@ -10,7 +10,7 @@ from typing import NamedTuple
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
-from iriai.policy.calendar import longest_stay_s
+from iriai.policy.calendar import END_SLACK_S, longest_stay_s
 from iriai.protocol.messages import Want
 
 
@@ -69,7 +69,8 @@ class AccountQueue:
 class Queues:
     """All wants; see the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, end_slack_s: float = END_SLACK_S) -> None:
+        self._end_slack_s = end_slack_s
         self.accounts: dict[Account, AccountQueue] = {}
         self.entries: dict[JobId, Entry] = {}
         self._classes: dict[Resources, dict[float | None, _Class]] = {}
@@ -189,7 +190,7 @@ class Queues:
                 self._forget_class(entry)
 
     def _class_of(self, want: Want) -> _Class:
-        stay_s = longest_stay_s(want.limit_s, want.grace_s)
+        stay_s = longest_stay_s(want.limit_s, want.grace_s, self._end_slack_s)
         alike = self._classes.get(want.resources)
         if alike is None:
             alike = self._classes[want.resources] = {}

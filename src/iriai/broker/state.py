@@ -30,10 +30,13 @@ class BrokerState:
     settings: BrokerSettings
     standings: Standings
     machines: dict[str, MachineView] = field(default_factory=dict)
-    queues: Queues = field(default_factory=Queues)
+    queues: Queues = field(init=False)
     reserved: dict[str, ReservedHead] = field(default_factory=dict)
     """By machine. At most one for each disjoint set of machines."""
     _of_users: dict[str, Account] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.queues = Queues(self.settings.configuration.jobs.end_slack_s)
 
     @property
     def total_cpus(self) -> int:

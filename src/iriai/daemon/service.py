@@ -84,6 +84,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         configuration.order.half_life_s,
         configuration.machine.speed,
         settings.facts.boot_id,
+        configuration.jobs.end_slack_s,
     )
     incarnation = stored.incarnation + 1
     node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now)

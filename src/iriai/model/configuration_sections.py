@@ -36,6 +36,9 @@ UID_MAX = 2**32 - 2
 GRACE_S_MAX = 3600.0
 """A task that needs more than an hour to end would hold its machine against every limit."""
 
+END_SLACK_S_MAX = 600.0
+"""A machine that takes ten minutes to start or to end a task has other troubles."""
+
 
 class MachineSection(msgspec.Struct, frozen=True):
     """`[machine]`: what this machine offers. None: as measured at start."""
@@ -108,6 +111,10 @@ class JobSection(msgspec.Struct, frozen=True):
     kill_grace_s: float = 10.0
     """Between the request to end (SIGTERM) and SIGKILL, 0 to 3600. Longer: more time to save work;
     shorter: resources are free sooner."""
+    end_slack_s: float = 5.0
+    """Added to each time limit where starts are planned, 0 to 600: between the grant and the start
+    of the clock lie a commit and a spawn, between the last process and word of it another commit.
+    Longer: promises hold on slower machines; shorter: gaps are filled more tightly."""
     max_array: int = 1_000_000
     """Tasks of one array, at most. Larger: more memory in one submission."""
     processes: int = 4096
@@ -167,6 +174,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
     "jobs": (
         Key("time_limit_s", "time_limit_s", or_none(duration())),
         Key("kill_grace_s", "kill_grace_s", duration(zero=True, high_s=GRACE_S_MAX)),
+        Key("end_slack_s", "end_slack_s", duration(zero=True, high_s=END_SLACK_S_MAX)),
         Key("max_array", "max_array", whole(1, 100_000_000)),
         Key("processes", "processes", whole(1, 4_194_304)),
     ),

@@ -24,7 +24,7 @@ from iriai.node.held import Held
 from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
-from iriai.policy.calendar import Calendar
+from iriai.policy.calendar import END_SLACK_S, Calendar
 from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import (
     AttemptExited,
@@ -71,6 +71,8 @@ class NodeSettings:
     speed: float = 1.0
     boot_id: str = ""
     """Changes with every boot of the machine."""
+    end_slack_s: float = END_SLACK_S
+    """`[jobs] end_slack_s`."""
 
 
 class Node:
@@ -114,7 +116,7 @@ class Node:
             Wake: self._wake,
         }
         for claim in claims:
-            self._hold(Held.restored(claim, now), now)
+            self._hold(Held.restored(claim, now, settings.end_slack_s), now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
@@ -172,7 +174,14 @@ class Node:
             self._tell_home(Refusal(run.attempt, reason))
             return
         claim = self._claim(run, now)
-        self._hold(Held(claim, run.spec, now.steady_s, run.capability), now)
+        held = Held(
+            claim,
+            run.spec,
+            now.steady_s,
+            run.capability,
+            end_slack_s=self.settings.end_slack_s,
+        )
+        self._hold(held, now)
         self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(claim)))
         self._effects.append(LaunchAttempt(run.attempt, run.spec, claim.gpu_ids))

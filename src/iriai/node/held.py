@@ -30,12 +30,19 @@ class Held:
     charged_s: float = 0.0
     stop: Stop | None = None
     end: End | None = None
+    end_slack_s: float = END_SLACK_S
 
     @staticmethod
-    def restored(claim: Claim, now: Instant) -> Held:
+    def restored(claim: Claim, now: Instant, end_slack_s: float = END_SLACK_S) -> Held:
         """As the store has it; what the launcher knows comes later."""
         age_s = max(0.0, now.wall_s - claim.granted_wall_s)
-        return Held(claim, None, now.steady_s - age_s, charged_s=claim.charged_s)
+        return Held(
+            claim,
+            None,
+            now.steady_s - age_s,
+            charged_s=claim.charged_s,
+            end_slack_s=end_slack_s,
+        )
 
     def started(self, started_wall_s: float, now: Instant) -> None:
         """Its process runs."""
@@ -44,12 +51,12 @@ class Held:
 
     def stay_left_s(self, now: Instant) -> float | None:
         """From now until its place is free for sure; None: open."""
-        stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s)
+        stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s, self.end_slack_s)
         if stay_s is None:
             return None
         end_s = self.granted_steady_s + stay_s
         if self.started_steady_s is not None:  # a start far behind the grant needs no more slack
-            end_s = max(end_s, self.started_steady_s + stay_s - END_SLACK_S)
+            end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         return max(0.0, end_s - now.steady_s)
 
     def lost(self, now: Instant) -> AttemptExited:

@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from iriai.model.configuration_sections import JobSection
 from iriai.model.resources import NOTHING, Resources
 
 Key = TypeVar("Key", bound=Hashable)
@@ -17,14 +18,15 @@ OPEN_END_S = 366 * 86400.0
 """A claim without a limit counts as ending this long after it began: late enough that nobody
 plans with it, finite so that times can be compared. A start promised beyond it is no promise."""
 
-END_SLACK_S = 5.0
-"""Added to each claim with a limit: between the grant and the start of the clock lie a commit and a
-spawn, between the last process and word of it another commit. A promise must outlast them."""
+END_SLACK_S = JobSection().end_slack_s
+"""Added to each claim with a limit unless the configuration says otherwise; its reason is there."""
 
 
-def longest_stay_s(limit_s: float | None, grace_s: float) -> float | None:
+def longest_stay_s(
+    limit_s: float | None, grace_s: float, slack_s: float = END_SLACK_S
+) -> float | None:
     """How long a claim keeps its place at most; None: there is no end to it."""
-    return None if limit_s is None else limit_s + grace_s + END_SLACK_S
+    return None if limit_s is None else limit_s + grace_s + slack_s
 
 
 class Slot(NamedTuple):
