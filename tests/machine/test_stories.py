@@ -156,7 +156,7 @@ def test_a_promise_outlives_the_daemon():
 def test_a_promise_comes_without_the_slack_where_the_configuration_has_none():
     jobs = JobSection(end_slack_s=0.0)
     machine = VirtualMachine(4, configuration=Configuration(jobs=jobs))
-    machine.submit(tasks=4, run_s=300.0, limit_s=300.0, kill_grace_s=0.0)
+    machine.submit(tasks=2, run_s=300.0, limit_s=300.0, kill_grace_s=0.0)
     machine.turn()
     head = machine.submit("bob", cpus=4, run_s=100.0)
     machine.turn()
