@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint soak environment test-environment
+.PHONY: help run test bench lint soak environment test-environment bench-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -41,7 +41,7 @@ lint: test-environment $(PROGRAM)
 	$(PYTEST) -q tests/architecture
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
-bench: environment $(PROGRAM)
+bench: bench-environment $(PROGRAM)
 	@set -e; for file in benchmarks/$(NAME).py; do echo "== $$file" >&2; $(BIN)/python "$$file"; done
 
 soak: test-environment $(PROGRAM)
@@ -50,6 +50,10 @@ soak: test-environment $(PROGRAM)
 environment:
 	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
 	@$(PYTHON) scripts/set_up.py --extra plots
+
+bench-environment:
+	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
+	@$(PYTHON) scripts/set_up.py --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment:
 	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
