@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.kept_folder import kept_folder
 from harness.report import as_number, finish, machine_facts, median, progress, read_answer
 from harness.task_user import make_folder, task_user
 
@@ -78,12 +79,11 @@ def measure(tasks: int) -> dict[str, object]:
     for enclosure in enclosures:
         enclosure.prepare(Limits(cpus=1, memory_bytes=0, processes=PROCESSES_MAX))
     try:
-        with tempfile.TemporaryDirectory(prefix="iriai-limit-") as name:
-            Path(name).chmod(0o755)
-            folder = make_folder(Path(name) / "output")
-            run_all(WARM_UP_TASKS, enclosures, make_folder(Path(name) / "warm"))
-            elapsed_s = run_all(tasks, enclosures, folder)
-            found = sum(1 for _ in folder.iterdir())
+        root = kept_folder("limit-")
+        folder = make_folder(root / "output")
+        run_all(WARM_UP_TASKS, enclosures, make_folder(root / "warm"))
+        elapsed_s = run_all(tasks, enclosures, folder)
+        found = sum(1 for _ in folder.iterdir())
     finally:
         for enclosure in enclosures:
             choice.enclosures.release(enclosure)

@@ -9,12 +9,12 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.descendants import none_left
+from harness.kept_folder import kept_folder
 from harness.report import as_number, last_line, median, progress, read_answer
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "peers"
@@ -94,25 +94,25 @@ def measure(peer: Peer, python: Path, kind: str, tasks: int) -> dict[str, object
     Raises:
         PeerError: it failed, or took longer than RUN_S_MAX.
     """
-    with tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as folder:
-        environment = {**os.environ, "TMPDIR": folder}
-        # Another environment's settings must not lead the peer's Python astray.
-        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
-            environment.pop(name, None)
-        try:
-            with none_left():
-                done = subprocess.run(
-                    peer.command(python, kind, tasks),
-                    cwd=folder,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=RUN_S_MAX,
-                    check=False,
-                )
-        except subprocess.TimeoutExpired:
-            raise PeerError(f"did not end within {RUN_S_MAX:.0f} s") from None
+    folder = str(kept_folder("peer-"))
+    environment = {**os.environ, "TMPDIR": folder}
+    # Another environment's settings must not lead the peer's Python astray.
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+        environment.pop(name, None)
+    try:
+        with none_left():
+            done = subprocess.run(
+                peer.command(python, kind, tasks),
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=RUN_S_MAX,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"did not end within {RUN_S_MAX:.0f} s") from None
     if done.returncode:
         raise PeerError(last_line(done.stderr))
     return read_answer(done.stdout)

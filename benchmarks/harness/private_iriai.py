@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.descendants import none_left
+from harness.kept_folder import kept_folder
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
 from iriai.daemon.up import bring_up
@@ -36,9 +35,8 @@ class PrivateIriai:
     """
 
     def __init__(self, cpus: int, *, system_users: bool = False) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="iriai-bench-"))
         # The task user has to reach the socket and the working directory.
-        self._folder.chmod(0o755)
+        self._folder = kept_folder("iriai-")
         self.state = self._folder / "state"
         self.state.mkdir(mode=0o755)
         configuration = f"[machine]\ncpus = {cpus}\n"
@@ -51,7 +49,6 @@ class PrivateIriai:
 
     def __enter__(self) -> PrivateIriai:
         with ExitStack() as stack:
-            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             stack.enter_context(none_left())
             self.start()
             self._end = stack.pop_all()

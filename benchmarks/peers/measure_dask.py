@@ -1,11 +1,10 @@
 """Dask distributed: a local cluster of worker processes, each with threads that run a process."""
 
-import tempfile
 from pathlib import Path
 
 import distributed  # type: ignore[import-not-found]
 from one_process import run_true
-from report import WARM_UP_TASKS, answer, cpus, latencies, parse, rate, require_outputs
+from report import WARM_UP_TASKS, answer, cpus, latencies, make_folder, parse, rate, require_outputs
 
 # The quickest of 1 to 4 workers with 1 to 16 threads each on two processors.
 WORKERS_PER_CPU = 1
@@ -35,18 +34,17 @@ def main() -> None:
     """Start a private Dask cluster on loopback, measure, and end it."""
     arguments = parse("Dask distributed")
     workers = WORKERS_PER_CPU * cpus()
-    with tempfile.TemporaryDirectory(prefix="dask-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        cluster = distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=THREADS_PER_WORKER,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            local_directory=str(folder / "dask"),
-        )
-        with cluster, distributed.Client(cluster) as client:
-            figures = measure(client, arguments.measure, arguments.tasks, folder)
+    folder = make_folder("dask-")
+    cluster = distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=THREADS_PER_WORKER,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        local_directory=str(folder / "dask"),
+    )
+    with cluster, distributed.Client(cluster) as client:
+        figures = measure(client, arguments.measure, arguments.tasks, folder)
     settings: dict[str, object] = {
         "workers": workers,
         "threads_per_worker": THREADS_PER_WORKER,

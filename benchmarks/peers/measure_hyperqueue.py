@@ -8,7 +8,6 @@ it, the clock stops when the last task opened its output; and latency is not mea
 """
 
 import os
-import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 from hyperqueue import Client, Job, LocalCluster  # type: ignore[import-not-found]
 from hyperqueue.cluster import WorkerConfig  # type: ignore[import-not-found]
 from one_process import COMMAND
-from report import WARM_UP_TASKS, answer, cpus, parse, require_outputs
+from report import WARM_UP_TASKS, answer, cpus, make_folder, parse, require_outputs
 
 # Two workers are the quickest of 1 to 8 on two processors; more cores than processors gain nothing.
 WORKERS = 2
@@ -53,12 +52,11 @@ def main() -> None:
     arguments = parse("HyperQueue", measures=("throughput",))
     # Its progress bar would write to the terminal while the clock runs.
     os.environ["TQDM_DISABLE"] = "1"
-    with tempfile.TemporaryDirectory(prefix="hq-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with LocalCluster(server_dir=str(folder / "server")) as cluster:
-            for _ in range(WORKERS):
-                cluster.start_worker(WorkerConfig(cores=cpus()))
-            figures = measure(cluster.client(), arguments.tasks, folder)
+    folder = make_folder("hq-")
+    with LocalCluster(server_dir=str(folder / "server")) as cluster:
+        for _ in range(WORKERS):
+            cluster.start_worker(WorkerConfig(cores=cpus()))
+        figures = measure(cluster.client(), arguments.tasks, folder)
     settings: dict[str, object] = {
         "workers": WORKERS,
         "cores_per_worker": cpus(),

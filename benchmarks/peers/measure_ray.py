@@ -6,12 +6,11 @@ workers in turn. Tasks are what a batch system is to be compared with. Both are 
 
 import itertools
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from one_process import run_true
-from report import WARM_UP_TASKS, answer, cpus, latencies, parse, rate, require_outputs
+from report import WARM_UP_TASKS, answer, cpus, latencies, make_folder, parse, rate, require_outputs
 
 # Ray reads this when it is imported.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -81,21 +80,19 @@ def main() -> None:
     }
     if arguments.way == "actors":
         settings |= {"actors": ACTORS_PER_CPU * cpus(), "max_concurrency": THREADS_PER_ACTOR}
-    # Ray keeps sockets in its folder, and a socket's path must be short: so not below TMPDIR.
-    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        ray.init(
-            num_cpus=slots,
-            include_dashboard=False,
-            log_to_driver=False,
-            _temp_dir=str(folder / "ray"),
-            _node_ip_address="127.0.0.1",  # what it listens on is for loopback_only.py to limit
-        )
-        try:
-            submit = submit_tasks() if arguments.way == "tasks" else submit_calls()
-            figures = measure(submit, arguments.measure, arguments.tasks, folder)
-        finally:
-            ray.shutdown()
+    folder = make_folder("ray-")
+    ray.init(
+        num_cpus=slots,
+        include_dashboard=False,
+        log_to_driver=False,
+        _temp_dir=str(folder / "ray"),
+        _node_ip_address="127.0.0.1",  # what it listens on is for loopback_only.py to limit
+    )
+    try:
+        submit = submit_tasks() if arguments.way == "tasks" else submit_calls()
+        figures = measure(submit, arguments.measure, arguments.tasks, folder)
+    finally:
+        ray.shutdown()
     answer(f"ray_{arguments.way}", ray.__version__, arguments.tasks, figures, settings)
 
 

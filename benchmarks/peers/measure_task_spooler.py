@@ -13,10 +13,9 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 from pathlib import Path
 
-from report import WARM_UP_TASKS, answer, cpus, latencies, parse, rate, require_outputs
+from report import WARM_UP_TASKS, answer, cpus, latencies, make_folder, parse, rate, require_outputs
 
 # Anything from one to eight a processor is the same within the noise.
 SLOTS_PER_CPU = 4
@@ -107,27 +106,24 @@ def main() -> None:
     """Start a private server, measure, and end it."""
     arguments = parse("task-spooler")
     slots = SLOTS_PER_CPU * cpus()
-    with tempfile.TemporaryDirectory(prefix="tsp-") as name:
-        folder = Path(name)
-        warm = folder / "warm"
-        timed = folder / "timed"
-        warm.mkdir()
-        timed.mkdir()
-        spooler = Spooler(folder, slots)
-        try:
-            run_all(spooler, WARM_UP_TASKS, slots, warm)
-            if arguments.measure == "throughput":
-                figures = rate(
-                    arguments.tasks, lambda: run_all(spooler, arguments.tasks, slots, timed)
-                )
-            else:
-                figures = latencies(
-                    arguments.tasks, lambda number: reap(spooler.spawn(f"{timed}/{number}"))
-                )
-            require_outputs(timed, arguments.tasks)
-            version = spooler.version()
-        finally:
-            spooler.stop()
+    folder = make_folder("tsp-")
+    warm = folder / "warm"
+    timed = folder / "timed"
+    warm.mkdir()
+    timed.mkdir()
+    spooler = Spooler(folder, slots)
+    try:
+        run_all(spooler, WARM_UP_TASKS, slots, warm)
+        if arguments.measure == "throughput":
+            figures = rate(arguments.tasks, lambda: run_all(spooler, arguments.tasks, slots, timed))
+        else:
+            figures = latencies(
+                arguments.tasks, lambda number: reap(spooler.spawn(f"{timed}/{number}"))
+            )
+        require_outputs(timed, arguments.tasks)
+        version = spooler.version()
+    finally:
+        spooler.stop()
     settings: dict[str, object] = {
         "slots": slots,
         "clients_at_a_time": slots if arguments.measure == "throughput" else 1,

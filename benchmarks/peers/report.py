@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,14 @@ WARM_UP_TASKS = 200
 
 
 MEASURES = ("throughput", "latency")
+FOLDER_VARIABLE = "IRIAI_BENCHMARK_FOLDER"
+"""Names the folder of the benchmark, which stays until all of it has ended: a file system may be
+slow to make files where many were deleted a moment ago."""
+
+
+def make_folder(prefix: str) -> Path:
+    """Make a folder for this peer in that of the benchmark, whose path is short."""
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=os.environ.get(FOLDER_VARIABLE)))
 
 
 def parse(
