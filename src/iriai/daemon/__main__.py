@@ -20,6 +20,7 @@ from iriai.daemon.settings import (
     Mode,
     Settings,
     current_mode,
+    leave_for_launcher,
     read_configuration,
     settings_table,
     settle_directory,
@@ -57,6 +58,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
         mode = current_mode()
         configuration = with_mode(configuration, mode)
         amounts = capacity(facts, configuration)
+        leave_for_launcher(paths, configuration)
         return Settings(
             paths=paths,
             configuration=configuration,

@@ -14,6 +14,7 @@ from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.machine_facts import MachineFacts, home_name
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
+from iriai.launcher.machine_file import MachineSettings, write_machine_file
 from iriai.model.configuration import (
     MEASURED,
     BadConfiguration,
@@ -101,6 +102,18 @@ def with_mode(configuration: Configuration, mode: Mode) -> Configuration:
         return configuration
     decided = replace(identity, name_accounts=mode is Mode.SINGLE_USER)
     return replace(configuration, identity=decided)
+
+
+def leave_for_launcher(paths: StatePaths, configuration: Configuration) -> None:
+    """Write down what the launcher is to know of `[machine]`, where only we can write.
+
+    Raises a `Problem`.
+    """
+    machine = configuration.machine
+    try:
+        write_machine_file(paths.directory, MachineSettings(tmp=machine.tmp))
+    except OSError as error:
+        raise problem_of(error, paths.directory) from None
 
 
 def current_mode() -> Mode:

@@ -22,6 +22,7 @@ from iriai.launcher.launcher import Launcher
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery import recover
+from iriai.launcher.scratch import Scratch
 from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import Settings, read_arguments
 from iriai.launcher.spawn import Spawner, find_helper
@@ -35,6 +36,10 @@ from iriai.launcher.watch import Watch
 from iriai.model.problem import UsageProblem
 
 log = logging.getLogger("iriai.launcher")
+
+REMOVAL_WAIT_S = 10.0
+"""What tasks left in their private directories is removed for so long before the launcher ends; the
+next one goes on with it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -75,9 +80,12 @@ def _run(settings: Settings) -> int:
     recover(journal, boot_id(), choice.parents, state.name)
     server = Server(settings.daemon_uid)
     listening = listen(settings.socket, settings.daemon_uid)
-    launcher = _assemble(settings, state, journal, choice, server)
+    scratch = Scratch(state.private_path, state.private_fd, state.name)
+    scratch.clean()
+    launcher = _assemble(settings, state, journal, choice, server, scratch)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
     server.serve(launcher, listening)
+    scratch.close(REMOVAL_WAIT_S)
     choice.enclosures.close()
     os.unlink(settings.socket)
     log.info("everything has ended")
@@ -90,6 +98,7 @@ def _assemble(
     journal: Journal,
     choice: Choice,
     server: Server,
+    scratch: Scratch,
 ) -> Launcher:
     if os.geteuid() == 0 and (closed := state.unreachable_part()):
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
@@ -97,12 +106,16 @@ def _assemble(
     payloads = Payloads(state.run_path, state.run_fd)
     spawner = Spawner(helper, payloads, Spool(state.spool_fd), state.name)
     timers = Timers()
-    tasks = Tasks(spawner, choice.enclosures, payloads, timers)
+    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers)
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
     starting = Starting(admission, choice.enclosures, tasks, watch)
     rows = enforcement(choice, helper)
-    return Launcher(journal, admission, starting, tasks, timers, rows)
+
+    def configure() -> None:
+        scratch.use(state.machine_settings().tmp)
+
+    return Launcher(journal, admission, starting, tasks, timers, rows, configure)
 
 
 def _fill_standard_descriptors() -> None:

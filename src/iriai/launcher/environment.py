@@ -6,6 +6,7 @@ user sets acts upon the privileged program.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 import msgspec
@@ -49,11 +50,11 @@ def _shared(environment: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
 
 
 def environment_of(
-    order: Order, environment: bytes, login: Login, cpus: int, mark: str
+    order: Order, environment: bytes, login: Login, cpus: int, mark: str, tmp: str
 ) -> dict[bytes, bytes]:
     """What `order` is started with: the submitter's, defaults of the user, and what is ours.
 
-    `mark` is the value of MARK. Raises `BadEnvironment`.
+    `mark` is the value of MARK, `tmp` the task's private directory. Raises `BadEnvironment`.
     """
     home, number, index, tries = order.attempt
     result = _shared(environment, login, cpus).copy()
@@ -61,6 +62,7 @@ def environment_of(
     result[b":IRIAI_TASK_ID"] = b"%d" % index
     result[b":IRIAI_ATTEMPT"] = b"%d" % tries
     result[b":" + MARK.encode()] = mark.encode()
+    result[b":TMPDIR"] = os.fsencode(tmp)
     if order.gpu_ids:
         result[b":CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids)).encode()
     return result

@@ -10,6 +10,8 @@ _CLOCK_BOOTTIME = 7
 _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
+_MNT_DETACH = 2
+_UMOUNT_NOFOLLOW = 8
 
 _FAR_S = 1e9
 """Thirty years: a moment that far off fits the kernel's numbers and never comes."""
@@ -41,6 +43,16 @@ def boot_id() -> str:
     """The identity of this boot of the machine; pids of another boot mean nothing."""
     with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
         return file.read().strip()
+
+
+def detach_mount(directory_fd: int, name: str) -> None:
+    """Take away what is mounted on `name` in the directory, whether it is in use or not.
+
+    Nothing in it is changed. Raises OSError.
+    """
+    path = f"/proc/self/fd/{directory_fd}/{name}"
+    result = _libc.umount2(os.fsencode(path), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+    _check(result, f"umount {name}")
 
 
 class BootTimer:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.crash import crash_point
 from iriai.launcher.journal import Dropped, Exits, Intent, Intents, Journal, Started
 from iriai.launcher.limits import Crossed
+from iriai.launcher.machine_file import BadMachineFile
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
     Alive,
@@ -68,7 +69,10 @@ class Launcher:
         tasks: Tasks,
         timers: Timers,
         enforcement: tuple[Enforcement, ...],
+        configure: Callable[[], None],
     ) -> None:
+        """`configure` takes in what is configured for the machine; it raises `BadMachineFile`."""
+        self._configure = configure
         self._journal = journal
         self._known = journal.known
         self._admission = admission
@@ -119,6 +123,10 @@ class Launcher:
                 f"the daemon speaks version {message.version} of the launcher's messages, this"
                 f" launcher version {LAUNCHER_VERSION}"
             )
+        try:
+            self._configure()
+        except BadMachineFile as bad:
+            raise MessageProblem(str(bad)) from bad
         self._admission.require_at_least(message.run_minimum_uid)
         # An end that is not written yet is not told; until it is, its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())

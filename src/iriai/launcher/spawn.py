@@ -114,12 +114,19 @@ class Spawner:
         return f"{self._launcher_mark}/{attempt}"
 
     def start(
-        self, task: Prepared, order: Order, enclosure: Enclosure, payload: Payload, given_fd: int
+        self,
+        task: Prepared,
+        order: Order,
+        enclosure: Enclosure,
+        payload: Payload,
+        tmp: str,
+        given_fd: int,
     ) -> int:
         """Start the helper that becomes the task; returns its pid.
 
-        `given_fd` is a descriptor that the client passed, or -1. Raises OSError or ValueError where
-        the system takes the arguments for impossible; nothing was started then.
+        `tmp` is the task's private directory, `given_fd` a descriptor that the client passed, or
+        -1. Raises OSError or ValueError where the system takes the arguments for impossible;
+        nothing was started then.
         """
         environment = environment_of(
             order,
@@ -127,6 +134,7 @@ class Spawner:
             task.login,
             task.spec.resources.cpus,
             self.mark_of(order.attempt),
+            tmp,
         )
         opened: list[int] = []
         try:

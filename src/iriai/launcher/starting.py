@@ -11,6 +11,7 @@ from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.journal import Intent
 from iriai.launcher.limits import kernel_limits
 from iriai.launcher.messages import Alive, Order
+from iriai.launcher.scratch import NoDirectory
 from iriai.launcher.spawn import Prepared
 from iriai.launcher.task import Task
 from iriai.launcher.tasks import Tasks
@@ -106,6 +107,9 @@ class Starting:
         try:
             enclosure.prepare(kernel_limits(prepared.spec))
             return self._tasks.start(prepared, order, enclosure, fd)
+        except NoDirectory as error:
+            self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))
+            return None
         except (OSError, ValueError) as error:
             text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
             self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))

@@ -12,6 +12,7 @@ import os
 import stat
 
 from iriai.launcher.digest import digest_of
+from iriai.launcher.machine_file import MachineSettings, read_machine_file
 
 LOCK = "launcher.lock"
 PRIVATE = "launcher"
@@ -41,9 +42,14 @@ class StateDirectory:
         own = os.geteuid()
         self.private_fd = self._directory(self._fd, PRIVATE, 0o711, own)
         self.run_fd = self._directory(self.private_fd, RUN, 0o711, own)
-        self.run_path = f"{self.path}/{PRIVATE}/{RUN}"
+        self.private_path = f"{self.path}/{PRIVATE}"
+        self.run_path = f"{self.private_path}/{RUN}"
         spool_owner = daemon_uid if own == 0 else own
         self.spool_fd = self._directory(self._fd, SPOOL, 0o711, spool_owner)
+
+    def machine_settings(self) -> MachineSettings:
+        """What is configured for this machine now. Raises `BadMachineFile`."""
+        return read_machine_file(self._fd)
 
     def unreachable_part(self) -> str:
         """The first directory above scripts that other users cannot pass; empty if they can."""

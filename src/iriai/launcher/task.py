@@ -10,6 +10,7 @@ from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.failures import Failure, explain
 from iriai.launcher.limits import Crossed, cpu_limit, memory_limit
 from iriai.launcher.messages import Alive, Exit
+from iriai.launcher.scratch import Directory
 from iriai.launcher.spawn import Payload
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
@@ -39,6 +40,7 @@ class Task:
         "pid",
         "read_bytes",
         "sampled_peak_bytes",
+        "scratch",
         "spec",
         "started_s",
         "started_wall_s",
@@ -47,12 +49,18 @@ class Task:
     )
 
     def __init__(
-        self, attempt: AttemptId, spec: JobSpec, enclosure: Enclosure, payload: Payload
+        self,
+        attempt: AttemptId,
+        spec: JobSpec,
+        enclosure: Enclosure,
+        payload: Payload,
+        scratch: Directory,
     ) -> None:
         self.attempt = attempt
         self.spec = spec
         self.enclosure = enclosure
         self.payload = payload
+        self.scratch = scratch
         self.pid = 0
         self.started_s = 0.0
         self.started_wall_s = 0.0

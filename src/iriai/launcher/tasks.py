@@ -14,6 +14,7 @@ from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Exit, Order
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.processes import read_process
+from iriai.launcher.scratch import NoDirectory, Scratch
 from iriai.launcher.spawn import Payload, Prepared, Spawner
 from iriai.launcher.task import Task
 from iriai.launcher.timers import Timers
@@ -27,11 +28,17 @@ class Tasks:
     """All tasks that have a process."""
 
     def __init__(
-        self, spawner: Spawner, enclosures: Enclosures, payloads: Payloads, timers: Timers
+        self,
+        spawner: Spawner,
+        enclosures: Enclosures,
+        payloads: Payloads,
+        scratch: Scratch,
+        timers: Timers,
     ) -> None:
         self._spawner = spawner
         self._enclosures = enclosures
         self._payloads = payloads
+        self._scratch = scratch
         self._timers = timers
         self._by_attempt: dict[AttemptId, Task] = {}
         self._by_pid: dict[int, Task] = {}
@@ -57,14 +64,23 @@ class Tasks:
         return ends
 
     def start(self, prepared: Prepared, order: Order, enclosure: Enclosure, fd: int) -> Task:
-        """Spawn `order`. Raises OSError or ValueError where that is impossible."""
+        """Spawn `order`.
+
+        Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
+        """
         payload = self._store(prepared)
-        task = Task(order.attempt, prepared.spec, enclosure, payload)
+        try:
+            scratch = self._scratch.take(prepared.login.uid, prepared.login.gid)
+        except NoDirectory:
+            self._drop(payload)
+            raise
+        task = Task(order.attempt, prepared.spec, enclosure, payload, scratch)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         try:
-            task.pid = self._spawner.start(prepared, order, enclosure, payload, fd)
+            task.pid = self._spawner.start(prepared, order, enclosure, payload, scratch.path, fd)
         except (OSError, ValueError):
             self._drop(payload)
+            self._scratch.give_back(scratch)
             raise
         enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
         self._by_attempt[task.attempt] = task
@@ -147,6 +163,7 @@ class Tasks:
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
         self._drop(task.payload)
+        self._scratch.give_back(task.scratch)
         self._enclosures.release(task.enclosure)
 
     def _take_failures(self, reaped: list[Task]) -> None:

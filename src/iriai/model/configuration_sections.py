@@ -15,6 +15,7 @@ from iriai.model.configuration_values import (
     FLAG,
     HOME,
     NAME,
+    PATH,
     SIZE,
     Kind,
     duration,
@@ -57,6 +58,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     speed: float = 1.0
     """Charges are multiplied by it, so that a second on a faster machine costs more. 0.01 to 100;
     1 is the machine that all others are compared with."""
+    tmp: str = "/var/tmp"  # noqa: S108 - directories of our own are made in it, with care
+    """Where each task gets a private directory as its TMPDIR, removed when it ends. It should be
+    large, on a disk of the machine itself, and survive what tasks need to be restarted."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
 
@@ -159,6 +163,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("memory", "memory_bytes", SIZE),
         Key("gpus", "gpus", whole(0, 1024)),
         Key("speed", "speed", number(0.01, 100)),
+        Key("tmp", "tmp", PATH),
     ),
     "order": (
         Key("name", "name", NAME),

@@ -159,6 +159,21 @@ HOME = Kind(
 )
 
 
+PATH_LENGTH_MAX = 4095
+"""What the kernel takes."""
+
+
+def _read_path(raw: object) -> str:
+    if not isinstance(raw, str) or not raw.startswith("/") or not raw.isprintable():
+        raise WrongValue
+    if len(raw.encode()) > PATH_LENGTH_MAX:
+        raise WrongValue
+    return raw.rstrip("/") or "/"
+
+
+PATH = Kind("a path that begins with /", _read_path, _show)
+
+
 def or_none(kind: Kind[Value_co]) -> Kind[Value_co | None]:
     """`kind`, or the word none."""
 

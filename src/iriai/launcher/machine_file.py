@@ -1,0 +1,83 @@
+"""What the machine's owner configured for the launcher: `machine.json` in the state directory.
+
+The daemon writes it before it gives up its privileges, and the launcher reads it whenever a daemon
+attaches. So a change of `iriai.toml` reaches a running launcher, and nothing that a daemon says
+later can: what is run as root comes from a file that only root could write.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import msgspec
+
+NAME = "machine.json"
+TMP_DEFAULT = "/var/tmp"  # noqa: S108 - a directory of our own is made in it, with care
+PROLOG_TIMEOUT_S = 60.0
+"""A machine that is not ready after a minute will not be; longer keeps a task from going elsewhere.
+The epilog has as long."""
+LOG_BYTES_MAX = 16 << 20
+"""Some hundred thousand lines: weeks of a busy machine, and no burden for the smallest disk."""
+LOG_FILES = 4
+"""Older files kept of each log."""
+_BYTES_MAX = 1 << 20
+
+
+class MachineSettings(msgspec.Struct, frozen=True):
+    """The keys of `[machine]` that concern the launcher and the logs."""
+
+    tmp: str = TMP_DEFAULT
+    """Where the private directories of tasks are."""
+    prolog: str = ""
+    """Program to run before each attempt; empty: none."""
+    epilog: str = ""
+    """Program to run after each attempt; empty: none."""
+    prolog_timeout_s: float = PROLOG_TIMEOUT_S
+    epilog_timeout_s: float = PROLOG_TIMEOUT_S
+    log_bytes_max: int = LOG_BYTES_MAX
+    log_files: int = LOG_FILES
+
+
+class BadMachineFile(Exception):
+    """The file cannot be trusted or read; the text says why."""
+
+
+def read_machine_file(directory_fd: int) -> MachineSettings:
+    """The settings in the state directory; all defaults where nothing was written yet.
+
+    Raises:
+        BadMachineFile: somebody else could have written it, or it is not ours.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        fd = os.open(NAME, flags, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return MachineSettings()
+    except OSError as error:
+        raise BadMachineFile(f"{NAME} cannot be read: {error.strerror}") from error
+    try:
+        found = os.fstat(fd)
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_ours or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise BadMachineFile(
+                f"{NAME} must be a file of user id {os.geteuid()} that nobody else can write"
+            )
+        return msgspec.json.decode(os.read(fd, _BYTES_MAX), type=MachineSettings)
+    except msgspec.MsgspecError as error:
+        raise BadMachineFile(f"{NAME} is not what the daemon writes: {error}") from error
+    finally:
+        os.close(fd)
+
+
+def write_machine_file(directory: str, settings: MachineSettings) -> None:
+    """Leave `settings` for the launcher, as a whole or not at all. Raises OSError."""
+    fresh = f"{directory}/{NAME}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(fresh, flags, 0o644)
+    try:
+        os.write(fd, msgspec.json.encode(settings) + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(fresh, f"{directory}/{NAME}")
