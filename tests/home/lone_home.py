@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.home.core import Home
 from iriai.model.ids import AttemptId
-from iriai.model.records import JobAccepted, JobEvent
+from iriai.model.records import AttemptResult, JobAccepted, JobEvent
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages import Begun, Capability, End, Match, Run, Want
@@ -59,7 +59,7 @@ def match(number: int = 1) -> Match:
 
 def end(attempt_id: AttemptId, cause=EndCause.COMPLETED, code: int | None = 0) -> End:
     start = (WALL_S, WALL_S + 5, 5.0)
-    return End(attempt_id, HOME, cause, code, None, Usage(1.0), *start, 5.0, "")
+    return End(AttemptResult(attempt_id, HOME, cause, code, None, Usage(1.0), *start, 5.0, ""))
 
 
 def wants(said: Told) -> list[tuple[int, int]]:

@@ -82,7 +82,7 @@ def test_the_end_charges_what_the_slices_did_not():
     node.wait(10.0)
     sample(node)
     [end] = node.tell(exited(1, ran_s=12.0)).home
-    assert end.charge_s == 24.0
+    assert end.result.charge_s == 24.0
     assert usage_s(node) == pytest.approx(24.0, rel=0.01)
 
 
@@ -97,7 +97,7 @@ def test_a_node_that_comes_back_charges_no_second_again():
     sample(again)
     assert again.counted.charged == ((attempt(1), 40.0),)
     [end] = again.tell(exited(1, ran_s=25.0)).home
-    assert end.charge_s == 50.0
+    assert end.result.charge_s == 50.0
     assert usage_s(again) == pytest.approx(50.0, rel=0.01)
 
 
@@ -112,7 +112,7 @@ def test_a_sample_that_says_less_takes_nothing_back():
 def test_haste_is_charged():
     node = started(cpus=1, urgency=3.0)
     [end] = node.tell(exited(1, ran_s=10.0)).home
-    assert end.charge_s == 30.0
+    assert end.result.charge_s == 30.0
 
 
 def test_what_was_lost_is_charged_and_says_nothing_about_run_times():

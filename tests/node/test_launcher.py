@@ -67,7 +67,7 @@ def test_what_ended_meanwhile_has_its_end():
     node = running_node()
     node.tell(LauncherLost())
     said = node.tell(LauncherAttached(()), exited(1, EndCause.LOST))
-    assert [end.cause for end in said.home] == [EndCause.LOST]
+    assert [end.result.cause for end in said.home] == [EndCause.LOST]
     assert launches(said) == []
 
 
@@ -82,8 +82,8 @@ def test_what_has_run_and_is_not_known_any_more_is_lost():
     node = running_node()
     node.tell(LauncherLost())
     said = node.tell(LauncherAttached(()))
-    assert [end.cause for end in said.home] == [EndCause.LOST]
-    assert "launcher knows nothing" in said.home[0].message
+    assert [end.result.cause for end in said.home] == [EndCause.LOST]
+    assert "launcher knows nothing" in said.home[0].result.message
 
 
 def test_what_nobody_claims_is_ended():
@@ -114,16 +114,16 @@ def test_before_its_home_asks_again_nothing_can_be_ordered():
 def test_what_an_earlier_boot_granted_is_lost_unless_it_has_its_end():
     claim = a_claim(boot_id="before")
     said = restarted([claim], boot_id="after").tell(LauncherAttached(()))
-    assert [end.cause for end in said.home] == [EndCause.LOST]
+    assert [end.result.cause for end in said.home] == [EndCause.LOST]
     said = restarted([claim], boot_id="after").tell(LauncherAttached(()), exited(1))
-    assert [end.cause for end in said.home] == [EndCause.COMPLETED]
+    assert [end.result.cause for end in said.home] == [EndCause.COMPLETED]
 
 
 def test_a_stop_is_passed_on():
     node = running_node()
     assert node.tell(STOP).others == [TERMINATE]
     said = node.tell(exited(1, EndCause.CANCELLED))
-    assert said.home[0].cause is EndCause.CANCELLED
+    assert said.home[0].result.cause is EndCause.CANCELLED
 
 
 def test_a_stop_of_what_is_not_here_is_nothing():

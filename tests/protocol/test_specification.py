@@ -14,7 +14,7 @@ from iriai.wire import requests
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "002-messages.md"
 SECTIONS = re.split(r"^## ", SPECIFICATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-NODE_HOME_BROKER, DRIVER, LAUNCHER, CLIENTS = SECTIONS[1:]
+NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS = SECTIONS[1:]
 
 
 def names(*unions) -> set[str]:
@@ -30,13 +30,18 @@ def first_cells(section: str) -> set[str]:
 
 HEADS = {"message", "effect", "event", "request", "rule"}
 RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
+RULES |= {"drained", "load-above-threshold"}
 
 
 @pytest.mark.parametrize(
     ("section", "expected"),
     [
         (NODE_HOME_BROKER, names(messages.Message) | RULES),
-        (DRIVER, names(effects.Effect, effects.LauncherEvent) | {"Wake"}),
+        (
+            DRIVER,
+            names(effects.Effect, effects.LauncherEvent)
+            | {"Wake", "Delivered", "LinkUp", "LinkDown"},
+        ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),
     ],

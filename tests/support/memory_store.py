@@ -11,12 +11,14 @@ from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
+    Drained,
     Incarnated,
     JobAccepted,
     JobEvent,
     JobFinished,
     LedgerRow,
     Record,
+    Resumed,
     Snapshot,
 )
 from iriai.model.stored import StoredJob, StoredState
@@ -33,6 +35,7 @@ class MemoryStore:
         self.claims: dict[AttemptId, Claim] = {}
         self.ledger: dict[Account, LedgerRow] = {}
         self.incarnation = 0
+        self.drained: Drained | None = None
 
     def write(self, records: Iterable[Record]) -> None:
         """Keep the records of one turn: all of them, or none."""
@@ -56,6 +59,10 @@ class MemoryStore:
                     self.ledger[record.account] = record
                 case Incarnated(incarnation):
                     self.incarnation = incarnation
+                case Drained():
+                    self.drained = record
+                case Resumed():
+                    self.drained = None
 
     def _event(self, record: JobEvent) -> None:
         events = self.events.setdefault(record.number, [])
@@ -77,4 +84,5 @@ class MemoryStore:
             jobs,
             list(self.claims.values()),
             list(self.ledger.values()),
+            self.drained,
         )

@@ -80,9 +80,17 @@ def show(
         for each in shown:
             if each.message:
                 print(printable(f"{each.task}, try {each.attempt}: {each.message}"))
+            if each.factors:
+                print(f"{each.task}, try {each.attempt}: {_factors_text(each)}")
         left_out = len(detail.attempts) - len(shown)
         if left_out:
             print(f"and {left_out} more: iriai show {detail.row.id} --json")
+
+
+def _factors_text(row: AttemptRow) -> str:
+    """How an attempt that was off-peak for a while was charged."""
+    parts = [f"{span_text(seconds)} at {factor:g}" for factor, seconds in row.factors]
+    return f"charged off-peak: {', '.join(parts)}"
 
 
 def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:

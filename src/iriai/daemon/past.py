@@ -175,6 +175,7 @@ class Past:
             row.message,
             output,
             error,
+            row.factors,
         )
 
 

@@ -85,9 +85,10 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         configuration.machine.speed,
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,
+        configuration.machine.load_max,
     )
     incarnation = stored.incarnation + 1
-    node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now)
+    node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
     broker = Broker(BrokerSettings(configuration, order), rng)

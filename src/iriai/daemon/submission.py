@@ -88,6 +88,7 @@ class Submissions:
             interaction=draft.interaction,
             descriptors=descriptors,
             kill_grace_s=jobs.kill_grace_s,
+            lease_s=jobs.lease_s,
         )
         return spec, tuple(new)
 

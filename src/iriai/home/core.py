@@ -18,7 +18,6 @@ from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
-    AttemptResult,
     Cancelled,
     Change,
     Held,
@@ -199,6 +198,11 @@ class Home:
             self._stop_running(job, frozenset())
         return self._take_effects()
 
+    def post_anew(self) -> None:
+        """The broker is new, or can be reached again: it is told every want."""
+        self._posted.clear()
+        self._unposted = dict.fromkeys(self.jobs)
+
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
         for job in self.jobs.values():
@@ -245,28 +249,13 @@ class Home:
             self._changes.started(number, index, attempt)
 
     def _end(self, end: End, now: Instant) -> None:
-        self._effects.append(Send(end.machine, Part.NODE, Acknowledge(end.attempt)))
+        result = end.result
+        self._effects.append(Send(result.machine, Part.NODE, Acknowledge(end.attempt)))
         job = self._current(end.attempt)
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
             return
-        self._effects.append(
-            Persist(
-                AttemptResult(
-                    end.attempt,
-                    end.machine,
-                    end.cause,
-                    end.exit_code,
-                    end.signal,
-                    end.usage,
-                    end.started_wall_s,
-                    end.ended_wall_s,
-                    end.elapsed_s,
-                    end.charge_s,
-                    end.message,
-                )
-            )
-        )
-        self._end_attempt(job, end.attempt, end.cause, end.exit_code, end.signal)
+        self._effects.append(Persist(result))
+        self._end_attempt(job, end.attempt, result.cause, result.exit_code, result.signal)
 
     def _end_attempt(
         self,

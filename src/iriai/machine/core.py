@@ -109,6 +109,8 @@ class Machine:
             case LinkUp() | LinkDown():
                 for part in self.parts:
                     self._take(self._told(part, event, now))
+                if isinstance(event, LinkUp) and event.machine == self._broker_at:
+                    self._broker_is_back()
             case _:
                 self._take(self.node.handle(event, now))
 
@@ -154,6 +156,13 @@ class Machine:
             check_attempts(self._node, self._home)
             check_views(self._node, self._home, self._broker)
             check_reasons(self._home, self._broker, now)
+
+    def _broker_is_back(self) -> None:
+        """What this machine said to the broker may be lost."""
+        if self._node is not None:
+            self._node.report_anew()
+        if self._home is not None:
+            self._home.post_anew()
 
     def _lacks(self, part: Part) -> NoReturn:
         raise Refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.factors import Factors
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 
@@ -27,3 +28,9 @@ class Claim(msgspec.Struct, frozen=True):
     """How much longer than its limit the attempt may take to end."""
     charged_s: float = 0.0
     """What its account was charged for it while it ran; see `LedgerRow`."""
+    lease_s: float | None = None
+    """How long the attempt goes on without word from its home. None: it shares its home's fate."""
+    metered_s: float = 0.0
+    """What it would have been charged had all of it been at peak."""
+    factors: Factors = ()
+    """What the charges of its time were multiplied by, in order."""

@@ -91,7 +91,7 @@ class Configuration(msgspec.Struct, frozen=True):
     def _row(self, key: str, kind: Kind[object], value: object) -> tuple[str, str, str]:
         if key in self.given:
             return key, kind.show(value), self.where
-        measured = value is None and key.startswith("machine.")
+        measured = value is None and key.startswith("machine.") and key != "machine.load_max"
         return key, "" if measured else kind.show(value), MEASURED if measured else DEFAULT
 
 
@@ -136,6 +136,7 @@ class _Reader:
         if values.get("name") == "paper000":
             values.setdefault("idle_weight", 0.0)
             values.setdefault("gpu_weight", 0.0)
+            values.setdefault("offpeak", "paper000")
         return replace(OrderSection(), **values)
 
     def _document(self, text: str) -> dict[str, object]:

@@ -18,11 +18,13 @@ from iriai.model.configuration_values import (
     PATH,
     SIZE,
     Kind,
+    choice,
     duration,
     number,
     or_none,
     whole,
 )
+from iriai.model.job import DEFAULT_LEASE_S
 
 CPUS_MAX = 65_536
 """More than any machine has; room for tests that pretend."""
@@ -34,6 +36,10 @@ WEIGHT_MAX = 1e6
 """A charge stays a finite number over years."""
 UID_MAX = 2**32 - 2
 """The largest user id; the next number means `nobody at all` to the kernel."""
+LOAD_MAX = 1000.0
+"""For each cpu; beyond it the machine answers nobody."""
+OFFPEAK_DEFINITIONS = ("load-per-cpu", "paper000")
+"""Of `[order] offpeak`; see policy.offpeak."""
 GRACE_S_MAX = 3600.0
 """A task that needs more than an hour to end would hold its machine against every limit."""
 
@@ -61,6 +67,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     tmp: str = "/var/tmp"  # noqa: S108 - directories of our own are made in it, with care
     """Where each task gets a private directory as its TMPDIR, removed when it ends. It should be
     large, on a disk of the machine itself, and survive what tasks need to be restarted."""
+    load_max: float | None = None
+    """The owner's start condition: while others than our tasks load the machine with more than this
+    for each cpu, nothing is started here; what runs goes on. None: no condition."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
 
@@ -101,6 +110,9 @@ class OrderSection(msgspec.Struct, frozen=True):
     newcomers catch up faster and take more at once. At least 1."""
     offpeak_factor: float = 0.5
     """Charges of quiet hours are multiplied by it. 1: quiet hours cost the same; 0: free."""
+    offpeak: str = OFFPEAK_DEFINITIONS[0]
+    """What off-peak is: `load-per-cpu` (the mean load for each cpu is at most half) or `paper000`
+    (the mean load of the machines is at most 1). Under the order `paper000` that is the default."""
     running_cap_cpus: int | None = None
     """At most so many cpus of one account run at once, even on an idle machine. None: no cap,
     so that one user alone gets everything."""
@@ -119,6 +131,10 @@ class JobSection(msgspec.Struct, frozen=True):
     """Added to each time limit where starts are planned, 0 to 600: between the grant and the start
     of the clock lie a commit and a spawn, between the last process and word of it another commit.
     Longer: promises hold on slower machines; shorter: gaps are filled more tightly."""
+    lease_s: float = DEFAULT_LEASE_S
+    """How long a task on another machine goes on while the machine that the job was handed in at
+    cannot be heard. Longer: work survives longer breaks; shorter: work of a dead machine is
+    repeated sooner."""
     max_array: int = 1_000_000
     """Tasks of one array, at most. Larger: more memory in one submission."""
     processes: int = 4096
@@ -162,8 +178,9 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("cpus", "cpus", whole(1, CPUS_MAX)),
         Key("memory", "memory_bytes", SIZE),
         Key("gpus", "gpus", whole(0, 1024)),
-        Key("speed", "speed", number(0.01, 100)),
         Key("tmp", "tmp", PATH),
+        Key("speed", "speed", number(0.01, 100)),
+        Key("load_max", "load_max", or_none(number(0, LOAD_MAX, above=True))),
     ),
     "order": (
         Key("name", "name", NAME),
@@ -174,12 +191,14 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("memory_weight", "memory_weight", number(0, WEIGHT_MAX)),
         Key("burst", "burst", number(1, WEIGHT_MAX)),
         Key("offpeak_factor", "offpeak_factor", number(0, 1)),
+        Key("offpeak", "offpeak", choice(*OFFPEAK_DEFINITIONS)),
         Key("running_cap_cpus", "running_cap_cpus", or_none(whole(1, CPUS_MAX))),
     ),
     "jobs": (
         Key("time_limit_s", "time_limit_s", or_none(duration())),
         Key("kill_grace_s", "kill_grace_s", duration(zero=True, high_s=GRACE_S_MAX)),
         Key("end_slack_s", "end_slack_s", duration(zero=True, high_s=END_SLACK_S_MAX)),
+        Key("lease_s", "lease_s", duration()),
         Key("max_array", "max_array", whole(1, 100_000_000)),
         Key("processes", "processes", whole(1, 4_194_304)),
     ),

@@ -174,6 +174,17 @@ def _read_path(raw: object) -> str:
 PATH = Kind("a path that begins with /", _read_path, _show)
 
 
+def choice(*words: str) -> Kind[str]:
+    """One of a few words."""
+
+    def read(raw: object) -> str:
+        if not isinstance(raw, str) or raw not in words:
+            raise WrongValue
+        return raw
+
+    return Kind(" or ".join(f"'{word}'" for word in words), read, _show)
+
+
 def or_none(kind: Kind[Value_co]) -> Kind[Value_co | None]:
     """`kind`, or the word none."""
 

@@ -11,6 +11,9 @@ from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 
+DEFAULT_LEASE_S = 1200.0
+"""Longer: work survives longer breaks between machines; shorter: work of a dead one is repeated
+sooner. Twenty minutes outlast the restart of a machine, and of most networks."""
 SINGLE_TASK = ((0, 0, 1),)
 """The index ranges of a job that is not an array: task 0 alone."""
 
@@ -68,6 +71,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     such a job is not repeated, and ends where the descriptor is gone."""
     kill_grace_s: float = 10.0
     """Between the request to end (SIGTERM) and SIGKILL."""
+    lease_s: float | None = None
+    """How long an attempt on another machine than its home's goes on while they do not hear of each
+    other, and so how long the home waits before it repeats it. None: `DEFAULT_LEASE_S`."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

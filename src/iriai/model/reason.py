@@ -26,6 +26,8 @@ class Rule(StrEnum):
     USER_NOT_ALLOWED = "user-not-allowed"
     STARTING = "starting"
     ENDING = "ending"
+    LOAD_ABOVE_THRESHOLD = "load-above-threshold"
+    DRAINED = "drained"
 
 
 class Reason(msgspec.Struct, frozen=True):

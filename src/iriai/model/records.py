@@ -10,6 +10,7 @@ import msgspec
 
 from iriai.model.account import Account
 from iriai.model.claim import Claim
+from iriai.model.factors import Factors
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -117,6 +118,8 @@ class AttemptResult(msgspec.Struct, frozen=True):
     elapsed_s: float
     charge_s: float
     message: str = ""
+    factors: Factors = ()
+    """What the charges of its time were multiplied by; see policy.offpeak."""
 
 
 class ClaimStored(msgspec.Struct, frozen=True):
@@ -153,6 +156,21 @@ class Incarnated(msgspec.Struct, frozen=True):
     incarnation: int
 
 
+class Drained(msgspec.Struct, frozen=True):
+    """Node: it takes nothing more until somebody says `Resumed`."""
+
+    reason: str
+    by: str
+    """Who said so: a user, or what found something wrong (`prolog`)."""
+    since_wall_s: float
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """Node: it takes work again."""
+
+    by: str
+
+
 Record = (
     JobAccepted
     | JobEvent
@@ -162,4 +180,6 @@ Record = (
     | ClaimsDropped
     | LedgerRow
     | Incarnated
+    | Drained
+    | Resumed
 )

@@ -6,7 +6,7 @@ import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
-from iriai.model.records import JobEvent, LedgerRow
+from iriai.model.records import Drained, JobEvent, LedgerRow
 
 
 class StoredJob(msgspec.Struct):
@@ -28,3 +28,5 @@ class StoredState(msgspec.Struct):
     jobs: list[StoredJob]
     claims: list[Claim]
     ledger: list[LedgerRow]
+    drained: Drained | None = None
+    """Why the node takes nothing; None: it does."""

@@ -21,6 +21,7 @@ class Capabilities:
         self.incarnation = incarnation
         self._rng = rng
         self._outstanding: dict[int, Capability] = {}
+        self._minted_s: dict[int, float] = {}
         self._next_slot = 0
 
     def __len__(self) -> int:
@@ -30,7 +31,7 @@ class Capabilities:
         """All that may still come back, oldest first."""
         return tuple(self._outstanding.values())
 
-    def mint(self, wanted: int, version: int) -> tuple[Capability, ...]:
+    def mint(self, wanted: int, version: int, now_s: float) -> tuple[Capability, ...]:
         """New ones until `wanted` are outstanding."""
         minted = []
         for _ in range(min(wanted, OUTSTANDING_MAX) - len(self._outstanding)):
@@ -38,12 +39,20 @@ class Capabilities:
             self._next_slot += 1
             capability = Capability(self.incarnation, version, slot, self._rng.getrandbits(63))
             self._outstanding[slot] = capability
+            self._minted_s[slot] = now_s
             minted.append(capability)
         return tuple(minted)
 
-    def redeem(self, capability: Capability) -> bool:
-        """Whether this node minted it and sees it for the first time."""
+    def redeem(self, capability: Capability) -> float | None:
+        """When this node minted it; None: it did not, or has seen it before."""
         if self._outstanding.get(capability.slot) != capability:
-            return False
+            return None
         del self._outstanding[capability.slot]
-        return True
+        return self._minted_s.pop(capability.slot)
+
+    def void(self) -> tuple[Capability, ...]:
+        """From now on none is good that was given out so far; returns them."""
+        voided = self.outstanding()
+        self._outstanding.clear()
+        self._minted_s.clear()
+        return voided

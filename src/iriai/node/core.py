@@ -15,13 +15,23 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.model.records import ClaimsDropped, ClaimStored, Incarnated, LedgerRow
+from iriai.model.records import (
+    AttemptResult,
+    ClaimsDropped,
+    ClaimStored,
+    Drained,
+    Incarnated,
+    LedgerRow,
+    Resumed,
+)
 from iriai.model.resources import Resources, describe_amount
 from iriai.model.state import EndCause
 from iriai.node.back_off import BackOff
 from iriai.node.capabilities import Capabilities
 from iriai.node.held import Held
+from iriai.node.leases import ASK_PART, Leases
 from iriai.node.ledger import Ledger
+from iriai.node.load import Load
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.policy.calendar import END_SLACK_S, Calendar
@@ -36,8 +46,13 @@ from iriai.protocol.effects import (
     LauncherAttached,
     LauncherEvent,
     LauncherLost,
+    LinkDown,
+    LinkUp,
+    LoadMeasured,
     Part,
     Persist,
+    PrologFailed,
+    RenewLeases,
     SampleAttempts,
     Send,
     TerminateAttempt,
@@ -48,16 +63,22 @@ from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
+    Capability,
     End,
     OfAttempt,
+    Quiet,
     Refusal,
+    Renewed,
     Run,
     Running,
     Stop,
     ToNode,
 )
 
-NodeEvent = ToNode | LauncherEvent | Wake
+NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
+
+PROLOG = "prolog"
+"""Who drains a machine whose prolog failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +94,8 @@ class NodeSettings:
     """Changes with every boot of the machine."""
     end_slack_s: float = END_SLACK_S
     """`[jobs] end_slack_s`."""
+    load_max: float | None = None
+    """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
 
 
 class Node:
@@ -86,15 +109,20 @@ class Node:
         claims: Iterable[Claim],
         ledger: Iterable[LedgerRow],
         now: Instant,
+        drained: Drained | None = None,
     ) -> None:
         self.settings = settings
+        self.drained = drained
+        """Who wants that nothing is started here, and why; None: nobody."""
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
         self.ledger = Ledger(settings.half_life_s, ledger)
         self.has_launcher = False
         self._capabilities = Capabilities(incarnation, rng)
+        self._load = Load(settings.machine, settings.capacity.cpus, settings.load_max)
         self._report = Report(
-            settings.machine, settings.capacity, settings.speed, self._capabilities
+            settings.machine, settings.capacity, settings.speed, self._capabilities, self._load
         )
+        self._leases = Leases(settings.machine)
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
         self._back_off = BackOff(settings.machine)
         self._held: dict[AttemptId, Held] = {}
@@ -114,6 +142,12 @@ class Node:
             LauncherAttached: self._launcher_attached,
             LauncherLost: self._launcher_lost,
             Wake: self._wake,
+            Renewed: self._renewed,
+            Quiet: self._quiet,
+            PrologFailed: self._prolog_failed,
+            LoadMeasured: self._load_measured,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
         }
         for claim in claims:
             self._hold(Held.restored(claim, now, settings.end_slack_s), now)
@@ -129,6 +163,7 @@ class Node:
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
+        self._renew(now)
         changed = self.ledger.take_changed()
         # Not urgent by itself: should it be lost, the slices it counts are counted again.
         self._effects.extend(Persist(row, urgent=False) for row in changed)
@@ -136,6 +171,25 @@ class Node:
             self._tell_broker(changed, now)
         self._set_alarm(now)
         return self._take_effects()
+
+    def drain(self, reason: str, by: str, now: Instant) -> None:
+        """Start nothing more until `resume`; what runs goes on."""
+        self.drained = Drained(reason, by, now.wall_s)
+        self._effects.append(Persist(self.drained))
+        self._report.is_due = True
+
+    def resume(self, by: str, now: Instant) -> bool:
+        """Start tasks again; False: nothing kept it from that."""
+        if self.drained is None:
+            return False
+        self.drained = None
+        self._effects.append(Persist(Resumed(by)))
+        self._report.is_due = True
+        return True
+
+    def report_anew(self) -> None:
+        """The broker is new, or can be reached again: it is told everything."""
+        self._report.begin_anew()
 
     def running(self) -> list[AttemptId]:
         """The attempts that hold a claim, in the order in which it was granted."""
@@ -167,24 +221,28 @@ class Node:
     def _run(self, run: Run, now: Instant) -> None:
         held = self._held.get(run.attempt)
         if held is not None:
-            self._run_again(run, held)
+            self._run_again(run, held, now)
             return
-        reason = self._refusal(run)
-        if reason is not None:
+        minted_s = self._redeemed(run.capability)
+        reason = self._refusal(run, minted_s)
+        if reason is not None or minted_s is None:
+            assert reason is not None
             self._tell_home(Refusal(run.attempt, reason))
             return
-        claim = self._claim(run, now)
         held = Held(
-            claim,
+            self._claim(run, now),
             run.spec,
             now.steady_s,
             run.capability,
             end_slack_s=self.settings.end_slack_s,
         )
+        lease_s = run.lease_s
+        if lease_s is not None and now.steady_s < minted_s + lease_s * ASK_PART:
+            held.leased_steady_s = minted_s
         self._hold(held, now)
         self._report.began(run.attempt)
-        self._effects.append(Persist(ClaimStored(claim)))
-        self._effects.append(LaunchAttempt(run.attempt, run.spec, claim.gpu_ids))
+        self._effects.append(Persist(ClaimStored(held.claim)))
+        self._launch(held, now)
         self._tell_home(Accepted(run.attempt))
 
     def _claim(self, run: Run, now: Instant) -> Claim:
@@ -202,18 +260,28 @@ class Node:
             gpu_ids,
             self.settings.boot_id,
             spec.kill_grace_s,
+            lease_s=run.lease_s,
         )
 
-    def _refusal(self, run: Run) -> Reason | None:
-        capability = run.capability
-        is_good = capability is not None and self._capabilities.redeem(capability)
-        if capability is not None:
-            self._report.spent(capability)
-        if not is_good:
+    def _redeemed(self, capability: Capability | None) -> float | None:
+        """When a capability was minted; None: it is good for nothing.
+
+        Without one a home asks for an attempt that is not known here. Its first `Run` may still be
+        under way, with a capability: from now on that is refused, too.
+        """
+        if capability is None:
+            for voided in self._capabilities.void():
+                self._report.spent(voided)
+            return None
+        self._report.spent(capability)
+        return self._capabilities.redeem(capability)
+
+    def _refusal(self, run: Run, minted_s: float | None) -> Reason | None:
+        if minted_s is None:
             return Reason(
                 Rule.STALE_CAPABILITY,
                 "a capability of this incarnation, not used before",
-                f"{capability}",
+                f"{run.capability}",
                 self.settings.machine,
             )
         return self.unavailable() or self._lacks(run.spec.resources)
@@ -232,8 +300,16 @@ class Node:
 
     def unavailable(self) -> Reason | None:
         """Why nothing can be started here now; None: it can."""
+        drained = self.drained
+        if drained is not None:
+            return Reason(
+                Rule.DRAINED,
+                f"iriai resume {self.settings.machine}",
+                f"{drained.by} drained it: {drained.reason}",
+                self.settings.machine,
+            )
         if self.has_launcher:
-            return self._back_off.reason()
+            return self._back_off.reason() or self._load.reason()
         return Reason(
             Rule.NO_LAUNCHER,
             "a launcher that answers",
@@ -241,24 +317,46 @@ class Node:
             self.settings.machine,
         )
 
-    def _run_again(self, run: Run, held: Held) -> None:
-        """A restarted home asks again for an attempt that has its claim."""
+    def _run_again(self, run: Run, held: Held, now: Instant) -> None:
+        """A home asks again for an attempt that has its claim."""
         held.spec = run.spec
+        if held.end is not None or held.started_wall_s is not None:
+            self._say_again(held)
+        else:
+            self._launch(held, now)
+
+    def _say_again(self, held: Held) -> None:
+        """What its home may not have heard."""
+        attempt = held.claim.attempt
         if held.end is not None:
             self._tell_home(held.end)
         elif held.started_wall_s is not None:
-            self._tell_home(Begun(run.attempt, self.settings.machine, held.started_wall_s))
-        elif self.has_launcher and self._is_of_this_boot(held):
-            self._effects.append(LaunchAttempt(run.attempt, run.spec, held.claim.gpu_ids))
+            self._tell_home(Begun(attempt, self.settings.machine, held.started_wall_s))
+        else:
+            self._tell_home(Accepted(attempt))
+
+    def _launch(self, held: Held, now: Instant) -> None:
+        """Order the start, if it may start now; a lease that is over is the launcher's to judge."""
+        spec, claim = held.spec, held.claim
+        is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
+        if spec is not None and is_ready:
+            held.is_ordered = True
+            leased_s = held.leased_steady_s or 0.0
+            self._effects.append(
+                LaunchAttempt(claim.attempt, spec, claim.gpu_ids, claim.lease_s, leased_s)
+            )
 
     def _hold(self, held: Held, now: Instant) -> None:
         claim = held.claim
         self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
         self._held[claim.attempt] = held
+        if claim.lease_s is not None:
+            self._leases.add(held, now.steady_s)
 
     def _free(self, claim: Claim) -> None:
         """The attempt is over: nothing of the machine is its any more."""
         self.calendar.remove(claim.attempt)
+        self._leases.remove(claim.attempt)
         gpus = self.settings.capacity.gpus
         # A machine that came back with fewer gpus has no use for the others.
         self._free_gpu_ids = sorted(
@@ -270,7 +368,10 @@ class Node:
         held = self._held.get(stop.attempt)
         if held is not None and held.end is None:
             held.stop = stop
-            self._effects.append(TerminateAttempt(stop.attempt, stop.cause, stop.grace_s))
+            if held.is_ordered:
+                self._effects.append(TerminateAttempt(stop.attempt, stop.cause, stop.grace_s))
+            else:
+                self._exited(held.over(stop.cause, "it was ended before it started", now), now)
 
     def _acknowledge(self, message: Acknowledge, now: Instant) -> None:
         held = self._held.get(message.attempt)
@@ -289,6 +390,7 @@ class Node:
         self.has_launcher = True
         self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
+        self._effects.extend(RenewLeases(home, asked) for home, asked in self._leases.answers())
         for attempt, started_wall_s in event.alive:
             if attempt in self._held:
                 self._started(AttemptStarted(attempt, started_wall_s), now)
@@ -308,8 +410,7 @@ class Node:
                 if held.started_wall_s is not None or not self._is_of_this_boot(held):
                     self._exited(held.lost(now), now)
                     continue
-                if held.spec is not None:
-                    self._effects.append(LaunchAttempt(attempt, held.spec, held.claim.gpu_ids))
+                self._launch(held, now)
             if held.stop is not None:
                 stop = held.stop
                 self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
@@ -328,6 +429,7 @@ class Node:
             return
         self._back_off.succeeded()
         held.started(event.started_wall_s, now)
+        self._meter.started(held, now)
         self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
@@ -346,9 +448,28 @@ class Node:
         self._back_off.failed(event.message, now.steady_s)
         reason = self._back_off.reason()
         assert reason is not None
+        self._refuse_held(held, reason)
+
+    def _refuse_held(self, held: Held, reason: Reason) -> None:
+        """It had its claim and never started; now it never will."""
+        attempt = held.claim.attempt
         self._free(held.claim)
-        self._drop(event.attempt)
-        self._tell_home(Refusal(event.attempt, reason))
+        self._drop(attempt)
+        self._tell_home(Refusal(attempt, reason))
+
+    def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
+        """Something is wrong with the machine, as its own administrator tests it."""
+        held = self._held.get(event.attempt)
+        if held is None:
+            self._effects.append(ForgetAttempt(event.attempt))
+        elif held.end is not None:
+            self._tell_home(held.end)
+        else:
+            if self.drained is None:
+                self.drain(event.message, PROLOG, now)
+            reason = self.unavailable()
+            assert reason is not None
+            self._refuse_held(held, reason)
 
     def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
@@ -356,20 +477,61 @@ class Node:
         if event.cause is not EndCause.LOST:  # which says nothing of how long the next one takes
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         held.end = End(
-            event.attempt,
-            self.settings.machine,
-            event.cause,
-            event.exit_code,
-            event.signal,
-            event.usage,
-            event.started_wall_s,
-            event.ended_wall_s,
-            event.elapsed_s,
-            held.charged_s,
-            event.message,
+            AttemptResult(
+                event.attempt,
+                self.settings.machine,
+                event.cause,
+                event.exit_code,
+                event.signal,
+                event.usage,
+                event.started_wall_s,
+                event.ended_wall_s,
+                event.elapsed_s,
+                held.charged_s,
+                event.message,
+                held.factors,
+            )
         )
         self._free(claim)
         return held.end
+
+    # --- other machines --------------------------------------------------------------------------
+
+    def _link_up(self, event: LinkUp, now: Instant) -> None:
+        """What was said to a home there may be lost."""
+        for attempt, held in self._held.items():
+            if attempt.home == event.machine and held.claim.lease_s is not None:
+                self._say_again(held)
+        self._leases.ask_soon(event.machine, now.steady_s)
+
+    def _link_down(self, event: LinkDown, now: Instant) -> None:
+        """Leases go on."""
+
+    def _renew(self, now: Instant) -> None:
+        """Ask homes for the leases that are due, and give up what never started in its own."""
+        next_s = self._leases.next_s
+        if next_s is None or next_s > now.steady_s:
+            return
+        for held in self._leases.lapsed(now.steady_s):
+            message = "its home was not heard for the time of its lease, and it had not started"
+            self._exited(held.over(EndCause.LOST, message, now), now)
+        for home, renew in self._leases.due(now.steady_s):
+            self._effects.append(Send(home, Part.HOME, renew))
+
+    def _renewed(self, renewed: Renewed, now: Instant) -> None:
+        confirmed = self._leases.answered(renewed, now.steady_s)
+        if confirmed is None:
+            return
+        for held in confirmed:
+            self._launch(held, now)
+        self._effects.append(RenewLeases(renewed.home, renewed.asked_steady_s))
+
+    def _quiet(self, quiet: Quiet, now: Instant) -> None:
+        self._meter.heard(quiet.is_offpeak, now)
+
+    def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
+        if self._load.measured(event.load_average, event.foreign_load):
+            self._report.is_due = True
 
     # --- charges and alarms ----------------------------------------------------------------------
 
@@ -394,7 +556,8 @@ class Node:
     def _set_alarm(self, now: Instant) -> None:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
-        due = [at_s for at_s in (self._slice_at_s, self._back_off.until_s) if at_s is not None]
+        times = (self._slice_at_s, self._back_off.until_s, self._leases.next_s)
+        due = [at_s for at_s in times if at_s is not None]
         if due and (self._alarm_s is None or min(due) < self._alarm_s):
             self._alarm_s = min(due)
             self._effects.append(WakeAt(Part.NODE, self._alarm_s))
@@ -411,7 +574,9 @@ class Node:
 
         rows = self.ledger.rows() if self._report.is_whole else changed
         counted = self._report.counted(rows)
-        idle = self._report.idle(self.calendar.free, self._held, describe, self.unavailable())
+        idle = self._report.idle(
+            self.calendar.free, self._held, describe, self.unavailable(), now.steady_s
+        )
         if counted.rows or counted.charged:
             self._effects.append(Send("", Part.BROKER, counted))
         self._effects.append(Send("", Part.BROKER, idle))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from iriai.model.claim import Claim
+from iriai.model.factors import Factors
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -28,6 +29,15 @@ class Held:
     started_wall_s: float | None = None
     started_steady_s: float | None = None
     charged_s: float = 0.0
+    metered_s: float = 0.0
+    """What it would have been charged had all been at peak."""
+    factors: Factors = ()
+    quiet_mark_s: float = 0.0
+    """How much off-peak time there had been when it was last charged; see `Meter`."""
+    leased_steady_s: float | None = None
+    """When its lease began; None: it has none, or its home has not confirmed it yet."""
+    is_ordered: bool = False
+    """Whether a launcher may have been told to start it."""
     stop: Stop | None = None
     end: End | None = None
     end_slack_s: float = END_SLACK_S
@@ -42,7 +52,31 @@ class Held:
             now.steady_s - age_s,
             charged_s=claim.charged_s,
             end_slack_s=end_slack_s,
+            metered_s=max(claim.metered_s, claim.charged_s),
+            factors=claim.factors,
+            is_ordered=True,
         )
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its home is known to want it: it may start, and its lease be renewed."""
+        return self.claim.lease_s is None or self.leased_steady_s is not None
+
+    def is_lease_over(self, now_s: float) -> bool:
+        """Whether nobody may have it run any more."""
+        lease_s, began_s = self.claim.lease_s, self.leased_steady_s
+        return lease_s is not None and began_s is not None and now_s >= began_s + lease_s
+
+    def renew(self, asked_s: float, now_s: float) -> None:
+        """The home answered what was asked then; a lease that is over stays over."""
+        if not self.is_lease_over(now_s):
+            self.leased_steady_s = max(asked_s, self.leased_steady_s or asked_s)
+
+    def has_lapsed(self, now_s: float) -> bool:
+        """Whether its lease is over, or it was never confirmed for as long."""
+        if self.is_confirmed:
+            return self.is_lease_over(now_s)
+        return now_s >= self.granted_steady_s + (self.claim.lease_s or 0.0)
 
     def started(self, started_wall_s: float, now: Instant) -> None:
         """Its process runs."""
@@ -61,16 +95,24 @@ class Held:
 
     def lost(self, now: Instant) -> AttemptExited:
         """Its end, where nobody can tell how it ended."""
+        return self.over(
+            EndCause.LOST,
+            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+            now,
+        )
+
+    def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
+        """Its end, where no launcher saw it."""
         return AttemptExited(
             self.claim.attempt,
-            EndCause.LOST,
+            cause,
             None,
             None,
             Usage(),
             self.started_wall_s or self.claim.granted_wall_s,
             now.wall_s,
             0.0,
-            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+            message,
         )
 
     def as_running(self, now: Instant) -> Running:
@@ -89,4 +131,9 @@ class Held:
 
     def as_charged(self) -> Claim:
         """The claim as it is stored: with what was charged so far."""
-        return replace(self.claim, charged_s=self.charged_s)
+        return replace(
+            self.claim,
+            charged_s=self.charged_s,
+            metered_s=self.metered_s,
+            factors=self.factors,
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from iriai.model.factors import total_s, with_stretch
 from iriai.model.instant import Instant
 from iriai.node.held import Held
 from iriai.node.ledger import Ledger
 from iriai.policy.fairshare import ChargeRule, charge
+from iriai.policy.offpeak import QuietHours
 
 SLICE_S = 10.0
 """Running tasks are charged each slice, so that a draw knows of long ones while they run."""
@@ -18,9 +20,21 @@ class Meter:
         self._rule = rule
         self._speed = speed
         self._ledger = ledger
+        self._quiet = QuietHours()
+
+    def heard(self, is_offpeak: bool, now: Instant) -> None:
+        """What the broker says of the hour."""
+        self._quiet.heard(is_offpeak, now.steady_s)
+
+    def started(self, held: Held, now: Instant) -> None:
+        """The attempt's process runs: off-peak time before does not count."""
+        held.quiet_mark_s = self._quiet.so_far_s(now.steady_s)
 
     def read(self, held: Held, ran_s: float, cpu_s: float, now: Instant) -> None:
-        """The attempt has run so long and used so much in all: count what was not counted yet."""
+        """The attempt has run so long and used so much in all: count what was not counted yet.
+
+        What was used since the last reading is off-peak in the part of the time that was.
+        """
         whole_s = charge(
             held.claim.resources,
             ran_s,
@@ -29,7 +43,25 @@ class Meter:
             speed=self._speed,
             urgency=held.claim.urgency,
         )
-        more_s = max(0.0, whole_s - held.charged_s)
+        quiet_part = self._quiet_part(held, ran_s, now)
+        more_s = max(0.0, whole_s - held.metered_s)
+        held.metered_s += more_s
+        more_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
         if more_s:
             held.charged_s += more_s
             self._ledger.add(held.claim.account, more_s, now.wall_s)
+
+    def _quiet_part(self, held: Held, ran_s: float, now: Instant) -> float:
+        """How much of the stretch since the last reading was off-peak, 0 to 1; it is noted down."""
+        so_far_s = self._quiet.so_far_s(now.steady_s)
+        stretch_s = max(0.0, ran_s - total_s(held.factors))
+        quiet_s = min(stretch_s, max(0.0, so_far_s - held.quiet_mark_s))
+        held.quiet_mark_s = so_far_s
+        if stretch_s <= 0.0:
+            return 1.0 if self._quiet.is_quiet(now.steady_s) else 0.0
+        parts = [(1.0, stretch_s - quiet_s), (self._rule.offpeak_factor, quiet_s)]
+        if held.factors and held.factors[-1][0] != 1.0:
+            parts.reverse()  # what went on comes before what began
+        for factor, seconds in parts:
+            held.factors = with_stretch(held.factors, factor, seconds)
+        return quiet_s / stretch_s

@@ -9,6 +9,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
+from iriai.node.load import Load
 from iriai.protocol.messages import Capability, Counted, Idle, Running
 
 
@@ -16,12 +17,18 @@ class Report:
     """The next report, as far as it is known."""
 
     def __init__(
-        self, machine: str, capacity: Resources, speed: float, capabilities: Capabilities
+        self,
+        machine: str,
+        capacity: Resources,
+        speed: float,
+        capabilities: Capabilities,
+        load: Load,
     ) -> None:
         self._machine = machine
         self._capacity = capacity
         self._speed = speed
         self._capabilities = capabilities
+        self._load = load
         self.version = 0
         """Of the last report."""
         self.is_due = True
@@ -32,6 +39,10 @@ class Report:
         self._ended: list[AttemptId] = []
         self._spent: list[Capability] = []
         self._charged: dict[AttemptId, float] = {}
+
+    def begin_anew(self) -> None:
+        """The broker is new, or may not have heard what it was told."""
+        self.is_due = self.is_whole = True
 
     def began(self, attempt: AttemptId) -> None:
         """A claim was granted."""
@@ -64,10 +75,11 @@ class Report:
         live: Iterable[AttemptId],
         running: Callable[[AttemptId], Running | None],
         unavailable: Reason | None,
+        now_s: float,
     ) -> Idle:
         """The report; `live` hold a claim, `running` describes one of them (None: it is over)."""
         self.version += 1
-        minted = self._capabilities.mint(max(0, free.cpus), self.version)
+        minted = self._capabilities.mint(max(0, free.cpus), self.version, now_s)
         described = [running(attempt) for attempt in (live if self.is_whole else self._began)]
         idle = Idle(
             self._machine,
@@ -81,6 +93,9 @@ class Report:
             self.is_whole,
             unavailable,
             self._speed,
+            self._load.average,
+            self._load.foreign,
+            self._load.is_known,
         )
         self._began, self._ended, self._spent = [], [], []
         self.is_due = self.is_whole = False

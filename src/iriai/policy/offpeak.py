@@ -45,3 +45,26 @@ def is_offpeak_paper000(machines: Sequence[MachineLoad]) -> bool:
 def applies(published_offpeak: bool, age_s: float) -> bool:
     """Whether a node charges off-peak by news that are `age_s` old."""
     return published_offpeak and age_s <= NEWS_AGE_MAX_S
+
+
+class QuietHours:
+    """How much off-peak time there has been, by news that hold for `NEWS_AGE_MAX_S` each."""
+
+    def __init__(self) -> None:
+        self._before_s = 0.0
+        self._since_s = 0.0
+        self._until_s = 0.0
+
+    def heard(self, is_offpeak: bool, now_s: float) -> None:
+        """What the broker publishes now."""
+        self._before_s = self.so_far_s(now_s)
+        self._since_s = now_s
+        self._until_s = now_s + (NEWS_AGE_MAX_S if is_offpeak else 0.0)
+
+    def is_quiet(self, now_s: float) -> bool:
+        """Whether it is off-peak."""
+        return now_s < self._until_s
+
+    def so_far_s(self, now_s: float) -> float:
+        """Off-peak seconds until now, since the first news."""
+        return self._before_s + max(0.0, min(now_s, self._until_s) - self._since_s)

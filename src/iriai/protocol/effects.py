@@ -53,6 +53,10 @@ class LaunchAttempt(msgspec.Struct, frozen=True):
     attempt: AttemptId
     spec: JobSpec
     gpu_ids: tuple[int, ...]
+    lease_s: float | None = None
+    """How long it may run without renewal; the launcher ends it by itself. None: no lease."""
+    leased_steady_s: float = 0.0
+    """When the lease began, on the steady clock. One that is over is not started: it is lost."""
 
 
 class TerminateAttempt(msgspec.Struct, frozen=True):
@@ -67,6 +71,16 @@ class ForgetAttempt(msgspec.Struct, frozen=True):
     """Node: the launcher may drop what it knows of this attempt."""
 
     attempt: AttemptId
+
+
+class RenewLeases(msgspec.Struct, frozen=True):
+    """Node: have the launcher count the leases of all attempts of a home from a later moment.
+
+    A lease that is over when the launcher hears of it stays over; none is ever shortened.
+    """
+
+    home: str
+    asked_steady_s: float
 
 
 class SampleAttempts(msgspec.Struct, frozen=True):
@@ -95,6 +109,7 @@ Effect = (
     | LaunchAttempt
     | TerminateAttempt
     | ForgetAttempt
+    | RenewLeases
     | SampleAttempts
     | WakeAt
     | JobSettled
@@ -172,4 +187,29 @@ class AttemptsSampled(msgspec.Struct, frozen=True):
     samples: tuple[tuple[AttemptId, Usage], ...]
 
 
-LauncherEvent = LauncherAttached | LauncherLost | AttemptStarted | AttemptExited | AttemptsSampled
+class PrologFailed(msgspec.Struct, frozen=True):
+    """Node: the machine's prolog failed or took too long, so the attempt was not started."""
+
+    attempt: AttemptId
+    message: str
+
+
+class LoadMeasured(msgspec.Struct, frozen=True):
+    """Node: the load of its machine, each 10 s."""
+
+    load_average: float
+    """Over one minute, as the kernel counts it."""
+    foreign_load: float
+    """The part of it that is not of our tasks."""
+
+
+LauncherEvent = (
+    LauncherAttached
+    | LauncherLost
+    | AttemptStarted
+    | AttemptExited
+    | AttemptsSampled
+    | PrologFailed
+    | LoadMeasured
+)
+"""What concerns the node alone: its launcher and its sensors."""

@@ -14,10 +14,9 @@ from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
-from iriai.model.records import LedgerRow
+from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.usage import Usage
 
 
 class Capability(NamedTuple):
@@ -68,6 +67,12 @@ class Idle(msgspec.Struct, frozen=True):
     """Why nothing can be started there now; None: it can."""
     speed: float = 1.0
     """Of the machine, relative to others; charges are multiplied by it."""
+    load: float = 0.0
+    """The machine's load average (over one minute)."""
+    foreign_load: float = 0.0
+    """The part of it that is not of our tasks."""
+    is_load_known: bool = False
+    """Whether the load was ever measured."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -146,13 +151,17 @@ class Promise(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """Home to node: run this attempt. The node claims and starts it, or refuses; never "wait".
 
-    Repeated by a restarted home for each attempt it does not know the end of (without capability);
-    an attempt that the node holds a claim for is started at most once.
+    Repeated, without capability, for each attempt whose end is not known: by a home that came back,
+    and when the machine can be reached again. An attempt that the node holds a claim for is started
+    at most once.
     """
 
     attempt: AttemptId
     spec: JobSpec
     capability: Capability | None
+    lease_s: float | None = None
+    """How long the attempt goes on without word from the home (docs/spec/002, section 3). None:
+    both are of one machine, and share its fate."""
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -187,17 +196,13 @@ class Begun(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     """Node to home: the attempt ended. Repeated until `Acknowledge`."""
 
-    attempt: AttemptId
-    machine: str
-    cause: EndCause
-    exit_code: int | None
-    signal: int | None
-    usage: Usage
-    started_wall_s: float
-    ended_wall_s: float
-    elapsed_s: float
-    charge_s: float
-    message: str
+    result: AttemptResult
+    """As the home will store it."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        """The attempt that ended."""
+        return self.result.attempt
 
 
 class Acknowledge(msgspec.Struct, frozen=True):
@@ -206,9 +211,38 @@ class Acknowledge(msgspec.Struct, frozen=True):
     attempt: AttemptId
 
 
+class Renew(msgspec.Struct, frozen=True):
+    """Node to home, when a third of the shortest lease is over: renew the leases of my attempts.
+
+    The node's leases count from when it asked, the home's from when it answers `Renewed`.
+    """
+
+    machine: str
+    asked_steady_s: float
+    """The node's clock. It means nothing to the home, which repeats it."""
+    unconfirmed: tuple[AttemptId, ...] = ()
+    """Claims that do not start before the home has confirmed that it still wants them."""
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """Home to node: the answer to `Renew`. A lease that is over already stays over."""
+
+    home: str
+    asked_steady_s: float
+    """As the node said it."""
+    confirmed: tuple[AttemptId, ...] = ()
+    """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
+
+
+class Quiet(msgspec.Struct, frozen=True):
+    """Broker to node: whether it is off-peak; on change, and each 30 s while it is."""
+
+    is_offpeak: bool
+
+
 ToBroker = Idle | Counted | Want | Withdraw | Decline
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
-ToHome = Match | Promise | OfAttempt
-ToNode = Run | Stop | Acknowledge
+ToHome = Match | Promise | OfAttempt | Renew
+ToNode = Run | Stop | Acknowledge | Renewed | Quiet
 Message = ToBroker | ToHome | ToNode

@@ -9,19 +9,22 @@ from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
+    Drained,
     Incarnated,
     JobAccepted,
     JobEvent,
     JobFinished,
     LedgerRow,
     Record,
+    Resumed,
     Snapshot,
 )
 from iriai.store import schema
-from iriai.store.codec import encode
+from iriai.store.codec import encode, encode_factors
 from iriai.store.statements import (
     Row,
     deletion_of_claims,
+    deletion_of_drain,
     deletion_of_events,
     insertion,
     insertion_of_missing,
@@ -48,6 +51,8 @@ class Batch:
         """None: dropped."""
         self.ledger: dict[tuple[str, str], Row] = {}
         self.meta: dict[str, int] = {}
+        self.drain: Drained | Resumed | None = None
+        """None: nothing was said of it."""
         for record in records:
             self._sort(record)
 
@@ -69,6 +74,8 @@ class Batch:
                 self.finished.append((record.number, record.wall_s, record.cause.value))
             case Incarnated():
                 self.meta["incarnation"] = record.incarnation
+            case Drained() | Resumed():
+                self.drain = record
 
     def _accept(self, record: JobAccepted) -> None:
         spec = record.spec
@@ -108,6 +115,7 @@ class Batch:
                 record.elapsed_s,
                 record.charge_s,
                 record.message,
+                encode_factors(record.factors),
             )
         )
 
@@ -146,6 +154,8 @@ class BatchWriter:
         self._dropped = deletion_of_claims()
         self._ledger = replacement(schema.ledger)
         self._meta = replacement(schema.meta)
+        self._drain = replacement(schema.drain)
+        self._resumed = deletion_of_drain()
 
     def write(self, cursor: sqlite3.Cursor, batch: Batch) -> None:
         """Execute `batch` within the transaction of `cursor`."""
@@ -160,6 +170,11 @@ class BatchWriter:
         self._write_claims(cursor, batch.claims)
         self._ledger.run(cursor, list(batch.ledger.values()))
         self._meta.run(cursor, list(batch.meta.items()))
+        match batch.drain:
+            case Drained(reason, by, since_wall_s):
+                self._drain.run(cursor, [(1, reason, by, since_wall_s)])
+            case Resumed():
+                cursor.execute(self._resumed)
 
     def _write_claims(self, cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
         kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.claim import Claim
+from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.records import Change
 
@@ -18,3 +19,17 @@ encode = msgspec.msgpack.Encoder().encode
 decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 decode_claim = msgspec.msgpack.Decoder(Claim).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
+
+_decode_factors = msgspec.json.Decoder(Factors).decode
+
+
+def encode_factors(factors: Factors) -> str | None:
+    """As text that people can read in the table; None: all of it was at peak."""
+    if all(factor == 1.0 for factor, _ in factors):
+        return None
+    return msgspec.json.encode(factors).decode()
+
+
+def decode_factors(text: str | None) -> Factors:
+    """The inverse, but for what was all at peak: nothing."""
+    return () if text is None else _decode_factors(text)

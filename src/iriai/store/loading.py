@@ -13,7 +13,7 @@ from sqlalchemy.sql import ClauseElement
 
 from iriai.model.account import Account
 from iriai.model.job import JobSpec
-from iriai.model.records import JobEvent, LedgerRow
+from iriai.model.records import Drained, JobEvent, LedgerRow
 from iriai.model.stored import StoredJob, StoredState
 from iriai.store import schema
 from iriai.store.codec import decode_change, decode_claim, decode_spec
@@ -50,6 +50,7 @@ def load(connection: sqlite3.Connection) -> StoredState:
                 LedgerRow(Account(group, user), *counts)
                 for group, user, *counts in connection.execute(_LEDGER)
             ],
+            drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
         )
 
 
@@ -122,3 +123,4 @@ _CLAIMS = _text(select(schema.claims.c.claim).order_by(schema.claims.c.attempt))
 _LEDGER = _text(
     select(schema.ledger).order_by(schema.ledger.c.group_name, schema.ledger.c.user_name)
 )
+_DRAIN = _text(select(schema.drain.c.reason, schema.drain.c.by_whom, schema.drain.c.since_wall_s))

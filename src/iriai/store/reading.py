@@ -13,12 +13,13 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Select, Table, select
 
+from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound
 from iriai.model.records import JobEvent
 from iriai.model.state import EndCause
 from iriai.store import schema, sums
-from iriai.store.codec import decode_change, decode_spec
+from iriai.store.codec import decode_change, decode_factors, decode_spec
 from iriai.store.problems import translated
 from iriai.store.sqlite import matches, reading_engine
 
@@ -78,11 +79,17 @@ class HistoryRow(NamedTuple):
     elapsed_s: float
     charge_s: float
     message: str
+    encoded_factors: str | None
     group_name: str
     user_name: str
     owner: str
     job_name: str
     submitted_wall_s: float
+
+    @property
+    def factors(self) -> Factors:
+        """What the charges of its time were multiplied by; empty: all of it was at peak."""
+        return decode_factors(self.encoded_factors)
 
 
 EVERYTHING = Selection()

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration. Revisions are numbers, so that a newer one is known as newer."""
 
 metadata = MetaData()
@@ -105,10 +105,14 @@ attempts = Table(
     _column("elapsed_s", Float),
     _column("charge_s", Float),
     _column("message", String),
+    Column("factors", String),
     PrimaryKeyConstraint("job", "task_index", "attempt"),
     sqlite_with_rowid=False,
 )
-"""What paper 000 (section 5.1) keeps of each execution, and what else is asked about later."""
+"""What paper 000 (section 5.1) keeps of each execution, and what else is asked about later.
+
+`factors`: what charges were multiplied by, as JSON: [[factor, seconds], ...]; empty where all of it
+was at peak."""
 
 # For sums over a period, which would read the whole history without it.
 Index("attempts_by_end", attempts.c.ended_wall_s)
@@ -135,6 +139,16 @@ ledger = Table(
     sqlite_with_rowid=False,
 )
 """What the node counted for each account."""
+
+drain = Table(
+    "drain",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _column("reason", String),
+    _column("by_whom", String),
+    _column("since_wall_s", Float),
+)
+"""One row (`id` 1) while the node takes nothing because somebody said so."""
 
 _JOB_COLUMNS = ("group_name", "user_name", "owner", "job_name", "submitted_wall_s")
 

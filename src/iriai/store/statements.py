@@ -137,3 +137,8 @@ def deletion_of_events() -> str:
         schema.events.c.sequence < _parameter("before"),
     )
     return str(statement.compile(dialect=DIALECT))
+
+
+def deletion_of_drain() -> str:
+    """Without parameters: the node takes work again."""
+    return str(delete(schema.drain).compile(dialect=DIALECT))

@@ -163,6 +163,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
     output: str
     """Where standard output is (or was) written."""
     error: str
+    factors: tuple[tuple[float, float], ...] = ()
+    """What charges were multiplied by: (factor, seconds) of each stretch; empty: by 1."""
 
 
 class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):

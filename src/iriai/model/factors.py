@@ -1,0 +1,30 @@
+"""What charges are multiplied by in off-peak time: runs of equal factors, kept with each charge."""
+
+from __future__ import annotations
+
+Factors = tuple[tuple[float, float], ...]
+"""(factor, seconds) of each stretch of an attempt's time, in order. Empty: nothing was measured."""
+
+RUNS_MAX = 64
+"""More changes between peak and off-peak are added to earlier stretches of the same factor: a
+month of days and nights is kept in order, and a charge stays small."""
+
+
+def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
+    """With one stretch more at the end."""
+    if seconds <= 0.0:
+        return factors
+    if factors and factors[-1][0] == factor:
+        return (*factors[:-1], (factor, factors[-1][1] + seconds))
+    if len(factors) < RUNS_MAX:
+        return (*factors, (factor, seconds))
+    for position, (known, so_far_s) in enumerate(factors):
+        if known == factor:
+            longer = (factor, so_far_s + seconds)
+            return (*factors[:position], longer, *factors[position + 1 :])
+    return (*factors, (factor, seconds))
+
+
+def total_s(factors: Factors) -> float:
+    """How long all stretches are together."""
+    return sum(seconds for _, seconds in factors)
