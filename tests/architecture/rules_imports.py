@@ -43,6 +43,9 @@ TABLE: Mapping[str, frozenset[str]] = {
 # need them must not pay for loading them.
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.up": frozenset({"daemon"}),
+    "iriai.cli.down": frozenset({"daemon"}),
+    "iriai.cli.backup": frozenset({"daemon"}),
+    "iriai.cli.restore": frozenset({"daemon"}),
     "iriai.cli.simulate": frozenset({"sim"}),
 }
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.endtoend.installation import IRIAI, MARK, Installation
-from tests.support.waiting import until
+from tests.support.waiting import is_gone, until
 
 CONFIGURATION = """
 [machine]
@@ -394,6 +394,29 @@ def test_the_shell_completes_jobs(shell: Shell):
 
 
 # --- up and down ---------------------------------------------------------------------------------
+
+
+def test_down_kill_ends_what_an_earlier_down_left():
+    installation = Installation(None)
+    installation.configure(CONFIGURATION)
+    shell = Shell(installation)
+    try:
+        shell("up", "--detach")
+        job = shell.id_of("--", "sh", "-c", "test -e go || sleep 600")
+        until(lambda: shell.state(job) == "running", "the start")
+        launcher = installation.pid("launcher")
+        shell("down")
+        assert not is_gone(launcher)
+        assert shell.document("down", "--kill")["launcher_pid"] == launcher
+        assert is_gone(launcher)
+        again = shell("down", "--kill")
+        assert (again.returncode, "no daemon is running" in again.stderr) == (6, True)
+        (installation.work / "go").touch()
+        shell("up", "--detach")
+        assert shell("wait", job).returncode == 0
+    finally:
+        shell("down", "--kill")
+        installation.stop()
 
 
 def test_up_is_safe_to_repeat_and_tasks_outlive_down():

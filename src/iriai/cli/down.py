@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.client.client import Client
+from iriai.client.finding import candidate_directories
 from iriai.model.problem import Unreachable
 
 
@@ -21,9 +23,15 @@ def down(
 ) -> None:
     """End the daemon and its supervisor; running tasks go on, and 'iriai up' takes them up again.
 
-    What waits keeps waiting, durably.
+    What waits keeps waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
     """
-    with _connect(options, kill=kill) as client:
+    try:
+        client = Client.connect(options.state)
+    except Unreachable as problem:
+        if problem.code != "no-daemon" or not kill or not _end_leftover(options):
+            raise
+        return
+    with client:
         welcome = client.welcome
         client.down(kill=kill)
     if options.as_json:
@@ -34,14 +42,20 @@ def down(
         print(f"{welcome.home} is down; running tasks go on.")
 
 
-def _connect(options: GlobalOptions, *, kill: bool) -> Client:
-    try:
-        return Client.connect(options.state)
-    except Unreachable as problem:
-        if problem.code != "no-daemon":
-            raise
-        hint = "tasks of an earlier one end after 'iriai up --detach' and then this" if kill else ""
-        raise Unreachable(problem.code, problem.message, hint) from None
+def _end_leftover(options: GlobalOptions) -> bool:
+    """End the launcher that an earlier `down` left with its tasks; whether there was one."""
+    from iriai.daemon.leftover import end_launcher
+
+    named = None if options.state is None else str(options.state)
+    for directory in candidate_directories(named, os.environ, os.geteuid()):
+        pid = end_launcher(directory)
+        if pid is not None:
+            if options.as_json:
+                print_document({"home": None, "launcher_pid": pid, "killed": True})
+            else:
+                print(f"The launcher that an earlier 'iriai down' left in {directory} has ended.")
+            return True
+    return False
 
 
 app = command_app(
