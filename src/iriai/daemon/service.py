@@ -47,7 +47,6 @@ from iriai.store.writer import Writer
 
 log = logging.getLogger(__name__)
 
-STORE_NAME = "iriai.db"
 GONE = "the terminal or standard input that was passed with the job is gone"
 
 
@@ -56,12 +55,12 @@ def prepare_store(settings: Settings) -> None:
 
     After the drop of privileges this Python may lie out of reach. Raises a `Problem`.
     """
-    Store.open(Path(settings.paths.store) / STORE_NAME).close()
+    Store.open(Path(settings.paths.database)).close()
 
 
 def serve(settings: Settings) -> int:
     """Serve clients until someone wants the end; returns the exit code."""
-    store = Store.open(Path(settings.paths.store) / STORE_NAME)
+    store = Store.open(Path(settings.paths.database))
     try:
         return uvloop.run(_serve(settings, store))
     finally:

@@ -11,6 +11,7 @@ STATE_VARIABLE = "IRIAI_STATE"
 SYSTEM_STATE_DIRECTORY = "/var/lib/iriai"
 SYSTEM_SOCKET = "/run/iriai/daemon.sock"
 """Of the machine's own daemon: short, known to everybody, gone after a reboot."""
+DATABASE_NAME = "iriai.db"
 SOCKET_PATH_BYTES_MAX = 107
 """The kernel's room for a socket's path, less the zero at its end."""
 
@@ -46,6 +47,11 @@ class StatePaths(NamedTuple):
     def store(self) -> str:
         """The directory of the database; the daemon's alone."""
         return f"{self.directory}/store"
+
+    @property
+    def database(self) -> str:
+        """Everything that is durable."""
+        return f"{self.store}/{DATABASE_NAME}"
 
     @property
     def spool(self) -> str:

@@ -42,8 +42,8 @@ def load(connection: sqlite3.Connection) -> StoredState:
     """Everything durable that has not ended."""
     with _without_collection():
         return StoredState(
-            incarnation=_single(connection, _INCARNATION, 0),
-            next_number=_single(connection, _LAST_NUMBER, 0) + 1,
+            incarnation=single(connection, INCARNATION, 0),
+            next_number=single(connection, LAST_NUMBER, 0) + 1,
             jobs=_load_jobs(connection),
             claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
             ledger=[
@@ -97,30 +97,44 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _single(connection: sqlite3.Connection, query: str, otherwise: int) -> int:
+def single(connection: sqlite3.Connection, query: str, otherwise: int) -> int:
+    """The one number that `query` gives, or `otherwise` where there is none."""
     row = connection.execute(query).fetchone()
     return otherwise if row is None or row[0] is None else int(row[0])
 
 
-def _text(query: ClauseElement) -> str:
+def text(query: ClauseElement) -> str:
+    """`query` as SQLite takes it, its values written in."""
     return str(query.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True}))
 
 
 _UNFINISHED = schema.jobs.c.finished_wall_s.is_(None)
-_INCARNATION = _text(select(schema.meta.c.value).where(schema.meta.c.name == "incarnation"))
-_LAST_NUMBER = _text(select(func.max(schema.jobs.c.number)))
-_JOBS = _text(
+INCARNATION = text(select(schema.meta.c.value).where(schema.meta.c.name == "incarnation"))
+LAST_NUMBER = text(
+    select(
+        func.max(
+            func.coalesce(select(func.max(schema.jobs.c.number)).scalar_subquery(), 0),
+            func.coalesce(
+                select(schema.meta.c.value)
+                .where(schema.meta.c.name == "last_number")
+                .scalar_subquery(),
+                0,
+            ),
+        )
+    )
+)
+_JOBS = text(
     select(schema.jobs.c.number, schema.jobs.c.spec, schema.jobs.c.submitted_wall_s)
     .where(_UNFINISHED)
     .order_by(schema.jobs.c.number)
 )
-_EVENTS = _text(
+_EVENTS = text(
     select(schema.events)
     .where(schema.events.c.job.in_(select(schema.jobs.c.number).where(_UNFINISHED)))
     .order_by(schema.events.c.job, schema.events.c.sequence)
 )
-_CLAIMS = _text(select(schema.claims.c.claim).order_by(schema.claims.c.attempt))
-_LEDGER = _text(
+_CLAIMS = text(select(schema.claims.c.claim).order_by(schema.claims.c.attempt))
+_LEDGER = text(
     select(schema.ledger).order_by(schema.ledger.c.group_name, schema.ledger.c.user_name)
 )
-_DRAIN = _text(select(schema.drain.c.reason, schema.drain.c.by_whom, schema.drain.c.since_wall_s))
+_DRAIN = text(select(schema.drain.c.reason, schema.drain.c.by_whom, schema.drain.c.since_wall_s))

@@ -43,7 +43,8 @@ meta = Table(
     _column("value", BigInteger),
     sqlite_with_rowid=False,
 )
-"""Single numbers: `incarnation` of the node, `next_number` of the home."""
+"""Single numbers: `incarnation` of the node; `last_number`, the highest job number that may have
+been given out, where no job of it is left."""
 
 payloads = Table(
     "payloads",

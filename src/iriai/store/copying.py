@@ -1,0 +1,90 @@
+"""A copy of a database that is in use, and what a copy must have before it is used."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from iriai.model.problem import NotFound, Refused
+from iriai.store import schema, sqlite
+from iriai.store.loading import INCARNATION, LAST_NUMBER, single, text
+from iriai.store.problems import damaged, translated
+
+INCARNATIONS_APART = 1_000_000
+"""How many incarnations of its node a restored store leaves out: more than any daemon has begun
+since the copy was made, at one each second for eleven days."""
+
+
+class Contents(NamedTuple):
+    """What is in a database, for people and for checks."""
+
+    schema: str
+    next_number: int
+    unfinished_jobs: int
+    finished_jobs: int
+
+
+def copy_database(source: Path, target: Path) -> Contents:
+    """Make `target`, as the database `source` is at this moment; whoever writes it goes on.
+
+    Raises:
+        Problem: there is none, it is not ours, or a disk is full. `target` may be there by half.
+    """
+    if not source.exists():
+        raise NotFound("no-state", f"there is no {source}", "start iriai there first")
+    with translated(source), closing(sqlite.connect(source)) as connection:
+        if not sqlite.is_ours(connection):
+            raise Refused("state-foreign", f"{source} is not a database of iriai")
+        connection.execute("VACUUM INTO ?", (str(target),))
+    with translated(target), closing(sqlite.connect(target)) as connection:
+        return _contents(connection)
+
+
+def check_copy(path: Path) -> Contents:
+    """What the copy at `path` holds. Raises a `Problem` where it is damaged or of a newer iriai."""
+    with translated(path), closing(sqlite.connect(path)) as connection:
+        if not sqlite.is_ours(connection):
+            raise Refused("state-foreign", f"{path} is not a database of iriai")
+        revision = sqlite.revision(connection)
+        if not revision or revision > schema.REVISION:
+            raise Refused(
+                "state-newer",
+                f"it is of a newer iriai (schema {revision}, this one knows {schema.REVISION})",
+                "use that version",
+            )
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise damaged(path, str(verdict))
+        return _contents(connection)
+
+
+def begin_anew(path: Path, next_number: int) -> None:
+    """Have the copy at `path` go on as a store that its original knows nothing of.
+
+    Jobs are numbered from `next_number`, and the node begins an incarnation that was never there.
+    """
+    with translated(path), closing(sqlite.connect(path)) as connection:
+        incarnation = single(connection, INCARNATION, 0) + INCARNATIONS_APART
+        values = (("incarnation", incarnation), ("last_number", next_number - 1))
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(_SET, values)
+        connection.execute("COMMIT")
+
+
+def _contents(connection: sqlite3.Connection) -> Contents:
+    return Contents(
+        sqlite.revision(connection),
+        single(connection, LAST_NUMBER, 0) + 1,
+        single(connection, _UNFINISHED, 0),
+        single(connection, _FINISHED, 0),
+    )
+
+
+_ENDED = schema.jobs.c.finished_wall_s
+_UNFINISHED = text(select(func.count()).select_from(schema.jobs).where(_ENDED.is_(None)))
+_FINISHED = text(select(func.count()).select_from(schema.jobs).where(_ENDED.is_not(None)))
+_SET = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
