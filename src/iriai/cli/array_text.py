@@ -9,7 +9,27 @@ from iriai.model.problem import UsageProblem
 Ranges = tuple[tuple[int, int, int], ...]
 """(first, last, step) each, last included."""
 
+THROTTLE_MAX = 999_999_999
+"""More tasks no array has."""
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?")
+
+
+def parse_throttled(text: str) -> tuple[Ranges, int | None]:
+    """The ranges of `text`, and how many tasks may run at once where it ends in `%N`.
+
+    Raises:
+        UsageProblem: it is not a list of ranges, or N is no number of tasks.
+    """
+    ranges, percent, throttle = text.partition("%")
+    if not percent:
+        return parse_array(ranges), None
+    if not throttle.isdecimal() or not 1 <= int(throttle) <= THROTTLE_MAX:
+        raise UsageProblem(
+            "bad-throttle",
+            f"'{text}': '{throttle}' is not how many tasks may run at once",
+            "write --array 1-1000%50",
+        )
+    return parse_array(ranges), int(throttle)
 
 
 def parse_array(text: str) -> Ranges:
@@ -18,12 +38,6 @@ def parse_array(text: str) -> Ranges:
     Raises:
         UsageProblem: it is not a list of ranges.
     """
-    if "%" in text:
-        raise UsageProblem(
-            "array-throttle",
-            f"'{text}': how many tasks of an array run at once cannot be limited yet",
-            f"leave out '%' and what follows: {text.split('%', maxsplit=1)[0]}",
-        )
     ranges: list[tuple[int, int, int]] = []
     for part in text.replace(" ", "").split(","):
         match = _RANGE.fullmatch(part)

@@ -7,6 +7,7 @@ from types import FrameType
 
 import typer
 
+from iriai.model.dependency import Condition
 from iriai.model.state import TaskState
 
 JOBS_MAX = 200
@@ -15,6 +16,11 @@ FINISHED_MAX = 20
 """Of those that have finished only the latest are likely to be meant."""
 ANSWER_WAIT_S = 1.0
 """Whoever presses Tab does not want to wait for a daemon in trouble."""
+_CONDITIONS = (
+    (Condition.OK, "when all of its tasks completed"),
+    (Condition.ANY, "when it has ended, however"),
+    (Condition.FAIL, "when it ended otherwise than completed"),
+)
 
 
 def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -25,6 +31,16 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """As `complete_job`, with those that finished last."""
     return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
+
+
+def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Conditions, then ids of jobs that have not finished; after a comma the next id."""
+    word, colon, ids = incomplete.partition(":")
+    if not colon:
+        return [(f"{each}:", help) for each, help in _CONDITIONS if each.startswith(word)]
+    before, comma, last = ids.rpartition(",")
+    stem = f"{word}:{before}{comma}"
+    return [(stem + job, what) for job, what in _jobs(ctx, last, finished_max=0)]
 
 
 def complete_state(incomplete: str) -> list[str]:

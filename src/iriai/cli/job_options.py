@@ -10,9 +10,11 @@ from typing import Annotated, TypeVar
 import typer
 
 from iriai.cli.command_check import check_command, check_directory
+from iriai.cli.completion import complete_dependency
 from iriai.cli.job_environment import job_environment
 from iriai.client.answers import JobDraft
 from iriai.client.drafting import DraftFields, draft
+from iriai.model.dependency import joined_dependencies
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, parse_size
 
@@ -63,6 +65,14 @@ class JobOptions:
         typer.Option(
             "--wait-for-resources",
             help="Wait even though no machine is large enough today.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = False
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive",
+            help="A whole machine, with nothing else on it; it is charged whole.",
             rich_help_panel=NEEDS,
         ),
     ] = False
@@ -127,6 +137,15 @@ class JobOptions:
             rich_help_panel=TURN,
         ),
     ] = 1.0
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COND:ID[,ID]...",
+            help="Start when these have ended: ok (completed), fail (not), any. Repeatable.",
+            autocompletion=complete_dependency,
+            rich_help_panel=TURN,
+        ),
+    ] = None
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -186,6 +205,8 @@ class JobOptions:
             group=self.group,
             account=self.account,
             urgency=self.urgency,
+            after=after_texts(self.after),
+            exclusive=self.exclusive,
         )
 
     def _restarts(self) -> int | None:
@@ -198,6 +219,15 @@ class JobOptions:
                 "say one of them",
             )
         return 0
+
+
+def after_texts(texts: list[str] | None) -> tuple[str, ...]:
+    """The values of `--after`; raises `UsageProblem` where one is malformed."""
+    try:
+        joined_dependencies(texts or [])
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"--after: {problem.message}", problem.hint) from None
+    return tuple(texts or ())
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:

@@ -11,6 +11,8 @@ _MEANINGS: dict[str, str] = {
     Rule.RUNNING_CAP: "the account runs as much as it may at once",
     Rule.BURST: "while others wait, the account has its part already",
     Rule.HELD: "it is held",
+    Rule.DEPENDENCY: "it waits for others to end",
+    Rule.ARRAY_THROTTLE: "as many of its tasks run as may at once",
     Rule.RESERVED_HEAD_AHEAD: "it would delay a job that was promised a start",
     Rule.RESERVED: "it has a promised start",
     Rule.TURN_OF_OTHERS: "it is the turn of others",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.array_text import parse_array
+from iriai.cli.array_text import parse_throttled
 from iriai.cli.command import DASHES, WORK, command_app
 from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
@@ -37,8 +37,9 @@ def submit(
     array: Annotated[
         str | None,
         typer.Option(
-            metavar="RANGES",
-            help="A task for each index, as 1-100 or 1-10,20-30:2; $IRIAI_TASK_ID tells which.",
+            metavar="RANGES[%N]",
+            help="A task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
+            "$IRIAI_TASK_ID tells which.",
         ),
     ] = None,
     stdin: Annotated[
@@ -74,7 +75,7 @@ def submit(
     """
     more = DraftFields(output=output, error=error, held=hold)
     if array is not None:
-        more["array"] = parse_array(array)
+        more["array"], more["throttle"] = parse_throttled(array)
     if stdin is not None:
         more["stdin"] = read_sent(stdin)
     draft = _draft(words, job, more, after_dashes=ctx.meta[DASHES])

@@ -42,6 +42,9 @@ class DraftFields(TypedDict, total=False):
     held: bool
     wait_for_resources: bool
     interaction: Interaction
+    throttle: int | None
+    after: tuple[str, ...]
+    exclusive: bool
 
 
 def draft(

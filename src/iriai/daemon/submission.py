@@ -9,6 +9,7 @@ from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
+from iriai.model.dependency import Dependency, joined_dependencies
 from iriai.model.ids import AttemptId
 from iriai.model.job import (
     SINGLE_TASK,
@@ -17,7 +18,7 @@ from iriai.model.job import (
     expand_pattern,
     task_count,
 )
-from iriai.model.problem import Refused, UsageProblem
+from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.resources import Resources, describe_amount
 from iriai.policy.limits import within_running_cap
 from iriai.wire.requests import JobDraft
@@ -89,6 +90,9 @@ class Submissions:
             descriptors=descriptors,
             kill_grace_s=jobs.kill_grace_s,
             lease_s=jobs.lease_s,
+            throttle=draft.throttle,
+            after=self._dependencies(draft),
+            exclusive=draft.exclusive,
         )
         return spec, tuple(new)
 
@@ -97,6 +101,9 @@ class Submissions:
         if is_new:
             new.append((digest, content))
         return digest
+
+    def _dependencies(self, draft: JobDraft) -> tuple[Dependency, ...]:
+        return dependencies_here(draft.after, self._settings.home)
 
     @staticmethod
     def _name(draft: JobDraft) -> str:
@@ -134,6 +141,7 @@ class Submissions:
                 f"the script or standard input is larger than {SCRIPT_BYTES_MAX >> 20} MiB",
                 "put it into a file that the job reads",
             )
+        check_throttle(draft.throttle, is_array=draft.array is not None)
         self._check_environment(draft.environment)
         self._check_array(draft)
 
@@ -205,6 +213,31 @@ class Submissions:
                 f"{resources.cpus} cpus are more than any account may run at once ({cap_cpus})",
                 "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
             )
+
+
+def check_throttle(throttle: int | None, *, is_array: bool) -> None:
+    """Raise `UsageProblem` where so many tasks at once make no sense."""
+    if throttle is None:
+        return
+    if throttle < 1:
+        raise UsageProblem(
+            "bad-throttle", f"{throttle} tasks at once is less than 1", "hold the job instead"
+        )
+    if not is_array:
+        raise UsageProblem(
+            "bad-throttle", "only an array has tasks to run some at once", "say --array as well"
+        )
+
+
+def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ...]:
+    """What `--after` names; raises where it is malformed, or of another home."""
+    dependencies = joined_dependencies(texts)
+    for each in dependencies:
+        if each.home != home:
+            raise NotFound(
+                "no-such-job", f"{each.on} is not of this home", f"ids here begin with {home}-"
+            )
+    return dependencies
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:

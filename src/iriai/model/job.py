@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 
@@ -74,6 +75,12 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     lease_s: float | None = None
     """How long an attempt on another machine than its home's goes on while they do not hear of each
     other, and so how long the home waits before it repeats it. None: `DEFAULT_LEASE_S`."""
+    throttle: int | None = None
+    """How many of its tasks may hold a claim at once; None: as many as there is room for."""
+    after: tuple[Dependency, ...] = ()
+    """How others must have ended before any of its tasks may start; all of them."""
+    exclusive: bool = False
+    """Whether each of its tasks takes a whole machine, which is empty when it starts."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

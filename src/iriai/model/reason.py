@@ -15,6 +15,8 @@ class Rule(StrEnum):
     RUNNING_CAP = "running-cap"
     BURST = "burst"
     HELD = "held"
+    DEPENDENCY = "dependency"
+    ARRAY_THROTTLE = "array-throttle"
     RESERVED_HEAD_AHEAD = "reserved-head-ahead"
     RESERVED = "reserved"
     TURN_OF_OTHERS = "turn-of-others"

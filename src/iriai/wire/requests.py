@@ -44,6 +44,12 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     held: bool = False
     wait_for_resources: bool = False
     interaction: Interaction = Interaction.BATCH
+    throttle: int | None = None
+    """How many tasks of the array may run at once."""
+    after: tuple[str, ...] = ()
+    """`ok:ID[,ID...]`, `any:...` and `fail:...`: what must have ended before; all must hold."""
+    exclusive: bool = False
+    """Each task takes a whole machine."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
