@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.cli.array_text import array_text, parse_array
+from iriai.cli.array_text import array_text, parse_array, parse_throttled
 from iriai.model.problem import UsageProblem
 
 
@@ -28,9 +28,15 @@ def test_what_is_no_range_is_refused_with_an_example(text: str):
         parse_array(text)
 
 
-def test_a_throttle_is_refused_as_not_there_yet():
-    with pytest.raises(UsageProblem, match=r"cannot be limited yet.*1-10$"):
-        parse_array("1-10%2")
+def test_what_follows_a_percent_is_how_many_run_at_once():
+    assert parse_throttled("1-1000%50") == (((1, 1000, 1),), 50)
+    assert parse_throttled("7") == (((7, 7, 1),), None)
+
+
+@pytest.mark.parametrize("text", ["1-10%", "1-10%0", "1-10%x", "1-10%2%3", "1-10%-1"])
+def test_what_is_no_throttle_is_refused_with_an_example(text: str):
+    with pytest.raises(UsageProblem, match="--array 1-1000%50"):
+        parse_throttled(text)
 
 
 _ranges = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 5)), min_size=1, max_size=4)

@@ -151,7 +151,7 @@ WRONG = [
     (2, "--cpus 0 is out of range", ("submit", "--cpus", "0", "--", "true")),
     (2, "'x' is not a valid int", ("submit", "--cpus", "x", "--", "true")),
     (2, "is not a resource", ("submit", "--resource", "x", "--", "true")),
-    (2, "cannot be limited yet", ("submit", "--array", "1-10%2", "--", "true")),
+    (2, "is not how many tasks may run at once", ("submit", "--array", "1-10%0", "--", "true")),
     (2, "contradict", ("submit", "--no-restart", "--max-restarts", "2", "--", "true")),
     (2, "two-inputs", ("submit", "--json", "--stdin", "/dev/null", "-")),
     (2, "missing argument", ("submit",)),

@@ -311,3 +311,26 @@ def test_outcomes_at_hand_are_bounded(monkeypatch):
         home.tell(end(home.start(number)))
     assert list(home.home.outcomes) == [2, 3]
     assert [home.home.finished_counts(n) for n in (1, 2, 3)] == [(0, 0), (1, 0), (1, 0)]
+
+
+def test_of_a_throttled_array_only_so_many_are_wanted_as_may_start():
+    home = LoneHome()
+    said = home.submit(array=((1, 9, 1),), is_array=True, throttle=2)
+    assert wants(said) == [(1, 2)]
+    first = home.start()
+    home.start()
+    [reason] = home.home.explain(1)
+    assert (reason.rule, reason.had) == (Rule.ARRAY_THROTTLE, "at most 2 at once, and 2 run")
+    assert isinstance(home.tell(match()).broker[0], Decline)
+    said = home.tell(end(first))
+    assert wants(said) == [(1, 1)]
+    assert home.home.explain(1) == []
+
+
+def test_tasks_that_wait_again_count_for_the_throttle_as_others_do():
+    home = LoneHome()
+    home.submit(array=((1, 9, 1),), is_array=True, throttle=2)
+    runs = [home.start(), home.start()]
+    said = home.tell(*(end(each, EndCause.EVICTED, None) for each in runs))
+    [want] = said.broker
+    assert (want.count, want.front) == (2, 2)

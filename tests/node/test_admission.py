@@ -171,3 +171,21 @@ def test_whatever_is_asked_claims_never_exceed_the_machine(runs):
         if node.node.running() != before:
             assert choice in good
             assert node.node.running() == [*before, attempt(number)]
+
+
+def test_an_exclusive_task_takes_the_whole_machine():
+    node = LoneNode(cpus=4, gpus=2)
+    said = node.run(1, cpus=1, exclusive=True)
+    claim = only(said.records, ClaimStored).claim
+    assert (claim.resources.cpus, claim.gpu_ids) == (4, (0, 1))
+    launch = only(said.others, LaunchAttempt)
+    assert (launch.spec.resources, launch.gpu_ids) == (claim.resources, (0, 1))
+    assert refusal(node.run(2, cpus=1)) is Rule.MACHINE_BUSY
+
+
+def test_an_exclusive_task_does_not_start_beside_another():
+    node = LoneNode(cpus=4)
+    node.run(1, cpus=1)
+    assert refusal(node.run(2, cpus=1, exclusive=True)) is Rule.MACHINE_BUSY
+    node.tell(exited(1))
+    assert only(node.run(3, exclusive=True).others, LaunchAttempt)

@@ -37,7 +37,7 @@ def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, 
     """Conditions, then ids of jobs that have not finished; after a comma the next id."""
     word, colon, ids = incomplete.partition(":")
     if not colon:
-        return [(f"{each}:", help) for each, help in _CONDITIONS if each.startswith(word)]
+        return [(f"{each}:", when) for each, when in _CONDITIONS if each.startswith(word)]
     before, comma, last = ids.rpartition(",")
     stem = f"{word}:{before}{comma}"
     return [(stem + job, what) for job, what in _jobs(ctx, last, finished_max=0)]

@@ -142,6 +142,10 @@ class Submissions:
                 "put it into a file that the job reads",
             )
         check_throttle(draft.throttle, is_array=draft.array is not None)
+        if draft.after or draft.exclusive:
+            raise Refused(
+                "not-yet", "dependencies and exclusive machines are not there yet", "leave them out"
+            )
         self._check_environment(draft.environment)
         self._check_array(draft)
 

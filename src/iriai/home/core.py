@@ -182,9 +182,14 @@ class Home:
     def explain(self, number: int) -> list[Reason]:
         """What in the home itself keeps the job's waiting tasks from starting."""
         job = self.job(number)
-        if not job.held:
-            return []
-        return [Reason(Rule.HELD, f"iriai release {JobId(self.name, number)}", "the job is held")]
+        reasons = []
+        if job.held:
+            release = f"iriai release {JobId(self.name, number)}"
+            reasons.append(Reason(Rule.HELD, release, "the job is held"))
+        if job.waiting and job.room <= 0:
+            throttle = f"at most {job.spec.throttle} at once, and {job.active} run"
+            reasons.append(Reason(Rule.ARRAY_THROTTLE, "one of its tasks to end", throttle))
+        return reasons
 
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
@@ -269,7 +274,7 @@ class Home:
         job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end)
-        if index in job.tasks:
+        if index in job.tasks or (job.spec.throttle is not None and job.waiting):
             self._unposted[job.number] = None
         self._finish_if_over(job)
 
@@ -315,9 +320,10 @@ class Home:
             max(0.0, now.wall_s - job.submitted_wall_s),
             ready,
             spec.kill_grace_s,
-            job.requeued,
+            min(job.requeued, ready),
             None if promised is None else max(0.0, promised - now.wall_s),
             job.promised_machine,
+            spec.exclusive,
         )
 
     def _record_job(self, number: int, changes: list[Change], now: Instant) -> None:

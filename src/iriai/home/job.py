@@ -144,7 +144,16 @@ class JobState:
     @property
     def ready(self) -> int:
         """How many tasks could start now."""
-        return 0 if self.held else self.waiting
+        if self.held:
+            return 0
+        throttle = self.spec.throttle
+        return self.waiting if throttle is None else max(0, min(self.waiting, self.room))
+
+    @property
+    def room(self) -> int:
+        """How many more tasks its throttle lets hold a claim; all that wait, where it has none."""
+        throttle = self.spec.throttle
+        return self.waiting if throttle is None else throttle - self.active
 
     @property
     def active(self) -> int:

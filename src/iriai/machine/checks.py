@@ -53,7 +53,7 @@ def check_views(node: Node, home: Home, broker: Broker) -> None:
     assert list(view.calendar) == node.running(), "claims that the broker knows"
     assert view.calendar.free == node.calendar.free, "what the broker thinks is free"
     wanted = {
-        JobId(home.name, number): (job.ready, job.requeued)
+        JobId(home.name, number): (job.ready, min(job.ready, job.requeued))
         for number, job in home.jobs.items()
         if job.ready
     }

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     AttemptResult,
@@ -247,13 +250,14 @@ class Node:
 
     def _claim(self, run: Run, now: Instant) -> Claim:
         spec = run.spec
-        gpu_ids = tuple(self._free_gpu_ids[: spec.resources.gpus])
-        del self._free_gpu_ids[: spec.resources.gpus]
+        resources = self.settings.capacity if spec.exclusive else spec.resources
+        gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
+        del self._free_gpu_ids[: resources.gpus]
         return Claim(
             run.attempt,
             spec.account,
             spec.user,
-            spec.resources,
+            resources,
             spec.time_limit_s,
             spec.urgency,
             now.wall_s,
@@ -284,10 +288,13 @@ class Node:
                 f"{run.capability}",
                 self.settings.machine,
             )
-        return self.unavailable() or self._lacks(run.spec.resources)
+        return self.unavailable() or self._lacks(run.spec)
 
-    def _lacks(self, resources: Resources) -> Reason | None:
-        lacking = resources.lacking_in(self.calendar.free)
+    def _lacks(self, spec: JobSpec) -> Reason | None:
+        if spec.exclusive and len(self.calendar):
+            running = f"{len(self.calendar)} tasks run"
+            return Reason(Rule.MACHINE_BUSY, "an empty machine", running, self.settings.machine)
+        lacking = spec.resources.lacking_in(self.calendar.free)
         if not lacking:
             return None
         resource, needed, there = lacking[0]
@@ -341,6 +348,8 @@ class Node:
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
         if spec is not None and is_ready:
             held.is_ordered = True
+            if spec.exclusive:  # its limits, and what it is told that it has, are the machine's
+                spec = replace(spec, resources=claim.resources)
             leased_s = held.leased_steady_s or 0.0
             self._effects.append(
                 LaunchAttempt(claim.attempt, spec, claim.gpu_ids, claim.lease_s, leased_s)

@@ -108,6 +108,8 @@ class Want(msgspec.Struct, frozen=True):
     promised_in_s: float | None = None
     """The start that an earlier broker promised for its first task, from now; None: no promise."""
     promised_machine: str = ""
+    exclusive: bool = False
+    """Each task takes a whole machine, which is empty when it starts."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):
