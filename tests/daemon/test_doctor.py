@@ -11,6 +11,7 @@ from iriai.daemon.doctor import findings
 from iriai.daemon.lock_file import take_lock
 from iriai.daemon.machine_facts import MachineFacts, capacity
 from iriai.daemon.mounts import Mount, mount_of
+from iriai.daemon.role import Role
 from iriai.daemon.settings import Mode, Settings, with_mode
 from iriai.launcher.messages import Enforcement
 from iriai.model.configuration import parse_configuration
@@ -37,6 +38,8 @@ def settings(paths: StatePaths, text: str = "", mode: Mode = Mode.SINGLE_USER) -
         capacity=capacity(FACTS, configuration),
         mode=mode,
         home="ume",
+        role=Role(),
+        token="",
         daemon_user="ann",
         owner_uid=1001,
         table=(),

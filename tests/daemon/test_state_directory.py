@@ -95,11 +95,11 @@ def test_a_file_is_no_directory(tmp_path):
 
 def test_a_newer_version_is_refused(tmp_path):
     paths = ready(tmp_path)
-    newer = json.loads(Path(paths.identity).read_text()) | {"version": 2}
+    newer = json.loads(Path(paths.identity).read_text()) | {"version": 3}
     Path(paths.identity).write_text(json.dumps(newer))
     problem = refusal(ready, tmp_path)
     assert problem.code == "newer-state"
-    assert "version 2" in problem.message
+    assert "version 3" in problem.message
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": "x"}', "\0"])

@@ -37,9 +37,9 @@ PERSON = UnixUsers().by_uid(os.getuid())
 @pytest.fixture
 def submissions():
     configuration = parse_configuration(TOML, "iriai.toml")
-    settings = SimpleNamespace(configuration=configuration, capacity=CAPACITY, home="ume")
+    settings = SimpleNamespace(configuration=configuration, home="ume")
     users = Users(configuration, os.getuid())
-    return Submissions(settings, users, Payloads(lambda digest: b""))
+    return Submissions(settings, users, Payloads(lambda digest: b""), lambda: {"ume": CAPACITY})
 
 
 def draft(**changes) -> JobDraft:

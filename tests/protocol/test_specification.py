@@ -10,11 +10,11 @@ import pytest
 
 from iriai.launcher import messages as launcher
 from iriai.protocol import effects, messages
-from iriai.wire import requests
+from iriai.wire import links, requests
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "002-messages.md"
 SECTIONS = re.split(r"^## ", SPECIFICATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS = SECTIONS[1:]
+NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, LINKS = SECTIONS[1:]
 
 
 def names(*unions) -> set[str]:
@@ -28,7 +28,7 @@ def first_cells(section: str) -> set[str]:
     return {name for row in rows for name in row.split(", ")} - HEADS
 
 
-HEADS = {"message", "effect", "event", "request", "rule"}
+HEADS = {"message", "effect", "event", "request", "rule", "frame"}
 RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
 RULES |= {"drained", "load-above-threshold"}
 
@@ -44,8 +44,9 @@ RULES |= {"drained", "load-above-threshold"}
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),
+        (LINKS, names(links.LinkFrame)),
     ],
-    ids=["node, home, broker", "driver", "launcher", "clients"],
+    ids=["node, home, broker", "driver", "launcher", "clients", "links"],
 )
 def test_each_kind_has_its_row(section, expected):
     assert first_cells(section) == expected

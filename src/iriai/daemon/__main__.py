@@ -66,6 +66,8 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
             capacity=amounts,
             mode=mode,
             home=identity.home,
+            role=identity.role,
+            token=identity.token,
             daemon_user=identity.daemon_user,
             owner_uid=os.geteuid(),
             table=settings_table(configuration, identity.home, amounts),

@@ -31,6 +31,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction, task_count
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
+from iriai.model.resources import Resources
 from iriai.model.state import TaskState
 from iriai.wire.requests import (
     AnswerBody,
@@ -129,20 +130,23 @@ class JobAnswers:
         draft = body.draft
         account, resources = self._submissions.check(draft, asked.caller.person)
         jobs = self._settings.configuration.jobs
-        waits_for: tuple[Why, ...] = ()
-        lacking = resources.lacking_in(self._engine.machine.node.calendar.free)
-        if lacking:
-            waits_for = tuple(
-                Why("machine-busy", f"{needed} {name}", f"{there} free", self._settings.home)
-                for name, needed, there in lacking
-            )
         return DryRun(
             str(account),
             task_count(draft.array) if draft.array else 1,
             amounts(resources),
             draft.time_limit_s or jobs.time_limit_s,
             draft.output or "",
-            waits_for,
+            self._lacking(resources),
+        )
+
+    def _lacking(self, resources: Resources) -> tuple[Why, ...]:
+        """What is not free for such a task now; of the machine that lacks least."""
+        views = self._engine.machine.broker.state.machines.values()
+        lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
+        machine, least = min(lacking, key=lambda each: len(each[1]), default=("", []))
+        return tuple(
+            Why("machine-busy", f"{needed} {name}", f"{there} free", machine)
+            for name, needed, there in least
         )
 
     def _terminal_closed(self, number: int) -> None:
@@ -185,7 +189,7 @@ class JobAnswers:
 
     def _detail(self, job: JobState, selected: Selected, now: Instant) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
-        node = self._engine.machine.node
+        machine = self._engine.machine
         attempts: list[AttemptRow] = []
         for index, task in job.tasks.items():
             if task.state is TaskState.QUEUED or (
@@ -193,7 +197,7 @@ class JobAnswers:
             ):
                 continue
             attempt = AttemptId(home, job.number, index, task.attempt)
-            started = node.started_wall_s(attempt)
+            started = machine.started_wall_s(attempt)
             attempts.append(running_row(home, job, index, task, started, spool))
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:

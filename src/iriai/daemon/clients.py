@@ -12,7 +12,7 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, Problem, Unreachable, UsageProblem
+from iriai.model.problem import NotAllowed, Problem, Refused, Unreachable, UsageProblem
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
@@ -98,6 +98,12 @@ class Connection:
         """End the connection."""
         self._stream.close(reason)
 
+    def hand_over(self) -> Stream:
+        """Answer what was asked, and be no client's any more: the stream is the caller's."""
+        self.flush()
+        self._clients.gone(self)
+        return self._stream
+
     def _frames(self, frames: list[bytes]) -> None:
         for payload in frames:
             try:
@@ -135,7 +141,10 @@ class Clients:
         engine: Engine,
         identify: Callable[[socket.socket], Caller],
         handlers: dict[type, Handler],
+        role: str,
     ) -> None:
+        """`role` says which parts the machine has, for requests that nobody here handles."""
+        self._role = role
         self._engine = engine
         self._identify = identify
         self._handlers = handlers
@@ -165,11 +174,21 @@ class Clients:
 
         def handle(now: Instant) -> None:
             try:
-                self._handlers[type(body)](asked, body, now)
+                handler = self._handlers.get(type(body))
+                if handler is None:
+                    raise self._elsewhere()
+                handler(asked, body, now)
             except Problem as problem:
                 asked.fail(problem)
 
         self._engine.request(handle)
+
+    def _elsewhere(self) -> Refused:
+        return Refused(
+            "no-such-part",
+            f"this machine cannot answer that: {self._role}",
+            "ask the front end",
+        )
 
     def gone(self, connection: Connection) -> None:
         """A client closed its connection."""

@@ -56,6 +56,9 @@ def _processes(settings: Settings) -> Iterator[Finding]:
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:
+    if not settings.role.has_node:
+        yield Finding("machine", OK, "runs no tasks itself: its back ends do")
+        return
     facts, given = settings.facts, settings.capacity
     well = True
     if given.cpus > facts.cpus:

@@ -14,15 +14,15 @@ from typing import Protocol, TypeVar
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.outbox import Outbox
 from iriai.launcher.crash import crash_point
-from iriai.machine.core import Machine, Turn
+from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent
 from iriai.protocol.effects import (
     Effect,
     JobSettled,
     LaunchAttempt,
-    LauncherEvent,
     Part,
+    Send,
     Wake,
     WakeAt,
 )
@@ -41,6 +41,14 @@ class LauncherOrders(Protocol):
         ...
 
 
+class Carrier(Protocol):
+    """Takes what cores say to parts of other machines; a batch for each turn."""
+
+    def send(self, sends: list[Send]) -> None:
+        """Send these messages, in order; to a machine that cannot be reached they are lost."""
+        ...
+
+
 def _unheard(number: int) -> None:
     """Before somebody listens."""
 
@@ -49,7 +57,11 @@ class Engine:
     """Drives the cores; see the module."""
 
     def __init__(
-        self, machine: Machine, writer: Writer, launcher: LauncherOrders, home: str
+        self,
+        machine: Machine,
+        writer: Writer,
+        launcher: LauncherOrders,
+        home: str,
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
@@ -57,18 +69,20 @@ class Engine:
         """Told of each job that has finished, once that is durable."""
         self.on_changed: Callable[[int], None] = _unheard
         """Told of each job that an event was stored for, once that is durable."""
+        self.carrier: Carrier | None = None
+        """The links with other machines; None: there are none."""
         self._writer = writer
         self._launcher = launcher
         self._loop = asyncio.get_running_loop()
         self._home = home
         self._turns = 0
-        self._events: list[LauncherEvent | Wake] = []
+        self._events: list[MachineEvent] = []
         self._requests: list[Callable[[Instant], None]] = []
         self._answers: list[Callable[[], None]] = []
         self._is_scheduled = False
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
 
-    def event(self, event: LauncherEvent | Wake) -> None:
+    def event(self, event: MachineEvent) -> None:
         """Something happened; it is handled in the next turn."""
         self._events.append(event)
         self._schedule()
@@ -139,7 +153,10 @@ class Engine:
         self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
     ) -> None:
         """What the turn asked for, now that its records are durable."""
-        self._launcher.perform([e for e in effects if type(e) is not JobSettled])
+        sends = [e for e in effects if type(e) is Send]
+        if sends and self.carrier is not None:
+            self.carrier.send(sends)
+        self._launcher.perform([e for e in effects if type(e) not in (JobSettled, Send)])
         if any(type(e) is LaunchAttempt for e in effects):
             crash_point("after-launch-sent")
         for answer in answers:

@@ -21,6 +21,7 @@ from iriai.launcher.messages import (
     FromLauncher,
     Launch,
     Order,
+    Prolong,
     SampleAll,
     Sampled,
     ShutDown,
@@ -41,6 +42,7 @@ from iriai.protocol.effects import (
     LauncherAttached,
     LauncherEvent,
     LauncherLost,
+    RenewLeases,
     SampleAttempts,
     TerminateAttempt,
 )
@@ -79,6 +81,8 @@ class LauncherLink:
         self._on_gone = on_gone
         """Told of an attempt that cannot start since its descriptor is gone."""
         self.on_event: Callable[[LauncherEvent], None] = _unheard
+        self.spool: Callable[[], str] = str
+        """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
         self.welcome: Welcome | None = None
         """Of the launcher that is connected; None where none is."""
         self._stream: Stream | None = None
@@ -118,6 +122,8 @@ class LauncherLink:
                     self._launch(launches)
                     launches = []
                     self._send(Terminate((attempt,), cause, grace_s))
+                case RenewLeases(home, asked_steady_s):
+                    self._send(Prolong(home, asked_steady_s))
                 case SampleAttempts():
                     self._send(SampleAll())
                 case _:
@@ -163,9 +169,19 @@ class LauncherLink:
                         self._payloads.get(spec.environment),
                         self._payloads.get(spec.script),
                         self._payloads.get(spec.stdin),
+                        self.spool(),
                     )
                 )
-            orders.append(Order(attempt, place, launch.gpu_ids, len(descriptors)))
+            orders.append(
+                Order(
+                    attempt,
+                    place,
+                    launch.gpu_ids,
+                    len(descriptors),
+                    launch.lease_s,
+                    launch.leased_steady_s,
+                )
+            )
             passed += descriptors
         if orders:
             self._send(Launch(tuple(templates), tuple(orders)), passed)
@@ -173,12 +189,7 @@ class LauncherLink:
     def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
         if self._stream is None:
             return
-        data = frame(_encode(message))
-        if descriptors:
-            self._stream.write_with_descriptors(data, descriptors)
-            self._descriptors.close(descriptors)
-        else:
-            self._stream.write(data)
+        self._stream.write(frame(_encode(message)), descriptors or ())
 
     def _frames(self, frames: list[bytes]) -> None:
         for payload in frames:

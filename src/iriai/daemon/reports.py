@@ -11,9 +11,11 @@ from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
+from iriai.daemon.links import Links
 from iriai.daemon.machine_facts import load_average
 from iriai.daemon.past import Past
 from iriai.daemon.settings import Settings
+from iriai.daemon.uplink import Uplink
 from iriai.daemon.views import amounts
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
@@ -49,6 +51,7 @@ class Reports:
         launcher: LauncherLink,
         past: Past,
         writer: Writer,
+        links: Links | Uplink | None,
         on_down: Callable[[bool], None],
     ) -> None:
         self._settings = settings
@@ -56,15 +59,15 @@ class Reports:
         self._launcher = launcher
         self._past = past
         self._writer = writer
+        self._links = links
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
-        return {
+        of_home: dict[type, Handler] = {Shares: self._shares, AskUsage: self._usage}
+        return (of_home if self._settings.role.has_home else {}) | {
             Hello: self._hello,
-            Shares: self._shares,
-            AskUsage: self._usage,
             Status: self._status,
             Doctor: self._doctor,
             ShowConfiguration: self._configuration,
@@ -90,6 +93,7 @@ class Reports:
                 os.getpid(),
                 asked.caller.person.name,
                 asked.caller.operator,
+                self._settings.role.front,
             )
         )
 
@@ -124,8 +128,6 @@ class Reports:
         self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
 
     def _status(self, asked: Asked, body: Status, now: Instant) -> None:
-        machine = self._engine.machine
-        jobs = machine.home.jobs.values()
         welcome = self._launcher.welcome
         settings = self._settings
         asked.answer(
@@ -140,20 +142,33 @@ class Reports:
                 settings.mode,
                 settings.configuration.order.name,
                 now.steady_s - (self._began_steady_s or now.steady_s),
-                amounts(settings.capacity),
-                amounts(machine.node.calendar.free),
+                *self._room(),
                 settings.configuration.machine.speed,
-                len(jobs),
-                sum(job.waiting for job in jobs),
-                sum(job.active for job in jobs),
+                *self._tasks(),
                 load_average(),
                 tuple(self._trouble()),
+                settings.role.parts,
+                self._links.rows() if self._links else (),
             )
         )
 
+    def _room(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What the machine gives away, and what of it is free."""
+        if not self._settings.role.has_node:
+            return {}, {}
+        free = self._engine.machine.node.calendar.free
+        return amounts(self._settings.capacity), amounts(free)
+
+    def _tasks(self) -> tuple[int, int, int]:
+        """(jobs not finished, tasks that wait, tasks that are active), of a back end its own."""
+        if not self._settings.role.has_home:
+            return 0, 0, len(self._engine.machine.node.running())
+        jobs = self._engine.machine.home.jobs.values()
+        return len(jobs), sum(job.waiting for job in jobs), sum(job.active for job in jobs)
+
     def _trouble(self) -> list[str]:
-        trouble = []
-        if self._launcher.welcome is None:
+        trouble = self._links.trouble() if self._links else []
+        if self._launcher.welcome is None and self._settings.role.has_node:
             trouble.append("no launcher is connected: nothing can be started")
         failure = self._writer.failure
         if failure is not None:

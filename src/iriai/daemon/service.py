@@ -5,41 +5,33 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import secrets
 import signal
 from pathlib import Path
-from random import Random
 
 import uvloop
 
-from iriai.broker.core import Broker
-from iriai.broker.state import BrokerSettings
 from iriai.daemon.answers import JobAnswers
-from iriai.daemon.clients import Clients
+from iriai.daemon.assembly import make_machine
+from iriai.daemon.clients import Clients, Handler
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
-from iriai.daemon.orders import load_orders
+from iriai.daemon.links import Links
+from iriai.daemon.nodes import NodeAnswers
 from iriai.daemon.past import Past
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.reports import Reports
 from iriai.daemon.settings import Mode, Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
-from iriai.home.core import Home
+from iriai.daemon.uplink import Uplink
 from iriai.identity.peers import peer_of
 from iriai.identity.users import Users
-from iriai.machine.core import Machine
 from iriai.model.ids import AttemptId
-from iriai.model.instant import Instant
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.stored import StoredState
 from iriai.model.usage import Usage
-from iriai.node.core import Node, NodeSettings
-from iriai.policy.fairshare import ChargeRule
-from iriai.policy.order import OrderSettings
-from iriai.policy.registry import order_named
 from iriai.protocol.effects import AttemptExited
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
@@ -72,29 +64,6 @@ async def _serve(settings: Settings, store: Store) -> int:
     return await service.run()
 
 
-def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machine:
-    """The cores of this machine, from what its store gave back."""
-    configuration = settings.configuration
-    rng = Random(secrets.randbits(64))
-    node_settings = NodeSettings(
-        settings.home,
-        settings.capacity,
-        ChargeRule.of(configuration.order),
-        configuration.order.half_life_s,
-        configuration.machine.speed,
-        settings.facts.boot_id,
-        configuration.jobs.end_slack_s,
-        configuration.machine.load_max,
-    )
-    incarnation = stored.incarnation + 1
-    node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)
-    order_settings = OrderSettings(configuration.order.usage_floor_s)
-    order = order_named(configuration.order.name, order_settings, load_orders())
-    broker = Broker(BrokerSettings(configuration, order), rng)
-    home = Home(settings.home, stored.next_number, stored.jobs)
-    return Machine(settings.home, node, home, broker)
-
-
 class Service:
     """Everything of one daemon, from start to end."""
 
@@ -105,8 +74,11 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         machine = make_machine(settings, store.load(), now)
         self._writer = Writer(store, self._durable, self._report)
+        self._links: Links | None = None
+        self._uplink: Uplink | None = None
+        has_home = settings.role.has_home
         descriptors = Descriptors()
-        payloads = Payloads(store.payload)
+        payloads = Payloads(store.payload if has_home else self._text)
         self._launcher = LauncherLink(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
@@ -121,19 +93,58 @@ class Service:
             None if settings.mode is Mode.SYSTEM else settings.owner_uid,
         )
         past = Past(settings.home, settings.paths.spool, store)
-        submissions = Submissions(settings, users, payloads)
         self._unstored = Unstored(self._engine, self._writer)
-        jobs = JobAnswers(settings, self._engine, submissions, descriptors, past, self._unstored)
-        reports = Reports(settings, self._engine, self._launcher, past, self._writer, self._down)
-        self._engine.on_settled = jobs.settled
-        self._engine.on_changed = jobs.waits.job_changed
+        handlers: dict[type, Handler] = {}
+        if has_home:
+            submissions = Submissions(settings, users, payloads, self._capacities)
+            jobs = JobAnswers(
+                settings, self._engine, submissions, descriptors, past, self._unstored
+            )
+            self._engine.on_settled = jobs.settled
+            self._engine.on_changed = jobs.waits.job_changed
+            home = machine.home
+            self._links = Links(settings, self._engine, payloads, descriptors, home.has_attempts_on)
+            handlers |= jobs.handlers() | self._links.handlers()
+        else:
+            self._uplink = Uplink(settings, self._engine, payloads, descriptors)
+            self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
+        self._engine.carrier = self._links or self._uplink
+        reports = Reports(
+            settings,
+            self._engine,
+            self._launcher,
+            past,
+            self._writer,
+            self._links or self._uplink,
+            self._down,
+        )
+        handlers |= reports.handlers()
+        handlers |= NodeAnswers(settings, self._engine, self._links).handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
-            jobs.handlers() | reports.handlers(),
+            handlers,
+            f"{settings.home} has {settings.role}",
         )
         reports.began(now)
         machine.begin(now)
+
+    def _capacities(self) -> dict[str, Resources]:
+        """What each machine has; empty while some that was linked before has not said."""
+        settings = self._settings
+        found = {settings.home: settings.capacity} if settings.role.has_node else {}
+        assert self._links is not None
+        views = self._engine.machine.broker.state.machines
+        for name in self._links.known.names():
+            if name not in views:
+                return {}
+            found[name] = views[name].calendar.capacity
+        return found
+
+    def _text(self, digest: str) -> bytes:
+        """Of a back end, which has environments and scripts from its front end."""
+        assert self._uplink is not None
+        return self._uplink.text(digest)
 
     async def run(self) -> int:
         """Serve until the end; returns the exit code."""
@@ -144,7 +155,10 @@ class Service:
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
         self._engine.turn()
-        self._launcher.connect()
+        if self._settings.role.has_node:
+            self._launcher.connect()
+        if self._uplink is not None:
+            self._uplink.connect()
         listener = self._settings.listener
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._clients.accept, listener)
@@ -153,6 +167,9 @@ class Service:
             return await self._over
         finally:
             self._loop.remove_reader(listener.fileno())
+            for links in (self._links, self._uplink):
+                if links is not None:
+                    links.close()
             self._clients.close()
             self._launcher.close()
             self._close_writer()
@@ -170,7 +187,7 @@ class Service:
     def _down(self, kill: bool) -> None:
         """Someone wants the end: once all is told and stored."""
         self._settings.announce_down(kill=kill)
-        if kill:
+        if kill and self._settings.role.has_node:
             self._launcher.shut_down(self._end_after_kill)
         else:
             self._loop.call_soon(self._end, 0)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.machine_facts import MachineFacts, home_name
+from iriai.daemon.role import AS_BEFORE, Role, Wanted
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
 from iriai.launcher.machine_file import MachineSettings, write_machine_file
 from iriai.model.configuration import (
@@ -47,7 +48,11 @@ class Settings:
     """What the machine gives away."""
     mode: Mode
     home: str
-    """The home's name, the first part of every job id."""
+    """The machine's name; of one with a home the first part of every job id."""
+    role: Role
+    """Which parts the machine has."""
+    token: str
+    """Tells its state directory from others whose machine has the same name."""
     daemon_user: str
     """The Unix user that this process runs as once privileges are dropped."""
     owner_uid: int
@@ -122,7 +127,11 @@ def current_mode() -> Mode:
 
 
 def settle_directory(
-    paths: StatePaths, configuration: Configuration, facts: MachineFacts, user: str | None = None
+    paths: StatePaths,
+    configuration: Configuration,
+    facts: MachineFacts,
+    user: str | None = None,
+    wanted: Wanted = AS_BEFORE,
 ) -> StateIdentity:
     """Make the state directory ready for a daemon that runs as `user`; see `prepare`."""
     given = configuration.machine.name
@@ -131,6 +140,7 @@ def settle_directory(
         home=given or home_name(facts.host_name),
         home_given=given is not None,
         user=user,
+        wanted=wanted,
     )
 
 

@@ -7,10 +7,12 @@ import socket
 from typing import NamedTuple
 
 from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.role import EVERY_PART
 from iriai.daemon.state_directory import problem_of
 from iriai.identity.peers import peer_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
+from iriai.protocol.effects import Part
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.requests import (
@@ -29,7 +31,7 @@ _ANSWER_WAIT_S = 10.0
 
 
 class Standing(NamedTuple):
-    """A daemon that answers. Once `up` is done nothing is None."""
+    """A daemon that answers. Once `up` is done nothing is None that the machine has."""
 
     home: str
     state_directory: str
@@ -40,11 +42,13 @@ class Standing(NamedTuple):
     supervisor_pid: int | None
     started: bool
     """Whether this `up` brought it up, or a part of it; else all was up already."""
+    parts: tuple[str, ...] = tuple(EVERY_PART)
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is missing."""
-        return self.launcher_pid is not None and self.supervisor_pid is not None
+        has_launcher = self.launcher_pid is not None or Part.NODE not in self.parts
+        return has_launcher and self.supervisor_pid is not None
 
 
 def standing_of(paths: StatePaths) -> Standing | None:
@@ -79,6 +83,7 @@ def standing_of(paths: StatePaths) -> Standing | None:
         report.launcher_pid,
         lock_holder(paths.lock("supervisor")),
         started=False,
+        parts=report.parts,
     )
 
 

@@ -6,10 +6,12 @@ import errno
 import json
 import os
 import pwd
+import secrets
 from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.lock_file import LockHeld, take_lock
+from iriai.daemon.role import AS_BEFORE, EVERY_PART, Role, Wanted
 from iriai.identity.privileges import (
     DAEMON_USER,
     current_user,
@@ -19,11 +21,14 @@ from iriai.identity.privileges import (
 )
 from iriai.model.paths import SOCKET_PATH_BYTES_MAX, SYSTEM_SOCKET, StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
+from iriai.protocol.effects import Part
 
-STATE_VERSION = 1
-"""Raised with every change that an older daemon would misread."""
-HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found")
+STATE_VERSION = 2
+"""Raised with every change that an older daemon would misread. 2: the parts of the machine."""
+HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found", "nodes")
 """What may lie in a directory that is to become a state directory; else it is somebody's."""
+TOKEN_BYTES = 16
+"""No two state directories share one by chance."""
 _PROBE_BYTES = 65_536
 """Enough to notice a full disk, which a file of no bytes does not."""
 
@@ -36,6 +41,16 @@ class StateIdentity(NamedTuple):
     """The home's name: job ids carry it, so it stays."""
     daemon_user: str
     """The Unix user that the daemon runs as and that the store belongs to."""
+    parts: tuple[Part, ...] = EVERY_PART
+    front: str = ""
+    """Of a back end: the socket of its front end."""
+    token: str = ""
+    """Random: tells this directory from others whose machine has the same name."""
+
+    @property
+    def role(self) -> Role:
+        """The machine's place among others."""
+        return Role(self.parts, self.front)
 
 
 def absolute_paths(directory: str) -> StatePaths:
@@ -58,6 +73,8 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
     try:
         said = json.loads(text)
         version, home, user = int(said["version"]), str(said["home"]), str(said["daemon_user"])
+        parts = tuple(Part(part) for part in said.get("parts", EVERY_PART))
+        front, token = str(said.get("front", "")), str(said.get("token", ""))
     except (ValueError, KeyError, TypeError):
         raise Refused(
             "not-a-state-directory",
@@ -71,17 +88,22 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
             f"this one knows {STATE_VERSION})",
             "install that iriai again, or choose another directory with --state",
         )
-    return StateIdentity(version, home, user)
+    return StateIdentity(version, home, user, parts, front, token)
 
 
 def prepare(
-    paths: StatePaths, *, home: str, home_given: bool, user: str | None = None
+    paths: StatePaths,
+    *,
+    home: str,
+    home_given: bool,
+    user: str | None = None,
+    wanted: Wanted = AS_BEFORE,
 ) -> StateIdentity:
     """Make the state directory ready, or confirm that it is; safe to repeat.
 
-    `home` is the home's name for a directory that has none yet; with `home_given` it is the
-    configuration's and has to agree. `user` is whom root wants the daemon to run as; None: as
-    before, or the default. Returns what the directory remembers.
+    `home` is the machine's name for a directory that has none yet; with `home_given` it is the
+    configuration's and has to agree. `user` is whom root wants the daemon to run as, `wanted` what
+    else `iriai up` was told; None: as before, or the default. Returns what the directory remembers.
 
     Raises:
         Problem: it is somebody else's, from a newer version, cannot be written or reached, or has a
@@ -94,8 +116,12 @@ def prepare(
         daemon_user = _daemon_user(paths, identity, user)
         _check_reach(paths, daemon_user)
         if identity is None:
-            identity = StateIdentity(STATE_VERSION, home, daemon_user)
+            name = _name(paths, wanted, home, home_given=home_given)
+            role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
+            identity = StateIdentity(STATE_VERSION, name, daemon_user, *role, token)
             _write_identity(paths, identity)
+        elif conflict := wanted.conflict(identity.home, identity.role):
+            raise _settled(paths, identity, conflict)
         elif home_given and identity.home != home:
             raise UsageProblem(
                 "home-renamed",
@@ -107,6 +133,29 @@ def prepare(
     except OSError as error:
         raise problem_of(error, paths.directory) from None
     return identity
+
+
+def _name(paths: StatePaths, wanted: Wanted, home: str, *, home_given: bool) -> str:
+    """The machine's name, as it was told in one place or the other."""
+    if wanted.name is not None and home_given and wanted.name != home:
+        raise UsageProblem(
+            "two-names",
+            f"--name is '{wanted.name}', but machine.name in {paths.configuration} is '{home}'",
+            "leave one of them out",
+        )
+    return wanted.name or home
+
+
+def _settled(paths: StatePaths, identity: StateIdentity, conflict: str) -> UsageProblem:
+    if identity.role.has_home:  # it has jobs, and a history
+        hint = "leave that out, or choose another directory with --state"
+    else:
+        hint = f"leave that out; or 'iriai down --kill', remove {paths.directory}, and say it again"
+    return UsageProblem(
+        "settled",
+        f"{conflict} is not what {paths.directory} was made for: {identity.home}, {identity.role}",
+        hint,
+    )
 
 
 def check_space(paths: StatePaths) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from iriai.wire.frames import FrameReader, FrameTooLong
 
@@ -14,6 +16,14 @@ DESCRIPTORS_MAX = 64
 """Descriptors that one read may bring; each frame that has one is small, so few fit in a read."""
 UNSENT_BYTES_MAX = 512 << 20
 """A peer that does not read what it asked for is cut off: two of the largest frames."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What waits to be sent, and the descriptors that travel beside its first byte."""
+
+    data: memoryview
+    descriptors: list[int]
 
 
 class Stream:
@@ -31,46 +41,55 @@ class Stream:
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader()
-        self._unsent = bytearray()
+        self._unsent: deque[_Piece] = deque()
+        self._unsent_bytes = 0
         self._is_writing = False
         self._is_closed = False
+        self.unsent_bytes_max = UNSENT_BYTES_MAX
         self.descriptors: list[int] = []
         """Received and not taken yet, in the order of their frames; closed with the stream."""
         self._loop.add_reader(connection.fileno(), self._readable)
 
-    def write(self, data: bytes) -> None:
-        """Send `data`, as soon as the peer takes it."""
+    @property
+    def socket(self) -> socket.socket:
+        """The connection itself, to ask the kernel who is at its other end."""
+        return self._socket
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is over."""
+        return self._is_closed
+
+    def redirect(
+        self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
+    ) -> None:
+        """Tell others from now on: the peer has said what the connection is for."""
+        self._on_frames = on_frames
+        self._on_close = on_close
+
+    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send `data`, as soon as the peer takes it, with `descriptors` beside its first byte.
+
+        The descriptors are the stream's from here on: it closes them when they are sent.
+        """
+        own = list(descriptors)
         if self._is_closed:
+            _close_all(own)
             return
-        if not self._unsent:
-            sent = self._try_send(data)
-            if sent is None or sent == len(data):
-                return
-            data = data[sent:]
-        self._unsent += data
-        if len(self._unsent) > UNSENT_BYTES_MAX:
+        self._unsent.append(_Piece(memoryview(data), own))
+        self._unsent_bytes += len(data)
+        if not self._is_writing:
+            self._send_some()
+        if self._unsent_bytes > self.unsent_bytes_max:
             self.close("it does not read what it asked for")
-        elif not self._is_writing:
+        elif self._unsent and not self._is_writing and not self._is_closed:
             self._is_writing = True
             self._loop.add_writer(self._socket.fileno(), self._writable)
 
-    def write_with_descriptors(self, data: bytes, descriptors: list[int]) -> None:
-        """Send `data` with `descriptors` beside its first byte. Blocks for as long as that byte.
-
-        The kernel keeps its own copies; the caller may close the descriptors afterwards.
-        """
-        if self._is_closed:
-            return
-        self._socket.setblocking(True)
-        try:
-            self._socket.sendall(self._unsent)
-            self._unsent.clear()
-            sent = socket.send_fds(self._socket, [data], descriptors)
-            self._socket.sendall(data[sent:])
-        except OSError as error:
-            self.close(str(error))
-            return
-        self._socket.setblocking(False)
+    def read_out(self) -> None:
+        """Take in everything that has arrived, without waiting for more."""
+        while not self._is_closed and self._read_once():
+            pass
 
     def close(self, reason: str) -> None:
         """End the connection; `on_close` hears why."""
@@ -81,49 +100,74 @@ class Stream:
         if self._is_writing:
             self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
-        for descriptor in self.descriptors:
-            close_descriptor(descriptor)
-        self.descriptors.clear()
+        _close_all(self.descriptors)
+        for piece in self._unsent:
+            _close_all(piece.descriptors)
+        self._unsent.clear()
         self._on_close(reason)
 
     def _readable(self) -> None:
+        self._read_once()
+
+    def _read_once(self) -> bool:
+        """Take in one read of what has arrived; whether there was anything."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self._socket, READ_BYTES, DESCRIPTORS_MAX)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self.close(str(error))
-            return
+            return False
         self.descriptors += descriptors
         if not data:
             self.close("it closed the connection")
-            return
+            return False
         try:
             frames = self._frames.feed(data)
         except FrameTooLong as error:
             self.close(str(error))
-            return
+            return False
         if frames:
             self._on_frames(frames)
+        return True
 
     def _writable(self) -> None:
-        sent = self._try_send(self._unsent)
-        if sent is None:
-            return
-        del self._unsent[:sent]
-        if not self._unsent:
+        self._send_some()
+        if not self._unsent and not self._is_closed:
             self._is_writing = False
             self._loop.remove_writer(self._socket.fileno())
 
-    def _try_send(self, data: bytes | bytearray) -> int | None:
+    def _send_some(self) -> None:
+        """Send what the peer takes now."""
+        while self._unsent:
+            piece = self._unsent[0]
+            sent = self._try_send(piece)
+            if sent is None:
+                return
+            self._unsent_bytes -= sent
+            if sent < len(piece.data):
+                piece.data = piece.data[sent:]
+                return
+            self._unsent.popleft()
+
+    def _try_send(self, piece: _Piece) -> int | None:
         """How much went out now; None where the connection is gone."""
         try:
-            return self._socket.send(data)
+            if not piece.descriptors:
+                return self._socket.send(piece.data)
+            sent = socket.send_fds(self._socket, [piece.data], piece.descriptors)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
             self.close(str(error))
             return None
+        _close_all(piece.descriptors)  # the kernel keeps copies of its own
+        return sent
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        close_descriptor(descriptors.pop())
 
 
 def close_descriptor(descriptor: int) -> None:

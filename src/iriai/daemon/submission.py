@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import msgspec
 
 from iriai.daemon.payloads import Payloads
@@ -41,7 +43,15 @@ _decode_environment = msgspec.msgpack.Decoder(dict[str, str]).decode
 class Submissions:
     """Makes specs by one machine's configuration."""
 
-    def __init__(self, settings: Settings, users: Users, payloads: Payloads) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        users: Users,
+        payloads: Payloads,
+        machines: Callable[[], Mapping[str, Resources]],
+    ) -> None:
+        """`machines` gives the capacity of each; empty where they are not all known yet."""
+        self._machines = machines
         self._settings = settings
         self._users = users
         self._payloads = payloads
@@ -201,13 +211,17 @@ class Submissions:
         return resources
 
     def _check_fits(self, resources: Resources) -> None:
-        lacking = resources.lacking_in(self._settings.capacity)
-        if lacking:
+        machines = self._machines()
+        if machines and not any(resources.fits_in(there) for there in machines.values()):
+            name, lacking = min(
+                ((name, resources.lacking_in(there)) for name, there in machines.items()),
+                key=lambda each: len(each[1]),
+            )
             resource, needed, there = lacking[0]
             raise Refused(
                 "no-machine-large-enough",
                 f"no machine has {describe_amount(resource, needed)}: "
-                f"{self._settings.home} has {describe_amount(resource, there)}",
+                f"{name} has {describe_amount(resource, there)}",
                 "ask for less, or say --wait-for-resources",
             )
         cap_cpus = self._settings.configuration.order.running_cap_cpus

@@ -1,7 +1,8 @@
 """The supervisor: a small process that starts launcher and daemon again when they die.
 
-`python -m iriai.daemon.supervisor DIR DAEMON_UID MINIMUM_UID MODE`, MODE `detached` or
-`foreground`; started by `iriai up` after everything was checked. It imports little, since it stays.
+`python -m iriai.daemon.supervisor DIR DAEMON_UID MINIMUM_UID NODE MODE`, NODE `node` or `no-node`
+(a machine that runs no tasks has no launcher), MODE `detached` or `foreground`; started by `iriai
+up` after everything was checked. It imports little, since it stays.
 SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now
 what is waiting to be tried again. When it is killed itself, launcher and daemon go on, and the next
 `iriai up` finds and watches them.
@@ -38,7 +39,7 @@ class Plan(NamedTuple):
 
     paths: StatePaths
     launcher: list[str]
-    """The command that starts it."""
+    """The command that starts it; empty: none is wanted."""
     daemon: list[str]
     foreground: bool = False
     """Whether somebody sits at our standard error who wants to know what goes wrong."""
@@ -50,8 +51,11 @@ class Supervisor:
     def __init__(self, plan: Plan, ending: int) -> None:
         self._plan = plan
         self._ending = ending
-        self._launcher = LauncherPart(plan.launcher, plan.paths)
         self._daemon = DaemonPart(plan.daemon, plan.paths)
+        # The daemon last: it looks for its launcher at once.
+        self._parts: list[Part] = [self._daemon]
+        if plan.launcher:
+            self._parts.insert(0, LauncherPart(plan.launcher, plan.paths))
         self._over: Ending | None = None
         self._stop_by_s: float | None = None
         """Set while the daemon is to end: when it is killed."""
@@ -62,7 +66,7 @@ class Supervisor:
         self._catch_signals()
         while self._over is None:
             now_s = time.monotonic()
-            for part in (self._launcher, self._daemon):
+            for part in self._parts:
                 if part.due_s is not None and now_s >= part.due_s:
                     self._start(part, now_s)
             if self._over is None:
@@ -94,10 +98,10 @@ class Supervisor:
         """Until a process ends, a signal comes, or something is due."""
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
-        for part in (self._launcher, self._daemon):
+        for part in self._parts:
             if part.watched is not None:
                 poll.register(part.watched.descriptor, select.POLLIN)
-        moments = [self._launcher.due_s, self._daemon.due_s, self._stop_by_s]
+        moments = [*(part.due_s for part in self._parts), self._stop_by_s]
         waits_s = [max(moment - now_s, 0.0) for moment in moments if moment is not None]
         poll.poll(min(waits_s) * 1000 + 1 if waits_s else None)
         try:
@@ -111,7 +115,7 @@ class Supervisor:
 
     def _take_signal(self, number: signal.Signals) -> None:
         if number is signal.SIGUSR1:
-            for part in (self._launcher, self._daemon):
+            for part in self._parts:
                 part.back_off.forget()
                 if part.due_s is not None:
                     part.due_s = 0.0
@@ -134,7 +138,7 @@ class Supervisor:
 
     def _bury(self, now_s: float) -> None:
         # The daemon first: what it said decides whether the launcher's end was wanted.
-        for part in (self._daemon, self._launcher):
+        for part in reversed(self._parts):
             if part.watched is None or not part.watched.ended():
                 continue
             lived_s, code = part.bury(now_s)
@@ -189,7 +193,7 @@ class Supervisor:
         """Leave nothing behind of a start that failed; what was found running stays."""
         if self._daemon.has_worked:
             return
-        for part in (self._daemon, self._launcher):
+        for part in reversed(self._parts):
             watched = part.watched
             if watched is None or not watched.child:
                 continue
@@ -228,12 +232,12 @@ def _describe_end(code: int | None) -> str:
 
 
 def supervisor_command(
-    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, foreground: bool
+    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, has_node: bool, foreground: bool
 ) -> list[str]:
     """What to run to supervise a state directory."""
-    mode = "foreground" if foreground else "detached"
-    uids = [str(daemon_uid), str(minimum_uid)]
-    return [sys.executable, "-P", "-m", "iriai.daemon.supervisor", paths.directory, *uids, mode]
+    words = [paths.directory, str(daemon_uid), str(minimum_uid)]
+    words += ["node" if has_node else "no-node", "foreground" if foreground else "detached"]
+    return [sys.executable, "-P", "-m", "iriai.daemon.supervisor", *words]
 
 
 def retry_now(paths: StatePaths) -> bool:
@@ -250,12 +254,14 @@ def retry_now(paths: StatePaths) -> bool:
     return True
 
 
-def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, mode: str) -> Plan:
+def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, node: str, mode: str) -> Plan:
     """Our own launcher and daemon, for one state directory."""
     python = [sys.executable, "-P", "-m"]
-    launcher = [*python, "iriai.launcher", "--state", paths.directory]
-    launcher += ["--socket", paths.launcher_socket]
-    launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
+    launcher = []
+    if node == "node":
+        launcher = [*python, "iriai.launcher", "--state", paths.directory]
+        launcher += ["--socket", paths.launcher_socket]
+        launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
     daemon = [*python, "iriai.daemon", "--state", paths.directory]
     daemon += ["--supervisor-pid", str(os.getpid())]
     return Plan(paths, launcher, daemon, mode == "foreground")
@@ -283,8 +289,8 @@ def supervise(plan: Plan) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Supervise one state directory; returns the exit code."""
-    directory, daemon_uid, minimum_uid, mode = arguments
-    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, mode)
+    directory, daemon_uid, minimum_uid, node, mode = arguments
+    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, node, mode)
     os.chdir("/")
     return supervise(plan)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 from iriai.daemon.ending import read_ending
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.machine_facts import measure
+from iriai.daemon.role import AS_BEFORE, Wanted
 from iriai.daemon.settings import read_configuration, settle_directory
 from iriai.daemon.standing import Standing, standing_of
 from iriai.daemon.state_directory import absolute_paths, check_space
@@ -39,18 +40,30 @@ class _Checked(NamedTuple):
     paths: StatePaths
     daemon_uid: int
     minimum_uid: int
+    has_node: bool
+
+    def command(self, *, foreground: bool) -> list[str]:
+        """What to run as its supervisor."""
+        return supervisor_command(
+            self.paths,
+            self.daemon_uid,
+            self.minimum_uid,
+            has_node=self.has_node,
+            foreground=foreground,
+        )
 
 
-def bring_up(directory: str, user: str | None = None) -> Standing:
-    """Bring up the daemon of a state directory, detached; returns when it has a launcher.
+def bring_up(directory: str, user: str | None = None, wanted: Wanted = AS_BEFORE) -> Standing:
+    """Bring up the daemon of a state directory, detached; returns when nothing of it is missing.
 
-    `user` is whom root wants the daemon to run as (None: as before, or `iriai`).
+    `user` is whom root wants the daemon to run as (None: as before, or `iriai`), `wanted` what else
+    a new directory is to remember.
 
     Raises:
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
             was not before, but for a start that is only slow and goes on.
     """
-    checked = _check(directory, user)
+    checked = _check(directory, user, wanted)
     paths = checked.paths
     _let_it_end(paths)
     standing = standing_of(paths)
@@ -59,15 +72,15 @@ def bring_up(directory: str, user: str | None = None) -> Standing:
     since_s = time.time()
     child = None
     if not retry_now(paths):
-        command = supervisor_command(
-            paths, checked.daemon_uid, checked.minimum_uid, foreground=False
-        )
-        child = spawn(command, paths.log_of("supervisor"))
+        child = spawn(checked.command(foreground=False), paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
 
 
 def stay_up(  # noqa: RET503 - where it does not return it has become the supervisor
-    directory: str, user: str | None, announce: Callable[[Standing], None]
+    directory: str,
+    user: str | None,
+    announce: Callable[[Standing], None],
+    wanted: Wanted = AS_BEFORE,
 ) -> Standing:
     """Bring up the daemon and become its supervisor.
 
@@ -80,7 +93,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     Raises:
         Problem: as `bring_up`, before anything started.
     """
-    checked = _check(directory, user)
+    checked = _check(directory, user, wanted)
     paths = checked.paths
     _let_it_end(paths)
     standing = standing_of(paths)
@@ -88,24 +101,24 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
         return standing
     if retry_now(paths):
         return _await_answer(paths, time.time(), None)
-    command = supervisor_command(paths, checked.daemon_uid, checked.minimum_uid, foreground=True)
     _announce_later(paths, announce)
-    _become(command)
+    _become(checked.command(foreground=True))
 
 
 def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-def _check(directory: str, user: str | None) -> _Checked:
+def _check(directory: str, user: str | None, wanted: Wanted) -> _Checked:
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
-    identity = settle_directory(paths, configuration, measure(), user)
+    identity = settle_directory(paths, configuration, measure(), user, wanted)
     # A daemon that runs waits for room, and tells who asks.
     if lock_holder(paths.lock("daemon")) is None:
         check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
-    return _Checked(paths, uid, configuration.identity.minimum_uid)
+    minimum_uid = configuration.identity.minimum_uid
+    return _Checked(paths, uid, minimum_uid, identity.role.has_node)
 
 
 def _let_it_end(paths: StatePaths) -> None:

@@ -143,6 +143,14 @@ class Home:
             raise NotFound("no-such-job", f"{missing} is not a job that waits or runs")
         return job
 
+    def has_attempts_on(self, machine: str) -> bool:
+        """Whether attempts on a machine are not settled. Looks at everything: not for each turn."""
+        return any(
+            task.machine == machine and task.state is not TaskState.QUEUED
+            for job in self.jobs.values()
+            for task in job.tasks.values()
+        )
+
     # --- messages --------------------------------------------------------------------------------
 
     def handle(self, event: ToHome, now: Instant) -> list[Effect]:

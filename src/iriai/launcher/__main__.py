@@ -19,6 +19,7 @@ from iriai.launcher.groups.choose import Choice, choose
 from iriai.launcher.journal import DamagedJournal, Journal
 from iriai.launcher.kernel import become_subreaper, boot_id
 from iriai.launcher.launcher import Launcher
+from iriai.launcher.leases import Leases
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery import recover
@@ -104,18 +105,19 @@ def _assemble(
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
     payloads = Payloads(state.run_path, state.run_fd)
-    spawner = Spawner(helper, payloads, Spool(state.spool_fd), state.name)
+    spawner = Spawner(helper, payloads, Spool(state.spool_fd, settings.daemon_uid), state.name)
     timers = Timers()
     tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers)
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
-    starting = Starting(admission, choice.enclosures, tasks, watch)
+    leases = Leases(tasks, timers)
+    starting = Starting(admission, choice.enclosures, tasks, watch, leases)
     rows = enforcement(choice, helper)
 
     def configure() -> None:
         scratch.use(state.machine_settings().tmp)
 
-    return Launcher(journal, admission, starting, tasks, timers, rows, configure)
+    return Launcher(journal, admission, starting, tasks, timers, leases, rows, configure)
 
 
 def _fill_standard_descriptors() -> None:

@@ -74,6 +74,7 @@ class Admission:
             template.script,
             template.stdin,
             digest,
+            template.spool,
         )
 
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:

@@ -15,6 +15,7 @@ from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.crash import crash_point
 from iriai.launcher.journal import Dropped, Exits, Intent, Intents, Journal, Started
+from iriai.launcher.leases import Leases
 from iriai.launcher.limits import Crossed
 from iriai.launcher.machine_file import BadMachineFile
 from iriai.launcher.messages import (
@@ -27,6 +28,7 @@ from iriai.launcher.messages import (
     Forget,
     FromLauncher,
     Launch,
+    Prolong,
     SampleAll,
     Sampled,
     ShutDown,
@@ -68,6 +70,7 @@ class Launcher:
         starting: Starting,
         tasks: Tasks,
         timers: Timers,
+        leases: Leases,
         enforcement: tuple[Enforcement, ...],
         configure: Callable[[], None],
     ) -> None:
@@ -79,6 +82,7 @@ class Launcher:
         self._starting = starting
         self._tasks = tasks
         self._timers = timers
+        self._leases = leases
         self._enforcement = enforcement
         self._intents: list[Intent] = []
         """Not written yet; each of them is starting too, unless it was given up since."""
@@ -153,6 +157,9 @@ class Launcher:
             case SampleAll():
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
                 self._replies.append(Sampled(samples))
+            case Prolong():
+                self._timers.run_due(steady_s())  # a lease that is over stays over
+                self._leases.renew(message.home, message.asked_s)
             case ShutDown():
                 self.shut_down()
             case Attach():

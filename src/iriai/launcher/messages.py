@@ -14,8 +14,8 @@ from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 
-LAUNCHER_VERSION = 1
-"""Raised with every change that an older launcher or daemon would misread."""
+LAUNCHER_VERSION = 2
+"""Raised with every change that an older launcher or daemon would misread. 2: leases."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; more is not ours."""
 
@@ -36,6 +36,8 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     """msgpack map of strings: the submitter's environment (the launcher adds IRIAI_* itself)."""
     script: bytes = b""
     stdin: bytes = b""
+    spool: str = ""
+    """Directory of the output that somebody follows; empty: `spool` of the launcher's own state."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
@@ -47,6 +49,10 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
     gpu_ids: tuple[int, ...] = ()
     descriptors: int = 0
     """How many of the passed descriptors are this task's (0 or 1), in the order of the orders."""
+    lease_s: float | None = None
+    """How long it may run after `leased_s`, unless renewed; None: it has no lease."""
+    leased_s: float = 0.0
+    """Since when its lease counts, on the steady clock."""
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -82,6 +88,14 @@ class SampleAll(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 class ShutDown(msgspec.Struct, frozen=True, array_like=True, tag=6):
     """Daemon or `iriai down --kill`: kill every task, wait until none is left, report, exit."""
+
+
+class Prolong(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """Daemon: the leases of all attempts of a home count from a later moment."""
+
+    home: str
+    asked_s: float
+    """On the steady clock."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
@@ -148,5 +162,5 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
     samples: tuple[tuple[AttemptId, Usage], ...]
 
 
-ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown
+ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown | Prolong
 FromLauncher = Welcome | Spawned | Exited | Sampled

@@ -39,6 +39,8 @@ class Prepared(NamedTuple):
     script: bytes
     stdin: bytes
     digest: bytes
+    spool: str = ""
+    """Where its output goes that somebody follows; empty: the launcher's own."""
 
 
 class Payload(NamedTuple):
@@ -167,7 +169,8 @@ class Spawner:
             redirects += [(given_fd, 1), (given_fd, 2)]
         elif task.spec.interaction is Interaction.STREAM:
             for target, kind in ((1, "out"), (2, "err")):
-                opened.append(self._spool.create(order.attempt, kind, task.login))
+                fd = self._spool.create(order.attempt, kind, task.login, task.spool)
+                opened.append(fd)
                 redirects.append((opened[-1], target))
         return redirects
 

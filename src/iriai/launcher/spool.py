@@ -6,7 +6,9 @@ which owns the directory.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from iriai.launcher.users import Login
 from iriai.model.ids import AttemptId
@@ -18,21 +20,39 @@ def spool_name(attempt: AttemptId, kind: str) -> str:
 
 
 class Spool:
-    """The directory."""
+    """The directory, or that of a front end on this host whose tasks run here."""
 
-    def __init__(self, directory_fd: int) -> None:
+    def __init__(self, directory_fd: int, daemon_uid: int) -> None:
         self._directory_fd = directory_fd
+        self._daemon_uid = daemon_uid
         self._is_root = os.geteuid() == 0
 
-    def create(self, attempt: AttemptId, kind: str, login: Login) -> int:
-        """A new file for appending, owned by the user; returns its descriptor."""
-        name = spool_name(attempt, kind)
+    def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
+        """A new file for appending, owned by the user; returns its descriptor.
+
+        In `directory`, where one is named; it has to be the daemon's own, writable by nobody else,
+        so that a daemon has nothing made where it could not make it itself. Raises OSError.
+        """
+        if not directory:
+            return self._create(self._directory_fd, spool_name(attempt, kind), login)
+        directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(directory_fd)
+            if found.st_uid != self._daemon_uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError(
+                    errno.EPERM, f"the spool {directory} is not the daemon's alone"
+                )
+            return self._create(directory_fd, spool_name(attempt, kind), login)
+        finally:
+            os.close(directory_fd)
+
+    def _create(self, directory_fd: int, name: str, login: Login) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            fd = os.open(name, flags, 0o600, dir_fd=self._directory_fd)
+            fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
         except FileExistsError:  # by a launcher that was killed before the attempt began
-            os.unlink(name, dir_fd=self._directory_fd)
-            fd = os.open(name, flags, 0o600, dir_fd=self._directory_fd)
+            os.unlink(name, dir_fd=directory_fd)
+            fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
         if self._is_root:
             os.fchown(fd, login.uid, login.gid)
         return fd

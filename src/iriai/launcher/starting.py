@@ -6,9 +6,11 @@ import os
 from typing import NamedTuple
 
 from iriai.launcher.admission import Admission, NotStarted
+from iriai.launcher.clock import steady_s
 from iriai.launcher.crash import crash_point
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.journal import Intent
+from iriai.launcher.leases import OVER, Leases
 from iriai.launcher.limits import kernel_limits
 from iriai.launcher.messages import Alive, Order
 from iriai.launcher.scratch import NoDirectory
@@ -37,12 +39,18 @@ class Starting:
     """The attempts that were ordered and have no process yet."""
 
     def __init__(
-        self, admission: Admission, enclosures: Enclosures, tasks: Tasks, watch: Watch
+        self,
+        admission: Admission,
+        enclosures: Enclosures,
+        tasks: Tasks,
+        watch: Watch,
+        leases: Leases,
     ) -> None:
         self._admission = admission
         self._enclosures = enclosures
         self._tasks = tasks
         self._watch = watch
+        self._leases = leases
         self._pending: dict[AttemptId, _Pending] = {}
         self.failed: list[tuple[AttemptId, NotStarted]] = []
         """Could not be spawned, until the caller takes them."""
@@ -92,6 +100,7 @@ class Starting:
                 self._enclosures.release(pending.enclosure)
                 continue
             self._watch.begin(task)
+            self._leases.begin(task, pending.order)
             started.append((task.alive, pending.enclosure.started_ticks))
             crash_point("after-spawn")
         return started
@@ -104,6 +113,10 @@ class Starting:
 
     def _spawn(self, pending: _Pending) -> Task | None:
         order, prepared, enclosure, fd = pending
+        lease_end_s = self._leases.end_s(order)
+        if lease_end_s is not None and steady_s() >= lease_end_s:
+            self.failed.append((order.attempt, NotStarted(*OVER)))
+            return None
         try:
             enclosure.prepare(kernel_limits(prepared.spec))
             return self._tasks.start(prepared, order, enclosure, fd)

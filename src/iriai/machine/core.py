@@ -15,7 +15,7 @@ from typing import NoReturn, assert_never
 from iriai.broker.core import Broker
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
-from iriai.model.ids import JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
@@ -94,6 +94,10 @@ class Machine:
         every = ((Part.NODE, self._node), (Part.HOME, self._home), (Part.BROKER, self._broker))
         return tuple(part for part, core in every if core is not None)
 
+    def follow(self, machine: str) -> None:
+        """From now on its broker is that machine's."""
+        self._broker_at = machine
+
     def begin(self, now: Instant) -> None:
         """After construction from a store: the home asks again for what it does not know."""
         if self._home is not None:
@@ -146,6 +150,10 @@ class Machine:
         if not self.home.job(number).waiting:
             return []
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
+
+    def started_wall_s(self, attempt: AttemptId) -> float | None:
+        """When an attempt's process began; None: not yet, or on another machine."""
+        return self._node.started_wall_s(attempt) if self._node else None
 
     def check(self, now: Instant) -> None:
         """After a turn: raise where an invariant of a part, or of them together, is broken."""

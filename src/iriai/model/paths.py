@@ -101,3 +101,8 @@ def state_directory(option: str | None, environment: Mapping[str, str], uid: int
     if chosen:
         return chosen
     return SYSTEM_STATE_DIRECTORY if uid == 0 else user_state_directory(environment)
+
+
+def node_directory(directory: str, name: str) -> str:
+    """The state directory of the back end `name`, within the one that is used without a name."""
+    return f"{directory.rstrip('/')}/nodes/{name}"

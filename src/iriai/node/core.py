@@ -202,6 +202,10 @@ class Node:
         """All that a node which came up now must find: granted, and not acknowledged."""
         return [held.as_charged() for held in self._held.values()]
 
+    def specs(self) -> list[JobSpec]:
+        """What the attempts are that may still have to be started."""
+        return [held.spec for held in self._held.values() if held.spec and not held.end]
+
     def started_wall_s(self, attempt: AttemptId) -> float | None:
         """When the attempt's process began; None: not yet, or not here."""
         held = self._held.get(attempt)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.job import Interaction
+from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
 
 PROTOCOL_VERSION = 1
 """Raised with every change that an older client or daemon would misread."""
@@ -67,6 +68,8 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     daemon_pid: int
     user: str
     operator: bool
+    front: str = ""
+    """Of a machine without a home: the socket of the front end that takes its jobs; else empty."""
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
@@ -385,6 +388,9 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     load: float
     trouble: tuple[str, ...]
     """What keeps the machine from working as it should; empty: nothing."""
+    parts: tuple[str, ...] = ("node", "home", "broker")
+    links: tuple[LinkRow, ...] = ()
+    """With other machines: of a front end those that were ever linked, of a back end the one."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
@@ -454,6 +460,10 @@ RequestBody = (
     | Doctor
     | ShowConfiguration
     | Down
+    | Nodes
+    | Drain
+    | Resume
+    | Link
 )
 AnswerBody = (
     Welcome
@@ -471,6 +481,8 @@ AnswerBody = (
     | DoctorReport
     | ConfigurationTable
     | Done
+    | NodeTable
+    | Linked
 )
 
 

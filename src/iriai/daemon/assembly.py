@@ -1,0 +1,47 @@
+"""The cores of a machine, from its settings and what its store gave back."""
+
+from __future__ import annotations
+
+import secrets
+from random import Random
+
+from iriai.broker.core import Broker
+from iriai.broker.state import BrokerSettings
+from iriai.daemon.orders import load_orders
+from iriai.daemon.settings import Settings
+from iriai.home.core import Home
+from iriai.machine.core import Machine
+from iriai.model.instant import Instant
+from iriai.model.stored import StoredState
+from iriai.node.core import Node, NodeSettings
+from iriai.policy.fairshare import ChargeRule
+from iriai.policy.order import OrderSettings
+from iriai.policy.registry import order_named
+
+FRONT_END = "front end"
+"""Where the broker of a back end is before its front end has told its name: no machine has this."""
+
+
+def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machine:
+    """The cores of this machine, from what its store gave back."""
+    configuration = settings.configuration
+    rng = Random(secrets.randbits(64))
+    node_settings = NodeSettings(
+        settings.home,
+        settings.capacity,
+        ChargeRule.of(configuration.order),
+        configuration.order.half_life_s,
+        configuration.machine.speed,
+        settings.facts.boot_id,
+        configuration.jobs.end_slack_s,
+        configuration.machine.load_max,
+    )
+    incarnation = stored.incarnation + 1
+    node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)
+    if not settings.role.has_home:
+        return Machine(settings.home, node, None, None, broker_at=FRONT_END)
+    order_settings = OrderSettings(configuration.order.usage_floor_s)
+    order = order_named(configuration.order.name, order_settings, load_orders())
+    broker = Broker(BrokerSettings(configuration, order), rng)
+    home = Home(settings.home, stored.next_number, stored.jobs)
+    return Machine(settings.home, node if settings.role.has_node else None, home, broker)

@@ -1,0 +1,233 @@
+"""The front end's side of its links: which back ends are there, and what is said to each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.engine import Engine
+from iriai.daemon.known_machines import KnownMachines
+from iriai.daemon.link import MachineLink
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.settings import Settings
+from iriai.daemon.state_directory import problem_of
+from iriai.model.instant import Instant
+from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
+from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.messages import Message
+from iriai.wire.links import Bid, Obeyed
+from iriai.wire.machines import Drain, Link, Linked, LinkRow, Resume
+from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import Done
+
+log = logging.getLogger(__name__)
+
+TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER})
+"""The parts of a front end that a back end's node may speak to."""
+
+
+class _Turned(NamedTuple):
+    """A machine that was turned away, and why."""
+
+    wall_s: float
+    problem: Problem
+
+
+class Links:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        has_attempts: Callable[[str], bool],
+    ) -> None:
+        """`has_attempts` tells whether attempts on a machine are not settled."""
+        self.known = KnownMachines(settings.paths.store)
+        self._settings = settings
+        self._engine = engine
+        self._payloads = payloads
+        self._descriptors = descriptors
+        self._has_attempts = has_attempts
+        self._links: dict[str, MachineLink] = {}
+        self._gone: dict[str, tuple[float, str]] = {}
+        """Machines without a link: since when (on the wall), and why."""
+        self._turned: dict[str, _Turned] = {}
+        self._bids: dict[int, tuple[str, Asked]] = {}
+        self._numbers = count(1)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Link: self._link}
+
+    def send(self, sends: list[Send]) -> None:
+        """What the cores say to other machines; to one without a link it is lost."""
+        by_machine: dict[str, list[Send]] = {}
+        for send in sends:
+            by_machine.setdefault(send.machine, []).append(send)
+        for machine, ours in by_machine.items():
+            link = self._links.get(machine)
+            if link is not None:
+                link.send(ours)
+
+    def is_up(self, machine: str) -> bool:
+        """Whether a machine can be reached."""
+        return machine in self._links
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each link stands, for people."""
+        now_s = read_clocks("links").wall_s
+        rows = []
+        for name in self.known.names():
+            link = self._links.get(name)
+            if link is not None:
+                rows.append(LinkRow(name, True, f"up for {_ago(now_s - link.began_wall_s)}"))
+                continue
+            since_s, reason = self._gone.get(name, (now_s, "it has not linked since the start"))
+            rows.append(LinkRow(name, False, f"for {_ago(now_s - since_s)}: {reason}"))
+        return tuple(rows)
+
+    def trouble(self) -> list[str]:
+        """What is wrong with links, for `status` and `doctor`."""
+        found = [f"{row.machine} is away {row.words}" for row in self.rows() if not row.is_up]
+        for name, turned in self._turned.items():
+            found.append(f"a machine that calls itself {name} was turned away: {turned.problem}")
+        return found
+
+    def pass_on(self, asked: Asked, machine: str, body: Drain | Resume) -> None:
+        """Have another machine do what an operator asks; answered when it is durable there.
+
+        Raises `Unreachable` where it has no link.
+        """
+        link = self._links.get(machine)
+        if link is None:
+            raise Unreachable(
+                "no-link",
+                f"{machine} is not linked: {self._gone.get(machine, (0, 'it never was'))[1]}",
+                "say it to the machine itself, with --state and its state directory",
+            )
+        number = next(self._numbers)
+        self._bids[number] = (machine, asked)
+        link.say(Bid(number, body, asked.caller.person.name))
+
+    def close(self) -> None:
+        """End all links."""
+        for link in list(self._links.values()):
+            link.close("the front end ends")
+
+    # --- a machine comes -------------------------------------------------------------------------
+
+    def _link(self, asked: Asked, body: Link, now: Instant) -> None:
+        try:
+            self._check(asked, body)
+        except Problem as problem:
+            if body.name not in self._turned:
+                log.warning("%s was turned away: %s", body.name, problem)
+            self._turned[body.name] = _Turned(now.wall_s, problem)
+            raise
+        self._turned.pop(body.name, None)
+        before = self._links.get(body.name)
+        if before is not None:
+            before.close("a new connection of the same machine replaces it")
+        asked.answer(Linked(self._settings.home, self._settings.paths.spool))
+        stream = asked.connection.hand_over()
+        link = MachineLink(stream, body.name, self, self._payloads, self._descriptors)
+        self._links[body.name] = link
+        self._gone.pop(body.name, None)
+        log.info("%s is linked (iriai %s)", body.name, body.version)
+        self._engine.event(LinkUp(body.name))
+
+    def _check(self, asked: Asked, body: Link) -> None:
+        """Raise where this machine may not link."""
+        caller = asked.caller.person
+        trusted = {0, self._settings.owner_uid}
+        if caller.uid not in trusted and caller.name != self._settings.daemon_user:
+            raise NotAllowed(
+                "not-a-back-end",
+                f"a back end of {caller.name} cannot run tasks of everybody here",
+                "back ends belong to whoever the front end belongs to",
+            )
+        if body.parts_version != PARTS_VERSION:
+            raise Refused(
+                "other-version",
+                f"{body.name} (iriai {body.version}) speaks version {body.parts_version} of what "
+                f"machines say to each other, the front end version {PARTS_VERSION}",
+                "install the same iriai on both, then 'iriai down' and 'iriai up' where it is "
+                "older: its tasks go on",
+            )
+        known = self.known.token_of(body.name)
+        if body.name == self._settings.home:
+            raise self._name_taken(body.name, "that is the front end's own name")
+        if known not in (None, body.identity):
+            if body.name in self._links:
+                raise self._name_taken(body.name, "another machine of that name is linked")
+            if self._has_attempts(body.name):
+                words = "another machine of that name has tasks that are not settled"
+                raise self._name_taken(body.name, words)
+        try:
+            self.known.learn(body.name, body.identity)
+        except OSError as error:
+            raise problem_of(error, self._settings.paths.store) from None
+
+    def _name_taken(self, name: str, why: str) -> Refused:
+        return Refused(
+            "name-taken",
+            f"{self._settings.home} cannot be the front end of a second '{name}': {why}",
+            "give this one another --name and state directory, or bring the other one back",
+        )
+
+    # --- what links tell -------------------------------------------------------------------------
+
+    def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
+        """A message of a node."""
+        assert part in TO_A_BACK_END, f"a front end has no {part} for {link.machine}"
+        self._engine.event(Delivered(link.machine, part, message))
+
+    def texts(self, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
+        """A back end has none of its own."""
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """A back end's operators say what they want to their own machine."""
+        raise AssertionError("a back end has nothing to ask")
+
+    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
+        """What an operator asked of a back end is done, or is not."""
+        waiting = self._bids.pop(answer.number, None)
+        if waiting is None:
+            return
+        _, asked = waiting
+        if answer.exit_code == 0:
+            asked.answer(Done())
+            return
+        family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
+        asked.fail(family(answer.code, answer.message, answer.hint))
+
+    def link_over(self, link: MachineLink, reason: str) -> None:
+        """A link is closed, and everything that had arrived was told."""
+        if self._links.get(link.machine) is not link:
+            return
+        del self._links[link.machine]
+        self._gone[link.machine] = (read_clocks("links").wall_s, reason)
+        log.warning("%s is away: %s", link.machine, reason)
+        self._engine.event(LinkDown(link.machine))
+        lost = [number for number, (name, _) in self._bids.items() if name == link.machine]
+        for number in lost:
+            _, asked = self._bids.pop(number)
+            asked.fail(
+                Unreachable(
+                    "link-lost",
+                    f"the link to {link.machine} broke before it answered",
+                    "see with 'iriai nodes' whether it was done, and repeat it if not",
+                )
+            )
+
+
+def _ago(seconds: float) -> str:
+    return f"{max(0.0, seconds):.0f} s"

@@ -1,0 +1,87 @@
+"""What clients ask about machines, and how a back end asks for a link; part of `requests`."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Nodes(msgspec.Struct, frozen=True, tag="nodes"):
+    """The machines that this one knows: a front end all of its back ends, a back end itself."""
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """One machine that runs tasks."""
+
+    name: str
+    state: str
+    """`up`, `drained`, `away` (no link) or `unavailable`."""
+    reason: str
+    """Why nothing can be started there; empty where it can."""
+    cpus: int
+    free_cpus: int
+    memory_bytes: int
+    free_memory_bytes: int
+    gpus: int
+    free_gpus: int
+    load: float
+    foreign_load: float
+    """The part of the load that is not of our tasks."""
+    speed: float
+    tasks: int
+    """That run or are about to."""
+    link: str
+    """How it is reached: `here`, `up` or `down`."""
+
+
+class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
+    """Answer to `Nodes`, by name."""
+
+    rows: tuple[NodeRow, ...]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
+
+    node: str
+    reason: str
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """Let a drained machine (empty: this one) start tasks again. For operators."""
+
+    node: str
+
+
+class Link(msgspec.Struct, frozen=True, tag="link"):
+    """Make this connection a link: a back end's request.
+
+    Only for root, the daemon's user and the owner of the front end's state directory.
+    """
+
+    name: str
+    """The machine's."""
+    identity: str
+    """Of its state directory: two machines of one name are told apart by it."""
+    parts_version: int
+    """`wire.parts.PARTS_VERSION`."""
+    version: str
+    """Of iriai, for people."""
+
+
+class Linked(msgspec.Struct, frozen=True, tag="linked"):
+    """Answer to `Link`: what follows on this connection are frames of `wire.links`."""
+
+    name: str
+    """The front end's machine."""
+    spool: str
+    """Where the output of tasks that somebody follows goes."""
+
+
+class LinkRow(msgspec.Struct, frozen=True):
+    """How a link with another machine stands."""
+
+    machine: str
+    """Its name; of a front end that never answered, empty."""
+    is_up: bool
+    words: str
+    """Since when, or why not."""

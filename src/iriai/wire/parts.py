@@ -1,0 +1,49 @@
+"""Messages between parts of different machines, as bytes: each with the name of its kind."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+
+import msgspec
+
+from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode
+
+PARTS_VERSION = 1
+"""Raised with every change of the messages that an older machine would misread. Both ends of a link
+must have the same."""
+
+_KINDS: Mapping[str, Mapping[str, type[Message]]] = {
+    part: {kind.__name__: kind for kind in typing.get_args(union)}
+    for part, union in (("node", ToNode), ("home", ToHome), ("broker", ToBroker))
+}
+"""What may be said to each part, by name."""
+_decoders: Mapping[str, msgspec.msgpack.Decoder[Message]] = {
+    name: msgspec.msgpack.Decoder(kind) for kinds in _KINDS.values() for name, kind in kinds.items()
+}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True):
+    """One message and whom it is for."""
+
+    part: str
+    kind: str
+    body: msgspec.Raw
+
+
+def pack(part: str, message: Message) -> Envelope:
+    """`message`, for `part` of another machine."""
+    return Envelope(part, type(message).__name__, msgspec.Raw(_encode(message)))
+
+
+def unpack(envelope: Envelope) -> Message:
+    """The message in an envelope.
+
+    Raises:
+        msgspec.ValidationError: nothing of this kind is said to this part.
+        msgspec.DecodeError: it cannot be read.
+    """
+    if envelope.kind not in _KINDS.get(envelope.part, ()):
+        raise msgspec.ValidationError(f"'{envelope.kind}' is nothing to say to '{envelope.part}'")
+    return _decoders[envelope.kind].decode(envelope.body)
