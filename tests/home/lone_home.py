@@ -53,13 +53,18 @@ class LoneHome:
         return said
 
 
-def match(number: int = 1) -> Match:
-    return Match(job(number), HOME, CAPABILITY, 10.0)
+def match(number: int = 1, machine: str = HOME) -> Match:
+    return Match(job(number), machine, CAPABILITY, 10.0)
 
 
-def end(attempt_id: AttemptId, cause=EndCause.COMPLETED, code: int | None = 0) -> End:
+def end(
+    attempt_id: AttemptId,
+    cause=EndCause.COMPLETED,
+    code: int | None = 0,
+    machine: str = HOME,
+) -> End:
     start = (WALL_S, WALL_S + 5, 5.0)
-    return End(AttemptResult(attempt_id, HOME, cause, code, None, Usage(1.0), *start, 5.0, ""))
+    return End(AttemptResult(attempt_id, machine, cause, code, None, Usage(1.0), *start, 5.0, ""))
 
 
 def wants(said: Told) -> list[tuple[int, int]]:

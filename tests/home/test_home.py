@@ -84,7 +84,7 @@ def test_a_start_is_known_once():
     home = LoneHome()
     home.submit()
     home.tell(match())
-    assert home.tell(Accepted(attempt(1))) == NOTHING_TOLD
+    assert home.tell(Accepted(attempt(1), "ume")) == NOTHING_TOLD
     begun = Begun(attempt(1), HOME, WALL_S)
     assert changes(home.tell(begun)) == [Started(((0, 1),))]
     assert home.tell(begun) == NOTHING_TOLD
@@ -276,8 +276,8 @@ def test_a_home_that_comes_back_asks_again_for_what_it_does_not_know():
     stored = home.home.job(1).spec
     assert said.node == [
         Run(running, stored, None),
-        Run(claimed.attempt, stored, None),
         Stop(running, EndCause.CANCELLED, stored.kill_grace_s),
+        Run(claimed.attempt, stored, None),
     ]
     assert wants(said) == [(1, 1)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from iriai.model.job import JobSpec
+from iriai.model.records import Drained
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -30,13 +31,21 @@ class LoneNode:
         now_s: float = 0.0,
         attached: bool = True,
         is_checked: bool = True,
+        load_max: float | None = None,
+        rule: ChargeRule | None = None,
+        drained: Drained | None = None,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
         settings = NodeSettings(
-            HOME, Resources(cpus, 0, gpus), ChargeRule(), 3600.0, boot_id=boot_id
+            HOME,
+            Resources(cpus, 0, gpus),
+            rule or ChargeRule(),
+            3600.0,
+            boot_id=boot_id,
+            load_max=load_max,
         )
-        self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s))
+        self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []
         self.idle: Idle
         self.counted: Counted
@@ -66,9 +75,16 @@ class LoneNode:
             self.node.check()
         return said
 
-    def run(self, number: int = 1, job: JobSpec | None = None, **changes) -> Told:
+    def run(
+        self,
+        number: int = 1,
+        job: JobSpec | None = None,
+        lease_s: float | None = None,
+        **changes,
+    ) -> Told:
         """A home asks for the first attempt of a job, with a good capability."""
-        return self.tell(Run(attempt(number), job or spec(**changes), self.capabilities[0]))
+        asked = Run(attempt(number), job or spec(**changes), self.capabilities[0], lease_s)
+        return self.tell(asked)
 
     def wait(self, seconds: float) -> None:
         self.now_s += seconds

@@ -30,7 +30,7 @@ def test_a_claim_is_stored_and_its_start_is_ordered():
     claim = only(said.records, ClaimStored).claim
     assert (claim.attempt, claim.limit_s, claim.boot_id) == (attempt(1), 60.0, "boot")
     assert only(said.others, LaunchAttempt).attempt == attempt(1)
-    assert said.home == [Accepted(attempt(1))]
+    assert said.home == [Accepted(attempt(1), "ume")]
     assert node.node.calendar.free.cpus == 1
 
 

@@ -167,7 +167,7 @@ def test_then_nothing_is_taken_for_a_while():
     node.wait(FIRST_S)
     node.tell(Wake(Part.NODE))
     assert node.idle.unavailable is None
-    assert Accepted(attempt(3)) in node.run(3).home
+    assert Accepted(attempt(3), "ume") in node.run(3).home
 
 
 def test_each_failure_in_a_row_doubles_the_while_up_to_a_minute():

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from iriai.home.changes import TurnChanges
-from iriai.home.job import JobState, Outcome
+from iriai.home.job import JobState, Outcome, Task
+from iriai.home.leases import Leases, lease_of
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
+    AttemptResult,
     Cancelled,
     Change,
     Held,
@@ -30,7 +32,18 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause, TaskState
 from iriai.model.stored import StoredJob
-from iriai.protocol.effects import Effect, JobSettled, Part, Persist, Send
+from iriai.model.usage import Usage
+from iriai.protocol.effects import (
+    Effect,
+    JobSettled,
+    LinkDown,
+    LinkUp,
+    Part,
+    Persist,
+    Send,
+    Wake,
+    WakeAt,
+)
 from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
@@ -40,12 +53,16 @@ from iriai.protocol.messages import (
     Match,
     Promise,
     Refusal,
+    Renew,
+    Renewed,
     Run,
     Stop,
     ToHome,
     Want,
     Withdraw,
 )
+
+HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
 EVENTS_MAX = 512
 """Events of a job that are kept before they are folded into one: bounds what a restart replays."""
@@ -65,6 +82,8 @@ class Home:
         self._folded_at: dict[int, int] = {}
         self._posted: dict[int, int] = {}
         self._unposted: dict[int, None] = {}
+        self._leases = Leases()
+        self._alarm_s: float | None = None
         self._changes = TurnChanges()
         self._finished: dict[int, JobState] = {}
         """Those that ended in this turn, until they are recorded."""
@@ -76,6 +95,10 @@ class Home:
             Refusal: self._refused,
             Begun: self._begun,
             End: self._end,
+            Renew: self._renew,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
+            Wake: self._wake,
         }
         for stored in jobs:
             self._restore(stored)
@@ -153,7 +176,7 @@ class Home:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def handle(self, event: ToHome, now: Instant) -> list[Effect]:
+    def handle(self, event: HomeEvent, now: Instant) -> list[Effect]:
         """Take one message in; the effects that cannot wait for `settle`."""
         self._handlers[type(event)](event, now)
         return self._take_effects()
@@ -170,6 +193,7 @@ class Home:
                 withdraw = Withdraw(JobId(self.name, number))
                 self._effects.append(Send("", Part.BROKER, withdraw))
         self._unposted.clear()
+        self._set_alarm()
         return self._take_effects()
 
     def record(self, now: Instant) -> list[Effect]:
@@ -200,16 +224,36 @@ class Home:
         return reasons
 
     def rejoin(self, now: Instant) -> list[Effect]:
-        """After a restart: ask again for every attempt whose end is not known."""
+        """After a restart: ask again for every attempt whose end is not known.
+
+        Other machines are asked when they can be reached; until then their leases go on, from now.
+        """
         for job in self.jobs.values():
             for index, task in job.tasks.items():
                 if task.state is TaskState.QUEUED:
                     continue
                 attempt = AttemptId(self.name, job.number, index, task.attempt)
-                run = Run(attempt, job.spec, None)
-                self._effects.append(Send(task.machine, Part.NODE, run))
-            self._stop_running(job, frozenset())
+                if task.machine == self.name:
+                    self._ask_again(attempt, job, task)
+                else:
+                    self._leases.begin(task.machine, attempt, job.spec, now.steady_s)
         return self._take_effects()
+
+    def _ask_again(self, attempt: AttemptId, job: JobState, task: Task) -> None:
+        """What the node may not have heard of an attempt that it should have."""
+        run = Run(attempt, job.spec, None, self._lease_s(job, task.machine))
+        self._effects.append(Send(task.machine, Part.NODE, run))
+        self._stop_if_stopping(attempt, job)
+
+    def _stop_if_stopping(self, attempt: AttemptId, job: JobState) -> None:
+        task = job.tasks[attempt.index]
+        if task.stopping:
+            stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
+            self._effects.append(Send(task.machine, Part.NODE, stop))
+
+    def _lease_s(self, job: JobState, machine: str) -> float | None:
+        """None: an attempt on this machine shares the home's fate."""
+        return None if machine == self.name else lease_of(job.spec)
 
     def post_anew(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
@@ -221,6 +265,18 @@ class Home:
         for job in self.jobs.values():
             job.check()
             assert not job.is_finished, f"job {job.number} has finished and is still kept"
+        away = {
+            AttemptId(self.name, number, index, task.attempt): task.machine
+            for number, job in self.jobs.items()
+            for index, task in job.tasks.items()
+            if task.state is not TaskState.QUEUED and task.machine != self.name
+        }
+        leased = {
+            attempt: machine
+            for machine, attempts in self._leases.machines().items()
+            for attempt in attempts
+        }
+        assert leased == away, f"leases of {leased}, attempts {away}"
 
     def _match(self, match: Match, now: Instant) -> None:
         number = match.job.number
@@ -231,11 +287,15 @@ class Home:
             return
         self._posted[number] = self._posted.get(number, 0) - 1
         index = job.first_waiting()
-        attempt = job.next_attempt(index)
-        job.attempted(index, attempt, match.machine)
-        self._changes.attempted(number, index, attempt, match.machine)
-        run = Run(AttemptId(self.name, number, index, attempt), job.spec, match.capability)
-        self._effects.append(Send(match.machine, Part.NODE, run))
+        machine = match.machine
+        attempt = AttemptId(self.name, number, index, job.next_attempt(index))
+        job.attempted(index, attempt.attempt, machine)
+        self._changes.attempted(number, index, attempt.attempt, machine)
+        lease_s = self._lease_s(job, machine)
+        if lease_s is not None:
+            self._leases.begin(machine, attempt, job.spec, now.steady_s)
+        run = Run(attempt, job.spec, match.capability, lease_s)
+        self._effects.append(Send(machine, Part.NODE, run))
 
     def _promise(self, promise: Promise, now: Instant) -> None:
         job = self.jobs.get(promise.job.number)
@@ -248,6 +308,16 @@ class Home:
 
     def _accepted(self, accepted: Accepted, now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""
+        job = self._current(accepted.attempt)
+        if job is None:
+            self._disown(accepted.attempt, accepted.machine)
+        else:
+            self._stop_if_stopping(accepted.attempt, job)
+
+    def _disown(self, attempt: AttemptId, machine: str) -> None:
+        """A node speaks of an attempt that is over for its home."""
+        if attempt.home == self.name:
+            self._effects.append(Send(machine, Part.NODE, Stop(attempt, EndCause.LOST, 0.0)))
 
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._current(refusal.attempt)
@@ -257,7 +327,11 @@ class Home:
     def _begun(self, begun: Begun, now: Instant) -> None:
         job = self._current(begun.attempt)
         _, number, index, attempt = begun.attempt
-        if job is not None and job.tasks[index].state is TaskState.CLAIMED:
+        if job is None:
+            self._disown(begun.attempt, begun.machine)
+            return
+        self._stop_if_stopping(begun.attempt, job)
+        if job.tasks[index].state is TaskState.CLAIMED:
             job.started(index, attempt)
             self._changes.started(number, index, attempt)
 
@@ -270,6 +344,63 @@ class Home:
         self._effects.append(Persist(result))
         self._end_attempt(job, end.attempt, result.cause, result.exit_code, result.signal)
 
+    # --- leases ----------------------------------------------------------------------------------
+
+    def _renew(self, renew: Renew, now: Instant) -> None:
+        """A machine's leases count from now."""
+        self._leases.answer(renew.machine, now.steady_s)
+        confirmed = []
+        for attempt in renew.unconfirmed:
+            if self._current(attempt) is None:
+                self._disown(attempt, renew.machine)
+            else:
+                confirmed.append(attempt)
+        renewed = Renewed(self.name, renew.asked_steady_s, tuple(confirmed))
+        self._effects.append(Send(renew.machine, Part.NODE, renewed))
+
+    def _link_up(self, event: LinkUp, now: Instant) -> None:
+        """What was said to the node there may be lost."""
+        for attempt in self._leases.of(event.machine):
+            job = self.jobs[attempt.number]
+            self._ask_again(attempt, job, job.tasks[attempt.index])
+
+    def _link_down(self, event: LinkDown, now: Instant) -> None:
+        """Leases go on."""
+
+    def _wake(self, event: Wake, now: Instant) -> None:
+        """Attempts that nothing was heard of for longer than their lease are over."""
+        self._alarm_s = None
+        for machine, attempt in self._leases.over(now.steady_s):
+            job = self.jobs[attempt.number]
+            lost = EndCause.LOST
+            message = f"{machine} was not heard for the time of its lease, {lease_of(job.spec):g} s"
+            self._effects.append(
+                Persist(
+                    AttemptResult(
+                        attempt,
+                        machine,
+                        lost,
+                        None,
+                        None,
+                        Usage(),
+                        now.wall_s,
+                        now.wall_s,
+                        0.0,
+                        0.0,
+                        message,
+                    )
+                )
+            )
+            self._end_attempt(job, attempt, lost, None, None)
+
+    def _set_alarm(self) -> None:
+        next_s = self._leases.next_s
+        if next_s is not None and (self._alarm_s is None or next_s < self._alarm_s):
+            self._alarm_s = next_s
+            self._effects.append(WakeAt(Part.HOME, next_s))
+
+    # --- ends ------------------------------------------------------------------------------------
+
     def _end_attempt(
         self,
         job: JobState,
@@ -279,6 +410,7 @@ class Home:
         signal: int | None,
     ) -> None:
         index = attempt.index
+        self._leases.end(job.tasks[index].machine, attempt)
         job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end)

@@ -250,7 +250,7 @@ class Node:
         self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
-        self._tell_home(Accepted(run.attempt))
+        self._tell_home(Accepted(run.attempt, self.settings.machine))
 
     def _claim(self, run: Run, now: Instant) -> Claim:
         spec = run.spec
@@ -344,7 +344,7 @@ class Node:
         elif held.started_wall_s is not None:
             self._tell_home(Begun(attempt, self.settings.machine, held.started_wall_s))
         else:
-            self._tell_home(Accepted(attempt))
+            self._tell_home(Accepted(attempt, self.settings.machine))
 
     def _launch(self, held: Held, now: Instant) -> None:
         """Order the start, if it may start now; a lease that is over is the launcher's to judge."""

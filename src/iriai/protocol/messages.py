@@ -178,6 +178,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """Node to home: the claim is granted and durable; the attempt is being started."""
 
     attempt: AttemptId
+    machine: str
 
 
 class Refusal(msgspec.Struct, frozen=True):
