@@ -176,7 +176,7 @@ def test_each_failure_in_a_row_doubles_the_while_up_to_a_minute():
     for number in range(1, 10):
         node.run(number)
         node.tell(exited(number, EndCause.REFUSED))
-        pauses_s.append(node.node._back_off.until_s - node.now_s)
+        pauses_s.append(node.node._availability.back_off.until_s - node.now_s)
         node.wait(MAX_S)
         node.tell(Wake(Part.NODE))
     assert pauses_s == [1, 2, 4, 8, 16, 32, MAX_S, MAX_S, MAX_S]
@@ -184,7 +184,7 @@ def test_each_failure_in_a_row_doubles_the_while_up_to_a_minute():
     node.tell(AttemptStarted(attempt(50), WALL_S))
     node.run(51)
     node.tell(exited(51, EndCause.REFUSED))
-    assert node.node._back_off.until_s - node.now_s == FIRST_S
+    assert node.node._availability.back_off.until_s - node.now_s == FIRST_S
 
 
 def test_many_failures_at_once_count_as_one():
@@ -192,4 +192,4 @@ def test_many_failures_at_once_count_as_one():
     for number in (1, 2, 3):
         node.run(number)
     node.tell(*[exited(number, EndCause.REFUSED) for number in (1, 2, 3)])
-    assert node.node._back_off.until_s - node.now_s == FIRST_S
+    assert node.node._availability.back_off.until_s - node.now_s == FIRST_S

@@ -17,7 +17,7 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
-from iriai.model.reason import Reason, Rule
+from iriai.model.reason import Reason
 from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,
@@ -27,14 +27,14 @@ from iriai.model.records import (
     LedgerRow,
     Resumed,
 )
-from iriai.model.resources import Resources, describe_amount
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.node.back_off import BackOff
+from iriai.node.admission import Admission
+from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.held import Held
 from iriai.node.leases import ASK_PART, Leases
 from iriai.node.ledger import Ledger
-from iriai.node.load import Load
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.policy.calendar import END_SLACK_S, Calendar
@@ -66,7 +66,6 @@ from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
-    Capability,
     End,
     OfAttempt,
     Quiet,
@@ -115,19 +114,24 @@ class Node:
         drained: Drained | None = None,
     ) -> None:
         self.settings = settings
-        self.drained = drained
-        """Who wants that nothing is started here, and why; None: nobody."""
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
         self.ledger = Ledger(settings.half_life_s, ledger)
-        self.has_launcher = False
         self._capabilities = Capabilities(incarnation, rng)
-        self._load = Load(settings.machine, settings.capacity.cpus, settings.load_max)
+        self._availability = Availability(
+            settings.machine, settings.capacity.cpus, settings.load_max, drained
+        )
         self._report = Report(
-            settings.machine, settings.capacity, settings.speed, self._capabilities, self._load
+            settings.machine,
+            settings.capacity,
+            settings.speed,
+            self._capabilities,
+            self._availability.load,
+        )
+        self._admission = Admission(
+            settings.machine, self.calendar, self._capabilities, self._availability, self._report
         )
         self._leases = Leases(settings.machine)
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
-        self._back_off = BackOff(settings.machine)
         self._held: dict[AttemptId, Held] = {}
         self._free_gpu_ids = list(range(settings.capacity.gpus))
         self._alive: dict[AttemptId, None] | None = None
@@ -177,18 +181,28 @@ class Node:
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start nothing more until `resume`; what runs goes on."""
-        self.drained = Drained(reason, by, now.wall_s)
-        self._effects.append(Persist(self.drained))
+        self._availability.drained = drained = Drained(reason, by, now.wall_s)
+        self._effects.append(Persist(drained))
         self._report.is_due = True
 
     def resume(self, by: str, now: Instant) -> bool:
         """Start tasks again; False: nothing kept it from that."""
         if self.drained is None:
             return False
-        self.drained = None
+        self._availability.drained = None
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
         return True
+
+    @property
+    def drained(self) -> Drained | None:
+        """Who wants that nothing is started here, and why; None: nobody."""
+        return self._availability.drained
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether a launcher answers."""
+        return self._availability.has_launcher
 
     def report_anew(self) -> None:
         """The broker is new, or can be reached again: it is told everything."""
@@ -230,11 +244,9 @@ class Node:
         if held is not None:
             self._run_again(run, held, now)
             return
-        minted_s = self._redeemed(run.capability)
-        reason = self._refusal(run, minted_s)
-        if reason is not None or minted_s is None:
-            assert reason is not None
-            self._tell_home(Refusal(run.attempt, reason))
+        minted_s = self._admission.judge(run)
+        if isinstance(minted_s, Reason):
+            self._tell_home(Refusal(run.attempt, minted_s))
             return
         held = Held(
             self._claim(run, now),
@@ -271,62 +283,9 @@ class Node:
             lease_s=run.lease_s,
         )
 
-    def _redeemed(self, capability: Capability | None) -> float | None:
-        """When a capability was minted; None: it is good for nothing.
-
-        Without one a home asks for an attempt that is not known here. Its first `Run` may still be
-        under way, with a capability: from now on that is refused, too.
-        """
-        if capability is None:
-            for voided in self._capabilities.void():
-                self._report.spent(voided)
-            return None
-        self._report.spent(capability)
-        return self._capabilities.redeem(capability)
-
-    def _refusal(self, run: Run, minted_s: float | None) -> Reason | None:
-        if minted_s is None:
-            return Reason(
-                Rule.STALE_CAPABILITY,
-                "a capability of this incarnation, not used before",
-                f"{run.capability}",
-                self.settings.machine,
-            )
-        return self.unavailable() or self._lacks(run.spec)
-
-    def _lacks(self, spec: JobSpec) -> Reason | None:
-        if spec.exclusive and len(self.calendar):
-            running = f"{len(self.calendar)} tasks run"
-            return Reason(Rule.MACHINE_BUSY, "an empty machine", running, self.settings.machine)
-        lacking = spec.resources.lacking_in(self.calendar.free)
-        if not lacking:
-            return None
-        resource, needed, there = lacking[0]
-        return Reason(
-            Rule.MACHINE_BUSY,
-            describe_amount(resource, needed),
-            f"{describe_amount(resource, there)} free",
-            self.settings.machine,
-        )
-
     def unavailable(self) -> Reason | None:
         """Why nothing can be started here now; None: it can."""
-        drained = self.drained
-        if drained is not None:
-            return Reason(
-                Rule.DRAINED,
-                f"iriai resume {self.settings.machine}",
-                f"{drained.by} drained it: {drained.reason}",
-                self.settings.machine,
-            )
-        if self.has_launcher:
-            return self._back_off.reason() or self._load.reason()
-        return Reason(
-            Rule.NO_LAUNCHER,
-            "a launcher that answers",
-            "none is connected",
-            self.settings.machine,
-        )
+        return self._availability.reason()
 
     def _run_again(self, run: Run, held: Held, now: Instant) -> None:
         """A home asks again for an attempt that has its claim."""
@@ -400,7 +359,7 @@ class Node:
     # --- the launcher ----------------------------------------------------------------------------
 
     def _launcher_attached(self, event: LauncherAttached, now: Instant) -> None:
-        self.has_launcher = True
+        self._availability.has_launcher = True
         self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
         self._effects.extend(RenewLeases(home, asked) for home, asked in self._leases.answers())
@@ -433,14 +392,14 @@ class Node:
         return held.claim.boot_id == self.settings.boot_id
 
     def _launcher_lost(self, event: LauncherLost, now: Instant) -> None:
-        self.has_launcher = False
+        self._availability.has_launcher = False
         self._report.is_due = True
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
         held = self._held.get(event.attempt)
         if held is None or held.started_wall_s is not None or held.end is not None:
             return
-        self._back_off.succeeded()
+        self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
         self._meter.started(held, now)
         self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
@@ -458,13 +417,12 @@ class Node:
 
     def _not_started(self, held: Held, event: AttemptExited, now: Instant) -> None:
         """The launcher can start nothing at present: nothing more is taken for a while."""
-        self._back_off.failed(event.message, now.steady_s)
-        reason = self._back_off.reason()
-        assert reason is not None
-        self._refuse_held(held, reason)
+        self._availability.back_off.failed(event.message, now.steady_s)
+        self._refuse_held(held, self._availability.back_off.reason())
 
-    def _refuse_held(self, held: Held, reason: Reason) -> None:
+    def _refuse_held(self, held: Held, reason: Reason | None) -> None:
         """It had its claim and never started; now it never will."""
+        assert reason is not None
         attempt = held.claim.attempt
         self._free(held.claim)
         self._drop(attempt)
@@ -480,9 +438,7 @@ class Node:
         else:
             if self.drained is None:
                 self.drain(event.message, PROLOG, now)
-            reason = self.unavailable()
-            assert reason is not None
-            self._refuse_held(held, reason)
+            self._refuse_held(held, self.unavailable())
 
     def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
@@ -543,7 +499,7 @@ class Node:
         self._meter.heard(quiet.is_offpeak, now)
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
-        if self._load.measured(event.load_average, event.foreign_load):
+        if self._availability.load.measured(event.load_average, event.foreign_load):
             self._report.is_due = True
 
     # --- charges and alarms ----------------------------------------------------------------------
@@ -559,7 +515,7 @@ class Node:
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm_s = None
-        if self._back_off.is_over(now.steady_s):
+        if self._availability.back_off.is_over(now.steady_s):
             self._report.is_due = True
         if self._slice_at_s is not None and now.steady_s >= self._slice_at_s:
             self._slice_at_s = None
@@ -569,7 +525,7 @@ class Node:
     def _set_alarm(self, now: Instant) -> None:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
-        times = (self._slice_at_s, self._back_off.until_s, self._leases.next_s)
+        times = (self._slice_at_s, self._availability.back_off.until_s, self._leases.next_s)
         due = [at_s for at_s in times if at_s is not None]
         if due and (self._alarm_s is None or min(due) < self._alarm_s):
             self._alarm_s = min(due)

@@ -1,0 +1,72 @@
+"""Whether a node takes a claim: its capability, what may be started, what is free."""
+
+from __future__ import annotations
+
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import describe_amount
+from iriai.node.availability import Availability
+from iriai.node.capabilities import Capabilities
+from iriai.node.report import Report
+from iriai.policy.calendar import Calendar
+from iriai.protocol.messages import Capability, Run
+
+
+class Admission:
+    """Says yes, or no with the reason; never "wait"."""
+
+    def __init__(
+        self,
+        machine: str,
+        calendar: Calendar[AttemptId],
+        capabilities: Capabilities,
+        availability: Availability,
+        report: Report,
+    ) -> None:
+        self._machine = machine
+        self._calendar = calendar
+        self._capabilities = capabilities
+        self._availability = availability
+        self._report = report
+
+    def judge(self, run: Run) -> Reason | float:
+        """Why the claim is refused, or when the capability was minted that it is granted for."""
+        minted_s = self._redeemed(run.capability)
+        if minted_s is None:
+            return Reason(
+                Rule.STALE_CAPABILITY,
+                "a capability of this incarnation, not used before",
+                f"{run.capability}",
+                self._machine,
+            )
+        reason = self._availability.reason() or self._lacks(run.spec)
+        return minted_s if reason is None else reason
+
+    def _redeemed(self, capability: Capability | None) -> float | None:
+        """When a capability was minted; None: it is good for nothing.
+
+        Without one a home asks for an attempt that is not known here. Its first `Run` may still be
+        under way, with a capability: from now on that is refused, too.
+        """
+        if capability is None:
+            for voided in self._capabilities.void():
+                self._report.spent(voided)
+            return None
+        self._report.spent(capability)
+        return self._capabilities.redeem(capability)
+
+    def _lacks(self, spec: JobSpec) -> Reason | None:
+        if spec.exclusive and len(self._calendar):
+            running = f"{len(self._calendar)} tasks run"
+            return Reason(Rule.MACHINE_BUSY, "an empty machine", running, self._machine)
+        lacking = spec.resources.lacking_in(self._calendar.free)
+        if not lacking:
+            return None
+        resource, needed, there = lacking[0]
+        return Reason(
+            Rule.MACHINE_BUSY,
+            describe_amount(resource, needed),
+            f"{describe_amount(resource, there)} free",
+            self._machine,
+        )
