@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.people import People, temporary_people
+from tests.support.shared import has_logs
 
 # No deadline: a busy machine is no failure. The same examples in every run of `make test`, so that
 # a red run is red again; HYPOTHESIS_PROFILE=search looks for new ones.
@@ -16,10 +17,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only root can do, where this is not root."""
-    if os.geteuid() == 0:
+    """Leave out what only root can do, where this is not root, and logs that are not here."""
+    absent = set() if os.geteuid() == 0 else {"root"}
+    if not has_logs():
+        absent.add("logs")
+    if not absent:
         return
-    kept = [item for item in items if item.get_closest_marker("root") is None]
+    kept = [item for item in items if not absent & {mark.name for mark in item.iter_markers()}]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 

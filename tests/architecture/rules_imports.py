@@ -39,8 +39,8 @@ TABLE: Mapping[str, frozenset[str]] = {
     "cli": frozenset({"client", "model"}),
 }
 
-# Single modules that may import more, and then only inside a function: a command that does not
-# need them must not pay for loading them.
+# Single modules that may import more, and then only inside a function or for types: a command that
+# does not need them must not pay for loading them.
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.up": frozenset({"daemon"}),
     "iriai.cli.down": frozenset({"daemon"}),
@@ -124,7 +124,7 @@ def forbidden_imports(modules: Iterable[Module]) -> list[Violation]:
         for each in imports_of(module):
             if each.target.split(".")[0] != PRODUCT:
                 continue
-            more = inside if each.in_function else frozenset()
+            more = inside if each.in_function or each.for_types_only else frozenset()
             if not _permitted(each.target, package, allowed | more):
                 what = f"{package or PRODUCT} may not import {each.target}"
                 found.append(Violation(module.name, each.line, what))

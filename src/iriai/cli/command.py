@@ -16,6 +16,7 @@ from iriai.cli.standard_streams import reader_gone
 from iriai.model.problem import Problem
 
 MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
+TRYING = "Trying things out"
 """Headings of `iriai --help`."""
 
 EXAMPLE_COLUMNS = 74

@@ -17,6 +17,7 @@ COMMANDS = (
     *("up", "down", "status", "doctor", "config", "backup", "restore"),
     *("run", "submit", "jobs", "show", "why", "logs", "wait", "cancel", "hold", "release"),
     *("shares", "usage"),
+    *("simulate",),
 )
 """Each is a module of this package with an `app`."""
 

@@ -1,0 +1,1 @@
+"""Virtual time: the product's own cores and policies, driven by workload logs and by faults."""

@@ -1,0 +1,206 @@
+"""Several simulations of one log: what `--compare` and `--sweep` name."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from iriai.model.configuration_sections import KEYS
+from iriai.model.configuration_values import WrongValue
+from iriai.model.problem import UsageProblem
+from iriai.policy.registry import BUILT_IN
+from iriai.sim.log import Log
+from iriai.sim.metrics import Metrics
+from iriai.sim.policies import POLICIES
+from iriai.sim.record import with_starts
+from iriai.sim.settings import Settings
+from iriai.sim.simulation import Simulation, simulate
+
+CASES_MAX = 10_000
+"""More than anybody waits for."""
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+_ORDER_KEYS = {key.name: key for key in KEYS["order"] if key.name not in ("name", "backfill")}
+SWEPT = ("policy", "order", "seed", *_ORDER_KEYS)
+"""What a sweep may vary: these, by the names of the configuration."""
+
+
+class Case(NamedTuple):
+    """One simulation and what it is called."""
+
+    label: str
+    settings: Settings
+
+
+def compared(text: str, base: Settings) -> list[Case]:
+    """The cases of `--compare`: policies, orders, or both joined by `+`, separated by commas.
+
+    Raises:
+        UsageProblem: a word is neither a policy nor an order.
+    """
+    return [_compared(word.strip(), base) for word in text.split(",")]
+
+
+def _compared(label: str, base: Settings) -> Case:
+    settings = base
+    for word in label.split("+"):
+        if word in POLICIES or ":" in word:
+            settings = replace(settings, policy=word)
+        elif word in BUILT_IN:
+            settings = replace(settings, order=word)
+        else:
+            raise UsageProblem(
+                "bad-compare",
+                f"'{word}' is neither a policy nor an order",
+                f"policies: {', '.join(POLICIES)}, FILE.py:CLASS; orders: {', '.join(BUILT_IN)}",
+            )
+    return Case(label, settings)
+
+
+def swept(words: Sequence[str], base: Settings) -> list[Case]:
+    """The cases of `--sweep KEY=VALUES ...`: every combination.
+
+    Raises:
+        UsageProblem: a key cannot be varied, or a value is not one of it.
+    """
+    axes = [_axis(word) for word in words]
+    count = 1
+    for _, values in axes:
+        count *= len(values)
+    if count > CASES_MAX:
+        raise UsageProblem(
+            "bad-sweep", f"this sweep has {count:,} simulations", f"at most {CASES_MAX:,} are run"
+        )
+    keys = [key for key, _ in axes]
+    if len({*keys}) < len(keys):
+        raise UsageProblem("bad-sweep", "a key stands twice in the sweep", "say all values at once")
+    cases = []
+    for chosen in product(*(values for _, values in axes)):
+        settings = base
+        for key, value in zip(keys, chosen, strict=True):
+            settings = _with(settings, key, value)
+        label = " ".join(f"{key}={value}" for key, value in zip(keys, chosen, strict=True))
+        cases.append(Case(label, settings))
+    return cases
+
+
+def _axis(word: str) -> tuple[str, list[str]]:
+    key, equals, text = word.partition("=")
+    if not equals or key not in SWEPT or not text:
+        raise UsageProblem(
+            "bad-sweep",
+            f"'{word}' says nothing to vary",
+            f"say KEY=A,B or KEY=1..10; keys: {', '.join(SWEPT)}",
+        )
+    values: list[str] = []
+    for part in text.split(","):
+        span = _RANGE.fullmatch(part)
+        if span:
+            first, last = int(span[1]), int(span[2])
+            if last - first >= CASES_MAX or last < first:
+                raise UsageProblem(
+                    "bad-sweep", f"{part} is no range", f"up, and at most {CASES_MAX:,} values"
+                )
+            values += map(str, range(first, last + 1))
+        else:
+            values.append(part)
+    return key, values
+
+
+def _with(settings: Settings, key: str, value: str) -> Settings:
+    if key in ("policy", "order"):
+        known = POLICIES if key == "policy" else BUILT_IN
+        if value not in known and not (key == "policy" and ":" in value):
+            raise UsageProblem(
+                "bad-sweep", f"there is no {key} '{value}'", f"there are: {', '.join(known)}"
+            )
+        return (
+            replace(settings, policy=value) if key == "policy" else replace(settings, order=value)
+        )
+    if key == "seed":
+        if not value.isdecimal():
+            raise UsageProblem("bad-sweep", f"'{value}' is no seed", "seeds are whole numbers")
+        return replace(settings, seed=int(value))
+    kind = _ORDER_KEYS[key]
+    try:
+        order = with_fields(
+            settings.configuration.order, **{kind.field: kind.kind.read(_plain(value))}
+        )
+    except WrongValue:
+        raise UsageProblem(
+            "bad-sweep", f"{key} is '{value}'", f"write {kind.kind.expected}"
+        ) from None
+    return replace(settings, configuration=with_fields(settings.configuration, order=order))
+
+
+def _plain(value: str) -> object:
+    """As it would stand in the file: a number where it is one, else text."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def run_cases(
+    log: Log,
+    cases: Sequence[Case],
+    workers: int,
+    done: Callable[[int], None],
+    *,
+    keep_records: bool,
+) -> list[Simulation]:
+    """Every case, in order, on so many processors; `done` is called with how many are.
+
+    Without `keep_records` only the numbers are kept: a sweep over a long log has many records.
+    """
+    if workers == 1 or len(cases) == 1:
+        return _collected(log, map(partial(_simulated, log), cases), done, keep_records)
+    with ProcessPoolExecutor(min(workers, len(cases)), initializer=_keep, initargs=(log,)) as pool:
+        return _collected(log, pool.map(_simulated_there, cases), done, keep_records)
+
+
+class _Finished(NamedTuple):
+    """What a worker sends back: records without their jobs, which are here already."""
+
+    settings: Settings
+    starts_s: array[float]
+    metrics: Metrics
+
+
+def _collected(
+    log: Log, results: Iterable[_Finished], done: Callable[[int], None], keep_records: bool
+) -> list[Simulation]:
+    found: list[Simulation] = []
+    for settings, starts_s, metrics in results:
+        records = with_starts(log, starts_s) if keep_records else []
+        found.append(Simulation(settings, records, metrics))
+        done(len(found))
+    return found
+
+
+def _simulated(log: Log, case: Case) -> _Finished:
+    settings, records, metrics = simulate(log, case.settings)
+    return _Finished(settings, array("d", (record.start_s for record in records)), metrics)
+
+
+_log: Log | None = None
+"""Of a worker: sent once, since it is large."""
+
+
+def _keep(log: Log) -> None:
+    global _log  # noqa: PLW0603 - the initializer of a worker has no other place
+    _log = log
+
+
+def _simulated_there(case: Case) -> _Finished:
+    assert _log is not None
+    return _simulated(_log, case)

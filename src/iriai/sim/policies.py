@@ -1,0 +1,9 @@
+"""The policies by the names that the literature gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+POLICIES: Mapping[str, str] = MappingProxyType({"easy": "easy"})
+"""Their names as `[order] backfill` of the configuration has them."""

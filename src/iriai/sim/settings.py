@@ -1,0 +1,81 @@
+"""What a simulation is told besides its log; the same in both modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import WEIGHT_MAX, GroupSection
+from iriai.model.problem import UsageProblem
+from iriai.policy.registry import BUILT_IN
+from iriai.sim.log import Log
+from iriai.sim.policies import POLICIES
+
+FIFO = "fifo"
+"""The order that knows no accounts."""
+REPLAY, FULL = "replay", "full"
+"""The policy and its calendars alone; or every message between the parts of each machine."""
+POLICY, ORDER = "easy", FIFO
+"""What other simulators mean by the name of a backfill rule alone."""
+
+DEFAULTS = Configuration()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One simulation. The same log and settings give the same records, bit for bit."""
+
+    policy: str = POLICY
+    order: str = ORDER
+    mode: str = REPLAY
+    seed: int = 1
+    configuration: Configuration = DEFAULTS
+    """Rights, half-life, burst and the like; policy and order stand above."""
+    is_checked: bool = False
+    """Whether the invariants are looked at after every event."""
+
+    def refuse_unknown(self) -> None:
+        """Say what does not exist.
+
+        Raises:
+            UsageProblem: policy, order or mode.
+        """
+        if self.mode not in (REPLAY, FULL):
+            raise UsageProblem(
+                "unknown-mode", f"there is no mode '{self.mode}'", f"there are: {REPLAY}, {FULL}"
+            )
+        if self.order not in BUILT_IN:
+            raise UsageProblem(
+                "unknown-order",
+                f"there is no order '{self.order}'",
+                f"there are: {', '.join(BUILT_IN)}",
+            )
+        if self.policy not in POLICIES and ":" not in self.policy:
+            raise UsageProblem(
+                "unknown-policy",
+                f"there is no policy '{self.policy}'",
+                f"there are: {', '.join(POLICIES)}, or FILE.py:CLASS",
+            )
+
+    def rights_for(self, log: Log) -> Configuration:
+        """With the groups of `log` at equal rights, where the configuration names none."""
+        if self.configuration.groups:
+            return self.configuration
+        groups = {job.account.group: GroupSection() for job in log.jobs}
+        return replace(self.configuration, groups=groups)
+
+    def configuration_for(self, log: Log) -> Configuration:
+        """What the machine of `log` is configured with.
+
+        A limit is kept to the second, without the slack that real machines need. Under `fifo` there
+        are neither groups nor the burst rule: it knows no shares.
+        """
+        given = replace(self.configuration, groups={})
+        order = replace(given.order, name=self.order, burst=WEIGHT_MAX)
+        if self.order != FIFO:
+            given = self.rights_for(log)
+            order = replace(given.order, name=self.order)
+        jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
+        return replace(given, order=order, jobs=jobs)

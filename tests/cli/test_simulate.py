@@ -1,0 +1,124 @@
+"""`iriai simulate`: logs in, tables and documents out, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from iriai.model.problem import ExitCode
+
+LINES = (
+    "; MaxProcs: 4\n",
+    "1 0 -1 100 4 -1 -1 4 100 -1 1 1 1 -1 -1 -1 -1 -1\n",
+    "2 10 -1 50 2 -1 -1 2 60 -1 1 2 1 -1 -1 -1 -1 -1\n",
+    "3 20 -1 50 9 -1 -1 9 60 -1 1 2 1 -1 -1 -1 -1 -1\n",
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "small.swf"
+    path.write_text("".join(LINES))
+    return str(path)
+
+
+def test_a_log_comes_out_as_a_table(shell, log):
+    said = shell("simulate", log)
+    assert said.code == 0
+    header, row = said.out.splitlines()
+    assert header.split()[0] == "Simulation"
+    assert row.split()[:2] == ["easy+fifo", "45s"]
+    assert "1 job left out: wider than the machine" in said.err
+
+
+def test_a_document_names_what_was_left_out_and_what_was_measured(shell, log):
+    said = shell("simulate", log, "--json")
+    document = said.document
+    assert document["log"]["counts"] == {"left out: wider than the machine": 1}
+    [simulation] = document["simulations"]
+    assert (simulation["policy"], simulation["order"], simulation["seed"]) == ("easy", "fifo", 1)
+    assert simulation["metrics"]["wait_s"]["mean"] == 45
+    assert simulation["metrics"]["last_end_s"] == 150
+
+
+def test_starts_are_written_as_they_were_read(shell, log, tmp_path):
+    path = tmp_path / "starts.csv"
+    assert shell("simulate", log, "--starts", str(path)).code == 0
+    with path.open() as stream:
+        assert list(csv.reader(stream)) == [["job", "start"], ["1", "0"], ["2", "100"]]
+
+
+def test_several_orders_side_by_side(shell, log):
+    said = shell("simulate", log, "--compare", "easy,easy+lottery,stride", "--workers", "1")
+    assert [row.split()[0] for row in said.out.splitlines()[1:]] == [
+        "easy",
+        "easy+lottery",
+        "stride",
+    ]
+
+
+def test_a_sweep_runs_every_combination_on_several_processors(shell, log):
+    sweep = ("--sweep", "order=lottery,stride", "seed=1..3", "burst=1,2")
+    said = shell("simulate", log, *sweep, "--json", "--workers", "2")
+    labels = [each["label"] for each in said.document["simulations"]]
+    assert len(labels) == 12
+    assert labels[0] == "order=lottery seed=1 burst=1"
+    assert said == shell("simulate", log, *sweep, "--json", "--workers", "1")
+
+
+def test_a_generated_log_is_written_and_simulates_alike(shell, tmp_path):
+    path = tmp_path / "made.swf"
+    generated = shell(
+        *("simulate", "--generate", "lublin", "--jobs", "50", "--processors", "16"),
+        *("--write-log", str(path), "--json"),
+    ).document
+    again = shell("simulate", str(path), "--json").document
+    assert again["simulations"] == generated["simulations"]
+
+
+def test_a_report_names_its_page(shell, log, tmp_path):
+    said = shell("simulate", log, "--report", str(tmp_path / "out"))
+    assert f"The report is {tmp_path}/out/index.html" in said.err
+    assert (tmp_path / "out" / "metrics.json").exists()
+
+
+def test_rights_come_from_a_configuration(shell, log, tmp_path):
+    path = tmp_path / "iriai.toml"
+    path.write_text("[groups.g1]\nright = 2\n[order]\nhalf_life_s = '1d'\n")
+    assert shell("simulate", log, "--order", "lottery", "--config", str(path)).code == 0
+    path.write_text("[order]\nhalf_life_s = 'often'\n")
+    said = shell("simulate", log, "--config", str(path))
+    assert (said.code, said.out) == (ExitCode.USAGE, "")
+    assert "order.half_life_s is 'often'" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no log is named"),
+        (("LOG", "LOG"), "one log too many"),
+        (("LOG", "--policy", "hope"), "there is no policy 'hope'"),
+        (("LOG", "--order", "age"), "there is no order 'age'"),
+        (("LOG", "--mode", "fast"), "there is no mode 'fast'"),
+        (("LOG", "--compare", "easy,hope"), "'hope' is neither a policy nor an order"),
+        (("LOG", "--sweep", "wish=1"), "'wish=1' says nothing to vary"),
+        (("LOG", "--sweep", "seed=9..1"), "9..1 is no range"),
+        (("LOG", "--sweep", "seed=x"), "'x' is no seed"),
+        (("LOG", "--sweep", "burst=0"), "burst is '0'"),
+        (("LOG", "--sweep", "seed=1..9999", "burst=1,2"), "at most 10,000"),
+        (("LOG", "--sweep", "seed=1", "seed=2"), "a key stands twice"),
+        (("LOG", "--sweep", "seed=1", "--compare", "easy"), "cannot be said together"),
+        (("LOG", "--compare", "easy,stride", "--starts", "x"), "--starts is for one simulation"),
+        (("LOG", "--generate", "lublin"), "cannot be said together"),
+        (("--generate", "life"), "there is no model 'life'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(shell, log, words, message):
+    said = shell("simulate", *(log if word == "LOG" else word for word in words))
+    assert (said.code, said.out) == (ExitCode.USAGE, "")
+    assert message in said.err
+
+
+def test_a_log_that_is_not_there_is_not_found(shell):
+    assert shell("simulate", "/nowhere.swf").code == ExitCode.NOT_FOUND
