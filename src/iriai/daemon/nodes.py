@@ -2,42 +2,138 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from iriai.broker.machines import MachineView
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.engine import Engine
+from iriai.daemon.link import MachineLink
 from iriai.daemon.links import Links
+from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.settings import Settings
+from iriai.daemon.unstored import Answerable, Unstored
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason
+from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
+from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.wire.machines import NodeRow, Nodes, NodeTable
+from iriai.wire.links import Bid, Obeyed
+from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
+from iriai.wire.requests import AnswerBody, Done
 
-AWAY = "away"
-HERE = "here"
+HERE, UP, DOWN = "here", "up", "down"
+"""How a machine is reached."""
+DRAINED, AWAY, UNAVAILABLE = "drained", "away", "unavailable"
+"""States of a machine that takes nothing; one that does is `up` as well."""
+REASON_LENGTH_MAX = 500
+"""Of why a machine is drained: it stands in tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bidder:
+    """An operator of the front end, at the other end of a link."""
+
+    link: MachineLink
+    number: int
+
+    def answer(self, body: AnswerBody) -> None:
+        """It is done."""
+        self.link.say(Obeyed(self.number))
+
+    def fail(self, problem: Problem) -> None:
+        """It is not."""
+        words = (problem.exit_code, problem.code, problem.message, problem.hint)
+        self.link.say(Obeyed(self.number, *words))
 
 
 class NodeAnswers:
     """Handlers of the requests about machines; see the module."""
 
-    def __init__(self, settings: Settings, engine: Engine, links: Links | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        unstored: Unstored,
+        links: Links | None,
+        sensor: LoadSensor,
+    ) -> None:
+        """`links` are a front end's; None: a back end."""
         self._settings = settings
         self._engine = engine
+        self._unstored = unstored
         self._links = links
+        self._sensor = sensor
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
-        return {Nodes: self._nodes}
+        return {Nodes: self._nodes, Drain: self._change, Resume: self._change}
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """An operator of the front end asks something of this machine."""
+        bidder = _Bidder(link, bid.number)
+
+        def handle(now: Instant) -> None:
+            try:
+                self._change_here(bidder, bid.body, bid.by, now)
+            except Problem as problem:
+                bidder.fail(problem)
+
+        self._engine.request(handle)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def _change(self, asked: Asked, body: Drain | Resume, now: Instant) -> None:
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not drain or resume machines",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+        if isinstance(body, Drain) and not 0 < len(body.reason) <= REASON_LENGTH_MAX:
+            raise UsageProblem(
+                "bad-reason",
+                "a machine is drained for a reason that people read",
+                f"give one with --reason, of at most {REASON_LENGTH_MAX} letters",
+            )
+        name = body.node or self._settings.home
+        if name == self._settings.home and self._settings.role.has_node:
+            self._change_here(asked, body, asked.caller.person.name, now)
+            return
+        known = self._links.known.names() if self._links else []
+        if name not in known:
+            own = [self._settings.home] if self._settings.role.has_node else []
+            there = ", ".join([*own, *known]) or "none yet"
+            raise NotFound(
+                "no-such-machine",
+                f"{name} is no machine that runs tasks for {self._settings.home}",
+                f"there are: {there}",
+            )
+        assert self._links is not None
+        self._links.pass_on(asked, name, body)
+
+    def _change_here(self, asked: Answerable, body: Drain | Resume, by: str, now: Instant) -> None:
+        self._unstored.check()
+        node = self._engine.machine.node
+        if isinstance(body, Drain):
+            node.drain(body.reason, by, now)
+        elif not node.resume(by, now):
+            other = node.unavailable()
+            raise Refused(
+                "not-drained",
+                f"{self._settings.home} is not drained",
+                f"it takes nothing because of {other}" if other else "it takes tasks",
+            )
+        self._unstored.answer(asked, Done())
+
+    # --- looking ---------------------------------------------------------------------------------
 
     def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
-        role = self._settings.role
-        if not role.has_home:
+        if self._links is None:
             asked.answer(NodeTable((self._own_row(),)))
             return
         views = self._engine.machine.broker.state.machines
         rows = {name: self._row(view) for name, view in views.items()}
-        known = self._links.known.names() if self._links else []
-        for name in known:
+        for name in self._links.known.names():
             if name not in rows:
                 rows[name] = self._unheard_row(name)
         asked.answer(NodeTable(tuple(rows[name] for name in sorted(rows))))
@@ -47,58 +143,64 @@ class NodeAnswers:
         return node_row(
             self._settings.home,
             node.unavailable(),
-            self._settings.capacity,
-            node.calendar.free,
+            (self._settings.capacity, node.calendar.free),
+            (self._sensor.average, self._sensor.foreign),
             self._settings.configuration.machine.speed,
             len(node.running()),
             HERE,
         )
 
     def _row(self, view: MachineView) -> NodeRow:
-        tasks = sum(1 for key in view.calendar if isinstance(key, AttemptId))
         calendar = view.calendar
-        link = self._link(view.name)
         return node_row(
-            view.name, view.unavailable, calendar.capacity, calendar.free, view.speed, tasks, link
+            view.name,
+            view.unavailable,
+            (calendar.capacity, calendar.free),
+            (view.load, view.foreign_load),
+            view.speed,
+            sum(1 for key in calendar if isinstance(key, AttemptId)),
+            self._link(view.name),
         )
 
     def _unheard_row(self, name: str) -> NodeRow:
         """Of a machine that was linked once, and has reported nothing to this daemon."""
         nothing = Resources(cpus=0)
-        return node_row(name, None, nothing, nothing, 1.0, 0, self._link(name))
+        return node_row(name, None, (nothing, nothing), (0.0, 0.0), 1.0, 0, self._link(name))
 
     def _link(self, name: str) -> str:
         if name == self._settings.home:
             return HERE
-        return "up" if self._links is not None and self._links.is_up(name) else "down"
+        return UP if self._links is not None and self._links.is_up(name) else DOWN
 
 
 def node_row(
     name: str,
     unavailable: Reason | None,
-    capacity: Resources,
-    free: Resources,
+    room: tuple[Resources, Resources],
+    load: tuple[float, float],
     speed: float,
     tasks: int,
     link: str,
 ) -> NodeRow:
-    """One line of `iriai nodes`."""
-    reason = f"{unavailable.had} (needs {unavailable.needed})" if unavailable else ""
-    state = "up" if unavailable is None else "unavailable"
-    if link == "down":
-        state, reason = AWAY, reason or "it has no link"
+    """One line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
+    state = UP
+    if link == DOWN:
+        state = AWAY
+    elif unavailable is not None:
+        state = DRAINED if unavailable.rule is Rule.DRAINED else UNAVAILABLE
+    reason = unavailable.had if unavailable else ""
+    capacity, free = room
     return NodeRow(
         name,
         state,
-        reason,
+        reason or ("it has no link" if link == DOWN else ""),
         capacity.cpus,
         free.cpus,
         capacity.memory_bytes,
         free.memory_bytes,
         capacity.gpus,
         free.gpus,
-        0.0,
-        0.0,
+        *load,
         speed,
         tasks,
         link,

@@ -12,6 +12,7 @@ from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.links import Links
+from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.machine_facts import load_average
 from iriai.daemon.past import Past
 from iriai.daemon.settings import Settings
@@ -52,6 +53,7 @@ class Reports:
         past: Past,
         writer: Writer,
         links: Links | Uplink | None,
+        sensor: LoadSensor,
         on_down: Callable[[bool], None],
     ) -> None:
         self._settings = settings
@@ -60,6 +62,7 @@ class Reports:
         self._past = past
         self._writer = writer
         self._links = links
+        self._sensor = sensor
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
@@ -145,7 +148,7 @@ class Reports:
                 *self._room(),
                 settings.configuration.machine.speed,
                 *self._tasks(),
-                load_average(),
+                self._sensor.average if settings.role.has_node else load_average(),
                 tuple(self._trouble()),
                 settings.role.parts,
                 self._links.rows() if self._links else (),
@@ -170,6 +173,8 @@ class Reports:
         trouble = self._links.trouble() if self._links else []
         if self._launcher.welcome is None and self._settings.role.has_node:
             trouble.append("no launcher is connected: nothing can be started")
+        if self._sensor.problem:
+            trouble.append(self._sensor.problem)
         failure = self._writer.failure
         if failure is not None:
             trouble.append(f"the store cannot be written: {failure}")

@@ -18,6 +18,7 @@ from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.links import Links
+from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.nodes import NodeAnswers
 from iriai.daemon.past import Past
 from iriai.daemon.payloads import Payloads
@@ -87,7 +88,10 @@ class Service:
             self._descriptor_gone,
         )
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
-        self._launcher.on_event = self._engine.event
+        self._sensor = LoadSensor(
+            settings.configuration.machine.load_file, now.steady_s, self._engine.event
+        )
+        self._launcher.on_event = self._sensor.heard
         users = Users(
             settings.configuration,
             None if settings.mode is Mode.SYSTEM else settings.owner_uid,
@@ -116,10 +120,13 @@ class Service:
             past,
             self._writer,
             self._links or self._uplink,
+            self._sensor,
             self._down,
         )
-        handlers |= reports.handlers()
-        handlers |= NodeAnswers(settings, self._engine, self._links).handlers()
+        nodes = NodeAnswers(settings, self._engine, self._unstored, self._links, self._sensor)
+        if self._uplink is not None:
+            self._uplink.on_bid = nodes.bid
+        handlers |= reports.handlers() | nodes.handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
@@ -156,6 +163,7 @@ class Service:
         self._loop.set_exception_handler(self._crashed)
         self._engine.turn()
         if self._settings.role.has_node:
+            self._measure_load()
             self._launcher.connect()
         if self._uplink is not None:
             self._uplink.connect()
@@ -173,6 +181,11 @@ class Service:
             self._clients.close()
             self._launcher.close()
             self._close_writer()
+
+    def _measure_load(self) -> None:
+        """Now and again and again."""
+        self._sensor.measure(read_clocks("load").steady_s)
+        self._loop.call_later(MEASURE_S, self._measure_load)
 
     def _close_writer(self) -> None:
         try:

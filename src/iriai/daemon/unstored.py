@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from iriai.daemon.clients import Asked
 from iriai.daemon.engine import Engine
 from iriai.model.instant import Instant
-from iriai.model.problem import Refused
+from iriai.model.problem import Problem, Refused
 from iriai.store.problems import StoreFailure
 from iriai.store.writer import Writer
 from iriai.wire.requests import AnswerBody
 
 
+class Answerable(Protocol):
+    """Someone who asked, here or over a link."""
+
+    def answer(self, body: AnswerBody) -> None:
+        """It is done."""
+
+    def fail(self, problem: Problem) -> None:
+        """It is not."""
+
+
 class _Waiting(NamedTuple):
-    asked: Asked
+    asked: Answerable
     undo: Callable[[], None] | None
     """Takes back what was asked; None where that cannot be."""
 
@@ -41,7 +50,7 @@ class Unstored:
             raise _refusal(failure)
 
     def answer(
-        self, asked: Asked, body: AnswerBody, undo: Callable[[], None] | None = None
+        self, asked: Answerable, body: AnswerBody, undo: Callable[[], None] | None = None
     ) -> None:
         """Answer once all that this turn writes is durable. Only from a request."""
         key = next(self._keys)

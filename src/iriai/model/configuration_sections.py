@@ -70,6 +70,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     load_max: float | None = None
     """The owner's start condition: while others than our tasks load the machine with more than this
     for each cpu, nothing is started here; what runs goes on. None: no condition."""
+    load_file: str = "/proc/loadavg"
+    """Where the load is read, in the form of that file. Another one where the kernel's counts what
+    is none of this machine's business: a container's host, the other back ends of a trial."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
 
@@ -181,6 +184,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("tmp", "tmp", PATH),
         Key("speed", "speed", number(0.01, 100)),
         Key("load_max", "load_max", or_none(number(0, LOAD_MAX, above=True))),
+        Key("load_file", "load_file", PATH),
     ),
     "order": (
         Key("name", "name", NAME),
