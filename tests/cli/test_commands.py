@@ -207,7 +207,7 @@ def test_json_behind_a_command_of_another_is_not_ours(shell, submitted):
 
 
 def test_a_mistake_of_ours_is_one_line_as_well(shell, monkeypatch: pytest.MonkeyPatch):
-    def fail(*_: object):
+    def fail(*_: object, **__: object):
         raise RuntimeError("oh")
 
     monkeypatch.setattr("iriai.cli.status.status", fail)

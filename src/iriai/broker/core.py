@@ -19,10 +19,10 @@ from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason
+from iriai.model.reason import Reason, Rule
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.fairshare import ChargeRule
-from iriai.protocol.effects import Effect, Part, Wake, WakeAt
+from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
     Counted,
@@ -34,7 +34,7 @@ from iriai.protocol.messages import (
     Withdraw,
 )
 
-BrokerEvent = ToBroker | Wake
+BrokerEvent = ToBroker | Wake | LinkUp | LinkDown
 
 
 class Broker:
@@ -53,6 +53,8 @@ class Broker:
             Withdraw: self._withdraw,
             Decline: self._decline,
             Wake: self._wake,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
         }
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
@@ -99,6 +101,16 @@ class Broker:
 
     # --- messages --------------------------------------------------------------------------------
 
+    def _link_up(self, event: LinkUp, now: Instant) -> None:
+        """The machine reports whole."""
+
+    def _link_down(self, event: LinkDown, now: Instant) -> None:
+        view = self.state.machines.get(event.machine)
+        if view is not None:
+            had = "it cannot be reached"
+            view.unavailable = Reason(Rule.MACHINE_AWAY, "a link", had, event.machine)
+            self._must_pass = True
+
     def _idle(self, idle: Idle, now: Instant) -> None:
         view = self.state.machines.get(idle.machine)
         if view is not None and view.is_stale(idle):
@@ -109,6 +121,7 @@ class Broker:
             return  # the node will report whole when it hears of a broker that is new to it
         view.version = idle.version
         view.unavailable = idle.unavailable
+        view.load, view.foreign_load = idle.load, idle.foreign_load
         for capability in idle.spent:
             if not self._settle_match(view, capability):
                 view.forget(capability)

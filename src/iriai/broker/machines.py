@@ -36,6 +36,8 @@ class MachineView:
         """Handed on and not seen again, oldest first."""
         self.unavailable: Reason | None = None
         self.speed = 1.0
+        self.load = 0.0
+        self.foreign_load = 0.0
         self.incarnation = -1
         self.version = -1
 

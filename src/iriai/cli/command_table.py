@@ -14,7 +14,7 @@ from iriai.cli.command import examples_text, flattened
 from iriai.cli.global_options import GlobalOptions
 
 COMMANDS = (
-    *("up", "down", "status", "doctor", "config", "backup", "restore"),
+    *("up", "down", "status", "nodes", "drain", "resume", "doctor", "config", "backup", "restore"),
     *("run", "submit", "jobs", "show", "why", "logs", "wait", "cancel", "hold", "release"),
     *("shares", "usage"),
     *("simulate",),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from iriai.model.dependency import Condition
 from iriai.model.state import TaskState
+
+if TYPE_CHECKING:
+    from iriai.client.answers import JobRow
+    from iriai.client.client import Client
+
+_Row = TypeVar("_Row")
 
 JOBS_MAX = 200
 """More candidates than anybody reads."""
@@ -52,27 +60,44 @@ def complete_state(incomplete: str) -> list[str]:
     ]
 
 
+def complete_node(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Machines that run tasks, with how they are."""
+    rows = _ask(ctx, lambda client: list(client.nodes()), follow=False)
+    return [(row.name, row.state) for row in rows if row.name.startswith(incomplete)]
+
+
 def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:
     from iriai.client.answers import Jobs
+
+    def ask(client: Client) -> list[JobRow]:
+        rows = client.jobs(Jobs(limit=JOBS_MAX))
+        if finished_max:
+            rows += client.jobs(Jobs(finished=True, limit=finished_max))
+        return rows
+
+    return [
+        (row.id, f"{row.name}, {row.cause or row.state}")
+        for row in _ask(ctx, ask)
+        if row.id.startswith(incomplete)
+    ]
+
+
+def _ask(
+    ctx: typer.Context, ask: Callable[[Client], list[_Row]], *, follow: bool = True
+) -> list[_Row]:
+    """What a daemon answers at once; nothing where none does."""
     from iriai.client.client import Client
 
     signal.signal(signal.SIGALRM, _too_slow)
     signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT_S)
     try:
         state = ctx.params.get("state") or ctx.find_root().params.get("state")
-        with Client.connect(state) as client:
-            rows = client.jobs(Jobs(limit=JOBS_MAX))
-            if finished_max:
-                rows += client.jobs(Jobs(finished=True, limit=finished_max))
+        with Client.connect(state, follow=follow) as client:
+            return ask(client)
     except Exception:  # noqa: BLE001  # a completion that fails is no completion
         return []
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return [
-        (row.id, f"{row.name}, {row.cause or row.state}")
-        for row in rows
-        if row.id.startswith(incomplete)
-    ]
 
 
 def _too_slow(_signal: int, _frame: FrameType | None) -> None:

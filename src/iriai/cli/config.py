@@ -17,7 +17,7 @@ _COLUMNS = (
 
 def show(options: GlobalOptions) -> None:
     """Show the values in force, and where each comes from: iriai.toml, measured, or default."""
-    with Client.connect(options.state) as client:
+    with Client.connect(options.state, follow=False) as client:
         answer = client.configuration()
     if options.as_json:
         print_document(answer)

@@ -19,7 +19,7 @@ _COLUMNS = (
 
 def doctor(options: GlobalOptions) -> None:
     """Examine the machine: which limits are enforced and which only sampled, what is missing."""
-    with Client.connect(options.state) as client:
+    with Client.connect(options.state, follow=False) as client:
         report = client.doctor()
     if options.as_json:
         print_document(report)

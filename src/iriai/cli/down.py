@@ -26,7 +26,7 @@ def down(
     What waits keeps waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
     """
     try:
-        client = Client.connect(options.state)
+        client = Client.connect(options.state, follow=False)
     except Unreachable as problem:
         if problem.code != "no-daemon" or not kill or not _end_leftover(options):
             raise

@@ -7,13 +7,13 @@ from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import amount_text, count_text, span_text
 from iriai.cli.table import print_pairs
-from iriai.client.answers import StatusReport
+from iriai.client.answers import LinkRow, StatusReport
 from iriai.client.client import Client
 
 
 def status(options: GlobalOptions) -> None:
     """Show how the machine is: its processes, what is free, what waits, what is wrong."""
-    with Client.connect(options.state) as client:
+    with Client.connect(options.state, follow=False) as client:
         report = client.status()
     if options.as_json:
         print_document(report)
@@ -22,6 +22,8 @@ def status(options: GlobalOptions) -> None:
         [
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
             ("for", _audience(report.mode)),
+            ("parts", ", ".join(report.parts)),
+            ("links", "\n".join(map(_link, report.links))),
             ("jobs", _jobs(report)),
             ("free", _free(report)),
             ("load", f"{report.load:.2f}"),
@@ -49,6 +51,11 @@ def _free(report: StatusReport) -> str:
         f"{amount_text(name, report.free.get(name, 0))} of {amount_text(name, there).split(' ')[0]}"
         for name, there in report.capacity.items()
     )
+
+
+def _link(link: LinkRow) -> str:
+    state = "" if link.is_up else "down "
+    return f"{link.machine or 'front end'}: {state}{link.words}"
 
 
 def _processes(report: StatusReport) -> str:

@@ -1,5 +1,6 @@
 """What a client sends and is answered, for those who use one: the types of the wire protocol."""
 
+from iriai.wire.machines import LinkRow, NodeRow
 from iriai.wire.requests import (
     AttemptRow,
     Changed,
@@ -37,7 +38,9 @@ __all__ = [
     "JobDraft",
     "JobRow",
     "Jobs",
+    "LinkRow",
     "LogFile",
+    "NodeRow",
     "Outcome",
     "Progress",
     "Reasons",

@@ -13,6 +13,7 @@ from iriai.client.line import Line
 from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.problem import Problem
+from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.requests import (
     AskUsage,
     AskWhy,
@@ -63,10 +64,12 @@ class Client:
         self._line = line
 
     @classmethod
-    def connect(cls, state: Path | str | None = None) -> Client:
+    def connect(cls, state: Path | str | None = None, *, follow: bool = True) -> Client:
         """Connect to the daemon of the state directory `state`.
 
-        Without one: of `$IRIAI_STATE`, else to the user's own daemon, else to the machine's.
+        Without one: of `$IRIAI_STATE`, else to the user's own daemon, else to the machine's. A back
+        end's names its front end, to which the client goes on, unless `follow` is false: then it
+        has to do with that machine alone.
 
         Raises:
             Unreachable: nobody listens, or what listens is no daemon of this version.
@@ -74,7 +77,8 @@ class Client:
             UsageProblem: the path is too long for a socket.
         """
         option = None if state is None else str(state)
-        return cls(Line(candidate_directories(option, os.environ, os.geteuid())))
+        directories = candidate_directories(option, os.environ, os.geteuid())
+        return cls(Line(directories, follow=follow))
 
     def __enter__(self) -> Client:
         return self
@@ -158,6 +162,10 @@ class Client:
         """The values in force, and where each comes from."""
         return self._line.ask(ShowConfiguration(), ConfigurationTable)
 
+    def nodes(self) -> tuple[NodeRow, ...]:
+        """The machines that run tasks, by name; of a back end itself."""
+        return self._line.ask(Nodes(), NodeTable).rows
+
     # --- waiting ---------------------------------------------------------------------------------
 
     def wait(
@@ -197,6 +205,14 @@ class Client:
     def release(self, names: Sequence[str]) -> Changed:
         """Let what was held of `names` start."""
         return self._line.ask(Release(tuple(names)), Changed)
+
+    def drain(self, node: str, reason: str) -> None:
+        """Have a machine (empty: this one) start nothing more; for operators."""
+        self._line.ask(Drain(node, reason), Done)
+
+    def resume(self, node: str) -> None:
+        """Have a drained machine (empty: this one) start tasks again; for operators."""
+        self._line.ask(Resume(node), Done)
 
     def down(self, *, kill: bool = False) -> None:
         """End the daemon and its supervisor; with `kill` also every task and the launcher.

@@ -60,6 +60,21 @@ def open_connection(directories: tuple[str, ...]) -> tuple[socket.socket, str]:
     )
 
 
+def open_front_end(path: str) -> tuple[socket.socket, str]:
+    """A connection to a front end's socket, as its back end named it, and the path again.
+
+    Raises as `open_connection`.
+    """
+    connection = _try(path)
+    if connection is None:
+        raise Unreachable(
+            "no-front-end",
+            f"this is a back end, and its front end is not running: nobody listens on {path}",
+            "start it with 'iriai up'; 'iriai status' and 'iriai nodes' show this machine alone",
+        )
+    return connection, path
+
+
 def _try(path: str) -> socket.socket | None:
     """A connection, or None where nobody listens."""
     length = len(os.fsencode(path))

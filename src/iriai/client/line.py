@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TypeVar
 
 from iriai.client.conversation import Conversation
-from iriai.client.finding import open_connection
+from iriai.client.finding import open_connection, open_front_end
 from iriai.client.transport import Transport
 from iriai.wire.requests import RequestBody
 
@@ -15,8 +16,10 @@ _A = TypeVar("_A")
 class Line:
     """Connected from the beginning; raises as `Client.connect` does."""
 
-    def __init__(self, directories: tuple[str, ...]) -> None:
+    def __init__(self, directories: tuple[str, ...], *, follow: bool) -> None:
+        """With `follow` a back end is left for its front end, which is who takes jobs."""
         self._directories = directories
+        self._follow = follow
         self.conversation = self._reach()
         """The present one."""
 
@@ -31,9 +34,17 @@ class Line:
         return self.conversation.ask(body, kind, descriptor)
 
     def _reach(self) -> Conversation:
-        connection, path = open_connection(self._directories)
-        try:
-            return Conversation(Transport(connection, path))
-        except BaseException:
-            connection.close()
-            raise
+        conversation = _converse(*open_connection(self._directories))
+        front = conversation.welcome.front
+        if not (self._follow and front):
+            return conversation
+        conversation.close()
+        return _converse(*open_front_end(front))
+
+
+def _converse(connection: socket.socket, path: str) -> Conversation:
+    try:
+        return Conversation(Transport(connection, path))
+    except BaseException:
+        connection.close()
+        raise

@@ -31,6 +31,10 @@ TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER})
 """The parts of a front end that a back end's node may speak to."""
 
 
+TURNED_SHOWN_S = 60.0
+"""How long a machine that was turned away is spoken of: one that still tries comes each 10 s."""
+
+
 class _Turned(NamedTuple):
     """A machine that was turned away, and why."""
 
@@ -97,8 +101,12 @@ class Links:
     def trouble(self) -> list[str]:
         """What is wrong with links, for `status` and `doctor`."""
         found = [f"{row.machine} is away {row.words}" for row in self.rows() if not row.is_up]
+        now_s = read_clocks("links").wall_s
         for name, turned in self._turned.items():
-            found.append(f"a machine that calls itself {name} was turned away: {turned.problem}")
+            if now_s - turned.wall_s < TURNED_SHOWN_S:
+                found.append(
+                    f"a machine that calls itself {name} was turned away: {turned.problem}"
+                )
         return found
 
     def pass_on(self, asked: Asked, machine: str, body: Drain | Resume) -> None:

@@ -1,0 +1,31 @@
+"""`iriai resume`: let a drained machine start tasks again."""
+
+from __future__ import annotations
+
+from iriai.cli.command import MACHINE, command_app
+from iriai.cli.document import print_document
+from iriai.cli.drain import NODE
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import printable
+from iriai.client.client import Client
+
+
+def resume(options: GlobalOptions, node: NODE = "") -> None:
+    """Let a machine that was drained start tasks again. For operators."""
+    with Client.connect(options.state, follow=False) as client:
+        client.resume(node)
+        name = node or client.welcome.home
+    if options.as_json:
+        print_document({"node": name})
+    else:
+        print(f"{printable(name)} starts tasks again.")
+
+
+app = command_app(
+    resume,
+    panel=MACHINE,
+    examples=(
+        ("iriai resume b1", "a back end"),
+        ("iriai resume", "the machine that answers"),
+    ),
+)

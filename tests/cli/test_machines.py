@@ -1,0 +1,92 @@
+"""`nodes`, `drain`, `resume`, options of `up`: what is sent, printed, and refused."""
+
+import pytest
+
+from iriai.client.answers import NodeRow
+from iriai.model.paths import StatePaths
+from iriai.model.problem import NotFound, Refused
+from iriai.wire.machines import Drain, NodeTable, Resume
+from iriai.wire.requests import PROTOCOL_VERSION, Done, JobList, Welcome
+from tests.client.double import Asking, double
+
+UP = NodeRow("b1", "up", "", 4, 3, 8 << 30, 6 << 30, 0, 0, 1.25, 0.5, 1.0, 1, "up")
+DRAINED = NodeRow("b2", "drained", "ann: new disk", 4, 4, 8 << 30, 8 << 30, 0, 0, 0, 0, 2, 0, "up")
+
+
+def test_the_machines_are_listed(state, shell):
+    with double(state, lambda _: NodeTable((UP, DRAINED))):
+        said = shell("nodes")
+        document = shell("nodes", "--json").document
+    assert said.code == 0
+    _, first, second = said.out.splitlines()
+    assert first.split()[:3] == ["b1", "up", "up"]
+    assert "3 of 4" in first
+    assert "ann: new disk" in second
+    assert [row["name"] for row in document["rows"]] == ["b1", "b2"]
+    assert document["rows"][0]["foreign_load"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["drain", "b1", "--reason", "new disk"], Drain("b1", "new disk")),
+        (["drain", "--reason", "a talk"], Drain("", "a talk")),
+        (["resume", "b1"], Resume("b1")),
+        (["resume"], Resume("")),
+    ],
+)
+def test_an_operator_takes_a_machine_out_and_back(state, shell, words, expected):
+    with double(state, lambda _: Done()) as daemon:
+        said = shell(*words)
+    assert said.code == 0
+    assert daemon.received == [expected]
+    assert said.out.startswith(expected.node or "ume")
+
+
+def test_a_drain_needs_a_reason(shell):
+    said = shell("drain", "b1")
+    assert said.code == 2
+    assert "--reason" in said.err
+
+
+def test_what_a_daemon_says_of_machines_becomes_the_exit_code(state, shell):
+    def answer(asking: Asking):
+        if isinstance(asking.body, Drain):
+            raise NotFound("no-such-machine", "b9 is no machine", "there are: b1")
+        raise Refused("not-drained", "b1 is not drained")
+
+    with double(state, answer):
+        assert shell("drain", "b9", "--reason", "x").code == 4
+        assert shell("resume", "b1").code == 3
+
+
+def test_a_back_end_is_left_for_its_front_end(state, shell, tmp_path_factory):
+    front = tmp_path_factory.mktemp("f")
+    socket_path = StatePaths(str(front)).daemon_socket
+    back = Welcome(PROTOCOL_VERSION, "b1", str(state), 1, "ann", False, socket_path)
+    with double(state, lambda _: NodeTable((UP,)), back) as here:
+        with double(front, lambda _: JobList(())) as there:
+            assert shell("jobs").code == 0
+            assert shell("nodes").code == 0
+        said = shell("jobs")
+    assert len(there.received) == len(here.received) == 1
+    assert said.code == 6
+    assert socket_path in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--parts", "nodes"], "home,broker"),
+        (["--parts", "home"], "home,broker"),
+        (["--parts", "node"], "--home"),
+        (["--parts", "home,broker", "--home", "/x/daemon.sock"], "--parts node"),
+        (["--name", "B1"], "small letters"),
+        (["--parts", "node", "--home", "/x" * 60], "shorter"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(state, shell, words, hint):
+    said = shell("up", "--detach", *words)
+    assert said.code == 2
+    assert hint in said.err
+    assert not (state / "state.json").exists()
