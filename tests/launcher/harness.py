@@ -35,6 +35,7 @@ from iriai.launcher.messages import (
     Spawned,
     Template,
     ToLauncher,
+    Unfit,
     Welcome,
 )
 from iriai.launcher.spawn import HELPER
@@ -94,6 +95,9 @@ class Link:
         self.spawned: dict[AttemptId, Alive] = {}
         self.exits: dict[AttemptId, Exit] = {}
         self.sampled: list[Sampled] = []
+        self.unfit: dict[AttemptId, Unfit] = {}
+        self.told: list[str] = []
+        """The kinds of messages, in order."""
         self.welcome: Welcome | None = None
 
     def send(self, message: ToLauncher, descriptors: tuple[int, ...] = ()) -> None:
@@ -137,7 +141,10 @@ class Link:
         size = self._size
         message: FromLauncher = _decode(self._received[4 : 4 + size])
         self._received = self._received[4 + size :]
+        self.told.append(type(message).__name__)
         match message:
+            case Unfit():
+                self.unfit[message.attempt] = message
             case Welcome():
                 self.welcome = message
             case Spawned():

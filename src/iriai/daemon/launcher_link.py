@@ -12,6 +12,7 @@ import msgspec
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.stream import Stream
+from iriai.launcher.machine_file import PROLOG
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
     Attach,
@@ -29,6 +30,7 @@ from iriai.launcher.messages import (
     Template,
     Terminate,
     ToLauncher,
+    Unfit,
     Welcome,
 )
 from iriai.model.ids import AttemptId
@@ -42,6 +44,7 @@ from iriai.protocol.effects import (
     LauncherAttached,
     LauncherEvent,
     LauncherLost,
+    PrologFailed,
     RenewLeases,
     SampleAttempts,
     TerminateAttempt,
@@ -61,6 +64,10 @@ _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLa
 
 def _unheard(event: LauncherEvent) -> None:
     """Before somebody listens."""
+
+
+def _unheard_failure(message: str) -> None:
+    """The same, of an epilog."""
 
 
 class LauncherLink:
@@ -83,6 +90,7 @@ class LauncherLink:
         self.on_event: Callable[[LauncherEvent], None] = _unheard
         self.spool: Callable[[], str] = str
         """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
+        self.on_epilog_failed: Callable[[str], None] = _unheard_failure
         self.welcome: Welcome | None = None
         """Of the launcher that is connected; None where none is."""
         self._stream: Stream | None = None
@@ -208,14 +216,25 @@ class LauncherLink:
                 self._pause_s = RETRY_S
                 alive = tuple((task.attempt, task.started_wall_s) for task in message.alive)
                 self.on_event(LauncherAttached(alive))
+                for each in message.unfit:
+                    self._unfit(each)
                 self._exits(message.ended)
             case Spawned(started):
                 for task in started:
                     self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
             case Exited(exits):
                 self._exits(exits)
+            case Unfit():
+                self._unfit(message)
             case Sampled(samples):
                 self.on_event(AttemptsSampled(samples))
+
+    def _unfit(self, message: Unfit) -> None:
+        """The machine itself is not fit for tasks, as its own administrator tests it."""
+        if message.hook == PROLOG:
+            self.on_event(PrologFailed(message.attempt, message.message))
+        else:
+            self.on_epilog_failed(message.message)
 
     def _exits(self, exits: tuple[Exit, ...]) -> None:
         for end in exits:

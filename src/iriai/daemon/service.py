@@ -29,7 +29,9 @@ from iriai.daemon.unstored import Unstored
 from iriai.daemon.uplink import Uplink
 from iriai.identity.peers import peer_of
 from iriai.identity.users import Users
+from iriai.launcher.machine_file import EPILOG
 from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -92,6 +94,7 @@ class Service:
             settings.configuration.machine.load_file, now.steady_s, self._engine.event
         )
         self._launcher.on_event = self._sensor.heard
+        self._launcher.on_epilog_failed = self._epilog_failed
         users = Users(
             settings.configuration,
             None if settings.mode is Mode.SYSTEM else settings.owner_uid,
@@ -234,6 +237,16 @@ class Service:
         """End with an error: the supervisor starts the daemon again, from what is stored."""
         if not self._over.done():
             self._over.set_exception(error)
+
+    def _epilog_failed(self, message: str) -> None:
+        """The machine may not be fit for other tasks: nothing more is started here."""
+
+        def drain(now: Instant) -> None:
+            node = self._engine.machine.node
+            if node.drained is None:
+                node.drain(message, EPILOG, now)
+
+        self._engine.request(drain)
 
     def _descriptor_gone(self, attempt: AttemptId) -> None:
         """An attempt cannot start: what its client passed did not outlive an earlier daemon."""

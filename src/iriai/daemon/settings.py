@@ -116,7 +116,16 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration) -> None:
     """
     machine = configuration.machine
     try:
-        write_machine_file(paths.directory, MachineSettings(tmp=machine.tmp))
+        write_machine_file(
+            paths.directory,
+            MachineSettings(
+                machine.tmp,
+                machine.prolog,
+                machine.epilog,
+                machine.prolog_timeout_s,
+                machine.epilog_timeout_s,
+            ),
+        )
     except OSError as error:
         raise problem_of(error, paths.directory) from None
 

@@ -15,7 +15,9 @@ import sys
 import msgspec
 
 from iriai.launcher.admission import Admission
+from iriai.launcher.epilogs import Epilogs
 from iriai.launcher.groups.choose import Choice, choose
+from iriai.launcher.hooks import Hooks
 from iriai.launcher.journal import DamagedJournal, Journal
 from iriai.launcher.kernel import become_subreaper, boot_id
 from iriai.launcher.launcher import Launcher
@@ -32,6 +34,7 @@ from iriai.launcher.starting import Starting
 from iriai.launcher.state import StateDirectory, StateProblem
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
+from iriai.launcher.tree import Forest
 from iriai.launcher.users import Users
 from iriai.launcher.watch import Watch
 from iriai.model.problem import UsageProblem
@@ -79,11 +82,11 @@ def _run(settings: Settings) -> int:
     journal = Journal(state.private_fd)
     choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
-    server = Server(settings.daemon_uid)
-    listening = listen(settings.socket, settings.daemon_uid)
     scratch = Scratch(state.private_path, state.private_fd, state.name)
     scratch.clean()
+    server = Server(settings.daemon_uid)
     launcher = _assemble(settings, state, journal, choice, server, scratch)
+    listening = listen(settings.socket, settings.daemon_uid)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
     server.serve(launcher, listening)
     scratch.close(REMOVAL_WAIT_S)
@@ -107,17 +110,25 @@ def _assemble(
     payloads = Payloads(state.run_path, state.run_fd)
     spawner = Spawner(helper, payloads, Spool(state.spool_fd, settings.daemon_uid), state.name)
     timers = Timers()
-    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers)
+    hooks = Hooks(timers, state.name)
+    epilogs = Epilogs(hooks, journal.known)
+    if isinstance(choice.enclosures, Forest):
+        choice.enclosures.leave_sessions_alone(hooks.running)
+    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers, hooks)
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
     leases = Leases(tasks, timers)
-    starting = Starting(admission, choice.enclosures, tasks, watch, leases)
+    starting = Starting(admission, choice.enclosures, tasks, watch, leases, hooks, epilogs)
     rows = enforcement(choice, helper)
 
     def configure() -> None:
-        scratch.use(state.machine_settings().tmp)
+        machine = state.machine_settings()
+        scratch.use(machine.tmp)
+        hooks.use(machine)
 
-    return Launcher(journal, admission, starting, tasks, timers, leases, rows, configure)
+    return Launcher(
+        journal, admission, starting, tasks, hooks, epilogs, timers, leases, rows, configure
+    )
 
 
 def _fill_standard_descriptors() -> None:

@@ -86,7 +86,20 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """Everything before this was synced."""
 
 
-Record = Boot | Intents | Started | Exits | Dropped | Lines | Mark
+class Owed(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """An attempt is about to be started that owes an epilog; written with its intent."""
+
+    attempt: AttemptId
+    environment: dict[str, str]
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """These attempts owe no epilog any more."""
+
+    attempts: tuple[AttemptId, ...]
+
+
+Record = Boot | Intents | Started | Exits | Dropped | Lines | Mark | Owed | Settled
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 
@@ -106,6 +119,8 @@ class Known:
         """Of those with an intent and without an end."""
         self.exits: dict[AttemptId, Exit] = {}
         """Ended, not forgotten."""
+        self.owed: dict[AttemptId, Owed] = {}
+        """Epilogs that are not known to have been run."""
         self.forgotten = Forgotten()
 
     def apply(self, record: Record) -> None:
@@ -124,8 +139,14 @@ class Known:
                     self.started.pop(exit_.attempt, None)
             case Dropped():
                 for attempt in record.attempts:
+                    self.owed.pop(attempt, None)
                     if self.exits.pop(attempt, None) is not None:
                         self.forgotten.add(attempt)
+            case Owed():
+                self.owed[record.attempt] = record
+            case Settled():
+                for attempt in record.attempts:
+                    self.owed.pop(attempt, None)
             case Boot():
                 self.boot = record
             case Lines():
@@ -139,6 +160,7 @@ class Known:
         yield Intents(tuple(self.intents.values()))
         yield Started(tuple(self.started.values()))
         yield Exits(tuple(self.exits.values()))
+        yield from self.owed.values()
 
 
 class Journal:

@@ -14,7 +14,18 @@ from collections.abc import Callable, Sequence
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.crash import crash_point
-from iriai.launcher.journal import Dropped, Exits, Intent, Intents, Journal, Started
+from iriai.launcher.epilogs import Epilogs
+from iriai.launcher.hooks import Hooks
+from iriai.launcher.journal import (
+    Dropped,
+    Exits,
+    Intent,
+    Intents,
+    Journal,
+    Owed,
+    Settled,
+    Started,
+)
 from iriai.launcher.leases import Leases
 from iriai.launcher.limits import Crossed
 from iriai.launcher.machine_file import BadMachineFile
@@ -35,6 +46,7 @@ from iriai.launcher.messages import (
     Spawned,
     Terminate,
     ToLauncher,
+    Unfit,
     Welcome,
 )
 from iriai.launcher.starting import Starting, close
@@ -69,6 +81,8 @@ class Launcher:
         admission: Admission,
         starting: Starting,
         tasks: Tasks,
+        hooks: Hooks,
+        epilogs: Epilogs,
         timers: Timers,
         leases: Leases,
         enforcement: tuple[Enforcement, ...],
@@ -81,6 +95,9 @@ class Launcher:
         self._admission = admission
         self._starting = starting
         self._tasks = tasks
+        self._hooks = hooks
+        self._epilogs = epilogs
+        self._unfit_told: dict[AttemptId, None] = {}
         self._timers = timers
         self._leases = leases
         self._enforcement = enforcement
@@ -103,7 +120,7 @@ class Launcher:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do without waiting for anything."""
-        return bool(self._starting) or (bool(self._ends) and steady_s() >= self._retry_s)
+        return self._starting.has_work or (bool(self._ends) and steady_s() >= self._retry_s)
 
     @property
     def tasks_alive(self) -> int:
@@ -113,7 +130,9 @@ class Launcher:
     @property
     def is_finished(self) -> bool:
         """Whether it was shut down, and everything has ended and been told."""
-        return self._is_shutting_down and not (self._tasks or self._starting or self._ends)
+        return self._is_shutting_down and not (
+            self._tasks or self._starting or self._ends or self._epilogs
+        )
 
     def next_s(self) -> float | None:
         """When a turn is due on the steady clock although nothing happened."""
@@ -131,14 +150,19 @@ class Launcher:
             self._configure()
         except BadMachineFile as bad:
             raise MessageProblem(str(bad)) from bad
+        self._epilogs.recover()
         self._admission.require_at_least(message.run_minimum_uid)
         # An end that is not written yet is not told; until it is, its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
-        alive = (*(task.alive for task in self._tasks), *unwritten)
-        ended = tuple(self._known.exits.values())
+        waiting = (Alive(end.attempt, 0, end.started_wall_s) for end in self._epilogs.running())
+        alive = (*(task.alive for task in self._tasks), *unwritten, *waiting)
+        ended = tuple(e for e in self._known.exits.values() if e.attempt not in self._epilogs)
+        unfit = tuple(self._hooks.unfit.values())
         boot = self._known.boot
         assert boot is not None
-        return Welcome(LAUNCHER_VERSION, os.getpid(), boot.boot_id, self._enforcement, alive, ended)
+        return Welcome(
+            LAUNCHER_VERSION, os.getpid(), boot.boot_id, self._enforcement, alive, ended, unfit
+        )
 
     def handle(self, message: ToLauncher, descriptors: Sequence[int]) -> None:
         """Take one message in. `descriptors` came with it and are closed here.
@@ -153,6 +177,9 @@ class Launcher:
                 for attempt in message.attempts:
                     self._terminate(attempt, reason, message.grace_s)
             case Forget():
+                for attempt in message.attempts:
+                    self._hooks.unfit.pop(attempt, None)
+                    self._unfit_told.pop(attempt, None)
                 self._note(Dropped(message.attempts))
             case SampleAll():
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
@@ -182,16 +209,35 @@ class Launcher:
             self._tasks.reap()
         self._timers.run_due(steady_s())
         self._timers.drop_stale(len(self._tasks))
-        ended = self._ended_again + self._write()
+        ended = self._ended_again + self._after(self._write())
         started = self._spawn()
         self._sync()
         told, self._replies = self._replies, []
+        told += self._unfit()
         if ended:
             told.append(Exited(tuple(ended)))
             self._ended_again = []
         if started:
             told.append(Spawned(tuple(started)))
         return told
+
+    def _after(self, ends: list[Exit]) -> list[Exit]:
+        """Ends that may be told: no epilog is to come, or it is over."""
+        if not (ends or self._epilogs):
+            return ends
+        told = self._epilogs.after(ends)
+        settled = tuple(end.attempt for end in told if end.attempt in self._known.owed)
+        if settled:
+            self._note(Settled(settled))
+        return told
+
+    def _unfit(self) -> list[Unfit]:
+        """What failed since this was asked last."""
+        fresh = [
+            each for each in self._hooks.unfit.values() if each.attempt not in self._unfit_told
+        ]
+        self._unfit_told.update(dict.fromkeys(each.attempt for each in fresh))
+        return fresh
 
     def _launch(self, message: Launch, descriptors: deque[int]) -> None:
         if any(not 0 <= order.template < len(message.templates) for order in message.orders):
@@ -220,6 +266,8 @@ class Launcher:
         task = self._tasks.get(attempt)
         if task is not None:
             self._started_again.append(task.alive)
+        elif attempt in self._epilogs:
+            return True
         elif attempt in self._known.exits:
             self._ended_again.append(self._known.exits[attempt])
         elif attempt in self._known.forgotten:
@@ -254,7 +302,7 @@ class Launcher:
         end = Exit(attempt, why.cause, why.exit_code, None, Usage(), now_s, now_s, 0.0, why.message)
         self._ends.setdefault(attempt, end)
 
-    def _note(self, record: Dropped | Started) -> None:
+    def _note(self, record: Dropped | Started | Settled) -> None:
         """Write what may be lost; where that fails a question is asked again later."""
         try:
             self._journal.append(record, sync=False)
@@ -266,12 +314,14 @@ class Launcher:
         """Write new intents and ends down; returns the ends, or nothing where that failed."""
         for end in self._tasks.take_ends():
             self._ends[end.attempt] = end
+            self._epilogs.begun(end.attempt)
         intents, self._intents = self._intents, []
         if not intents and (not self._ends or steady_s() < self._retry_s):
             return []
-        ends, records = list(self._ends.values()), list[Intents | Exits]()
+        ends, records = list(self._ends.values()), list[Intents | Exits | Owed]()
         if intents:
             records.append(Intents(tuple(intents)))
+            records += self._epilogs.take_new()
         if ends:
             crash_point("before-exit-journal")
             records.append(Exits(tuple(ends)))

@@ -24,6 +24,10 @@ LOG_FILES = 4
 _BYTES_MAX = 1 << 20
 
 
+PROLOG = "prolog"
+EPILOG = "epilog"
+
+
 class MachineSettings(msgspec.Struct, frozen=True):
     """The keys of `[machine]` that concern the launcher and the logs."""
 

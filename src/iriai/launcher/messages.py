@@ -133,6 +133,19 @@ class Exit(msgspec.Struct, frozen=True, array_like=True):
     """Why it could not be started, or which limit was crossed with what peak; for people."""
 
 
+class Unfit(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """Launcher: the machine's prolog or epilog failed, so nothing more should be started here.
+
+    Told before the end of the attempt, which a failed prolog kept from starting (`refused`); a
+    failed epilog leaves its end as it is. Repeated in Welcome until `Forget`.
+    """
+
+    attempt: AttemptId
+    hook: str
+    """prolog, epilog."""
+    message: str
+
+
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Launcher, answer to Attach: what runs, and the ends that were not acknowledged yet."""
 
@@ -142,6 +155,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     enforcement: tuple[Enforcement, ...]
     alive: tuple[Alive, ...]
     ended: tuple[Exit, ...]
+    unfit: tuple[Unfit, ...] = ()
 
 
 class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -163,4 +177,4 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
 
 
 ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown | Prolong
-FromLauncher = Welcome | Spawned | Exited | Sampled
+FromLauncher = Welcome | Spawned | Exited | Sampled | Unfit

@@ -9,6 +9,8 @@ from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s
 from iriai.launcher.crash import crash_point
 from iriai.launcher.enclosure import Enclosure, Enclosures
+from iriai.launcher.epilogs import Epilogs
+from iriai.launcher.hooks import Hook, Hooks, hook_environment
 from iriai.launcher.journal import Intent
 from iriai.launcher.leases import OVER, Leases
 from iriai.launcher.limits import kernel_limits
@@ -45,25 +47,38 @@ class Starting:
         tasks: Tasks,
         watch: Watch,
         leases: Leases,
+        hooks: Hooks,
+        epilogs: Epilogs,
     ) -> None:
         self._admission = admission
         self._enclosures = enclosures
         self._tasks = tasks
         self._watch = watch
         self._leases = leases
+        self._hooks = hooks
+        self._epilogs = epilogs
         self._pending: dict[AttemptId, _Pending] = {}
+        """Those that need nothing but to be spawned, or their prolog to be begun."""
+        self._in_prolog: dict[AttemptId, tuple[_Pending, Hook]] = {}
+        self._prepared: dict[AttemptId, None] = {}
+        """Those in `_pending` whose prolog is over."""
         self.failed: list[tuple[AttemptId, NotStarted]] = []
         """Could not be spawned, until the caller takes them."""
 
     def __len__(self) -> int:
-        return len(self._pending)
+        return len(self._pending) + len(self._in_prolog)
 
     def __contains__(self, attempt: AttemptId) -> bool:
-        return attempt in self._pending
+        return attempt in self._pending or attempt in self._in_prolog
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `spawn_some` has something to do."""
+        return bool(self._pending or self.failed)
 
     def attempts(self) -> list[AttemptId]:
         """All of them."""
-        return list(self._pending)
+        return [*self._pending, *self._in_prolog]
 
     def admit(
         self, order: Order, prepared: Prepared | NotStarted, fd: int, wall_s: float
@@ -81,19 +96,29 @@ class Starting:
             close(fd)
             raise
         self._pending[order.attempt] = _Pending(order, prepared, enclosure, fd)
+        self._epilogs.owe(order, prepared)
         return Intent(order.attempt, prepared.login.uid, enclosure.number, prepared.digest, wall_s)
 
     def give_up(self, attempt: AttemptId) -> None:
         """Do not spawn `attempt`."""
-        pending = self._pending.pop(attempt)
-        close(pending.fd)
-        self._enclosures.release(pending.enclosure)
+        if attempt in self._in_prolog:
+            pending, hook = self._in_prolog.pop(attempt)
+            self._hooks.give_up(hook)
+        else:
+            pending = self._pending.pop(attempt)
+            self._prepared.pop(attempt, None)
+        self._drop(pending)
 
     def spawn_some(self) -> list[tuple[Alive, int]]:
         """Spawn the next few; returns them, each with the start time of its process."""
         started = []
         for attempt in list(self._pending)[:SPAWNS_A_TURN]:
             pending = self._pending.pop(attempt)
+            if attempt in self._prepared:
+                del self._prepared[attempt]
+            elif self._hooks.wants_prolog(attempt):
+                self._begin_prolog(pending)
+                continue
             task = self._spawn(pending)
             close(pending.fd)
             if task is None:
@@ -104,6 +129,36 @@ class Starting:
             started.append((task.alive, pending.enclosure.started_ticks))
             crash_point("after-spawn")
         return started
+
+    def _begin_prolog(self, pending: _Pending) -> None:
+        order, prepared, _, _ = pending
+        attempt = order.attempt
+        self._epilogs.begun(attempt)
+        environment = hook_environment(order, prepared)
+        told: list[str] = []
+        hook = self._hooks.start_prolog(
+            attempt, environment, lambda problem: self._prolog_ended(attempt, problem, told)
+        )
+        self._in_prolog[attempt] = (pending, hook)
+        if told:  # it ended before anybody could know of it
+            self._prolog_ended(attempt, told[0], told)
+
+    def _prolog_ended(self, attempt: AttemptId, problem: str, told: list[str]) -> None:
+        if attempt not in self._in_prolog:
+            told.append(problem)
+            return
+        pending, _ = self._in_prolog.pop(attempt)
+        if not problem:
+            self._pending[attempt] = pending
+            self._prepared[attempt] = None
+            return
+        self._epilogs.forgive(attempt)
+        self._drop(pending)
+        self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
+
+    def _drop(self, pending: _Pending) -> None:
+        close(pending.fd)
+        self._enclosures.release(pending.enclosure)
 
     def _acquire(self) -> Enclosure:
         try:

@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from iriai.launcher.environment import MARK
 from iriai.launcher.groups.files import read_pids, stop_growth
+from iriai.launcher.hooks import HOOK
 from iriai.launcher.journal import Known
 from iriai.launcher.processes import Process, all_processes, marks_of, owner_of
 from iriai.model.ids import AttemptId
@@ -44,6 +45,7 @@ class Survivors:
             if ticks
         }
         self._by_slot = {str(each.slot): attempt for attempt, each in known.intents.items()}
+        self._hook_mark = f"{launcher_mark}/hook".encode()
         self._foreign: set[int] = set()
         self.attempts: set[AttemptId] = set()
         """Of which something was still running."""
@@ -68,13 +70,15 @@ class Survivors:
     def _find(self) -> list[int]:
         """All that still runs."""
         found = list(self._in_groups())
-        if self._by_mark:
+        if self._by_mark or self._known.owed:
             processes = [each for each in all_processes() if each.is_live]
             started = {each.pid: each.started_ticks for each in processes}
             for process in processes:
                 attempt = self._of_session(process, started) or self._of_mark(process)
                 if attempt and process.pid != self._own_pid and process.pid not in self._foreign:
                     self.attempts.add(attempt)
+                    found.append(process.pid)
+                elif self._is_hook(process):
                     found.append(process.pid)
         return list(dict.fromkeys(found))
 
@@ -116,6 +120,11 @@ class Survivors:
                 if attempt is not None and self._is_user_of(process, attempt):
                     return attempt
         return None
+
+    def _is_hook(self, process: Process) -> bool:
+        """Whether `process` is of a prolog or epilog."""
+        is_ours = owner_of(process.pid) == os.geteuid() and process.pid not in self._foreign
+        return is_ours and self._hook_mark in marks_of(process.pid, HOOK.encode())
 
     def _is_user_of(self, process: Process, attempt: AttemptId) -> bool:
         """Whether `process` is the task's user's, or still the launcher's."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.failures import read_failures
+from iriai.launcher.hooks import Hooks
 from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Exit, Order
 from iriai.launcher.payloads import Payloads
@@ -34,11 +35,13 @@ class Tasks:
         payloads: Payloads,
         scratch: Scratch,
         timers: Timers,
+        hooks: Hooks,
     ) -> None:
         self._spawner = spawner
         self._enclosures = enclosures
         self._payloads = payloads
         self._scratch = scratch
+        self._hooks = hooks
         self._timers = timers
         self._by_attempt: dict[AttemptId, Task] = {}
         self._by_pid: dict[int, Task] = {}
@@ -121,6 +124,8 @@ class Tasks:
             task = self._by_pid.pop(pid, None)
             owner = task or self._owner_of(pid)
             _, status, usage = os.wait4(pid, 0)
+            if self._hooks.ended(pid, status):
+                continue
             if owner is not None:
                 owner.count(usage)
             if task is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from iriai.launcher.clock import steady_s
 from iriai.launcher.enclosure import Enclosure, Limits, Use
@@ -136,6 +136,8 @@ class Forest:
         self._trees: dict[int, Tree] = {}
         self._foreign: set[tuple[int, int]] = set()
         """Pid and start time of processes that cannot be ended."""
+        self._others: Container[int] = ()
+        """Sessions of children that are no tasks."""
         self._snapshot: Snapshot | None = None
 
     def acquire(self) -> Tree:
@@ -159,6 +161,10 @@ class Forest:
         """Wait no longer for the end of a process that became another user's (by a setuid file)."""
         log.warning("process %d cannot be ended: it belongs to another user", process.pid)
         self._foreign.add((process.pid, process.started_ticks))
+
+    def leave_sessions_alone(self, sessions: Container[int]) -> None:
+        """What is in one of `sessions` (they change) belongs to no task."""
+        self._others = sessions
 
     def recent_snapshot(self) -> Snapshot:
         """A picture that is at most SNAPSHOT_KEPT_S old."""
@@ -188,6 +194,7 @@ class Forest:
             for process in children
             if process.pid not in self._trees
             and process.is_live
+            and process.session not in self._others
             and (process.pid, process.started_ticks) not in self._foreign
             and self._owner(process) is tree
         ]

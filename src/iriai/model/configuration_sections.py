@@ -16,6 +16,7 @@ from iriai.model.configuration_values import (
     HOME,
     NAME,
     PATH,
+    PROGRAM,
     SIZE,
     Kind,
     choice,
@@ -47,6 +48,10 @@ END_SLACK_S_MAX = 600.0
 """A machine that takes ten minutes to start or to end a task has other troubles."""
 
 
+HOOK_TIMEOUT_S_MAX = 86_400.0
+"""A prolog that needs a day is something else."""
+
+
 class MachineSection(msgspec.Struct, frozen=True):
     """`[machine]`: what this machine offers. None: as measured at start."""
 
@@ -73,6 +78,16 @@ class MachineSection(msgspec.Struct, frozen=True):
     load_file: str = "/proc/loadavg"
     """Where the load is read, in the form of that file. Another one where the kernel's counts what
     is none of this machine's business: a container's host, the other back ends of a trial."""
+    prolog: str = ""
+    """Program to run before each attempt, as root where the daemon is root's; empty: none. Where it
+    fails, the attempt is not started and the machine is drained."""
+    epilog: str = ""
+    """Program to run after each attempt; empty: none. Where it fails, the machine is drained."""
+    prolog_timeout_s: float = 60.0
+    """How long the prolog may take. A machine that is not ready after a minute will not be; longer
+    keeps a task from going elsewhere."""
+    epilog_timeout_s: float = 60.0
+    """How long the epilog may take; until it has ended, nobody else gets what the task had."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
 
@@ -182,6 +197,10 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("memory", "memory_bytes", SIZE),
         Key("gpus", "gpus", whole(0, 1024)),
         Key("tmp", "tmp", PATH),
+        Key("prolog", "prolog", PROGRAM),
+        Key("epilog", "epilog", PROGRAM),
+        Key("prolog_timeout_s", "prolog_timeout_s", duration(high_s=HOOK_TIMEOUT_S_MAX)),
+        Key("epilog_timeout_s", "epilog_timeout_s", duration(high_s=HOOK_TIMEOUT_S_MAX)),
         Key("speed", "speed", number(0.01, 100)),
         Key("load_max", "load_max", or_none(number(0, LOAD_MAX, above=True))),
         Key("load_file", "load_file", PATH),

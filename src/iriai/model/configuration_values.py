@@ -185,6 +185,18 @@ def choice(*words: str) -> Kind[str]:
     return Kind(" or ".join(f"'{word}'" for word in words), read, _show)
 
 
+def _read_program(raw: object) -> str:
+    return "" if raw == NONE else _read_path(raw)
+
+
+def _show_program(value: object) -> str:
+    return _show(value or None)
+
+
+PROGRAM = Kind(f"the path of a program, or '{NONE}'", _read_program, _show_program)
+"""Empty: none."""
+
+
 def or_none(kind: Kind[Value_co]) -> Kind[Value_co | None]:
     """`kind`, or the word none."""
 

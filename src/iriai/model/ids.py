@@ -37,6 +37,10 @@ class TaskId(NamedTuple):
         return f"{self.home}-{self.number}.{self.index}"
 
 
+NOTICE_ATTEMPT = 0
+"""The number of what is run for a job when it has finished; attempts of tasks count from 1."""
+
+
 class AttemptId(NamedTuple):
     """One execution of a task, numbered from 1 by the task's home."""
 
