@@ -8,7 +8,7 @@ from iriai.model.records import AttemptResult, JobAccepted, JobEvent
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages import Begun, Capability, End, Match, Run, Want
-from tests.support.memory_store import MemoryStore
+from iriai.sim.store_model import StoreModel
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, job, spec, told
 
 CAPABILITY = Capability(1, 1, 1, 1)
@@ -17,9 +17,9 @@ CAPABILITY = Capability(1, 1, 1, 1)
 class LoneHome:
     """Each call is a turn; its records are kept."""
 
-    def __init__(self, store: MemoryStore | None = None, now_s: float = 0.0) -> None:
+    def __init__(self, store: StoreModel | None = None, now_s: float = 0.0) -> None:
         self.now_s = now_s
-        self.store = store or MemoryStore()
+        self.store = store or StoreModel()
         state = self.store.load()
         self.home = Home(HOME, state.next_number, state.jobs)
         self.first = self._turn(self.home.rejoin(instant(now_s)))

@@ -145,7 +145,14 @@ class Refusing:
 Action = Submit | Wait | Cancel | HoldOrRelease | Restart | Launcher | Refusing
 
 ends = st.sampled_from([SUCCESS, SUCCESS, (EndCause.FAILED, 3, None)])
-works = st.builds(Work, st.sampled_from([0.0, 1.0, 3.0, 15.0, 40.0]), ends, st.booleans())
+works = st.builds(
+    Work,
+    st.sampled_from([0.0, 1.0, 3.0, 15.0, 40.0]),
+    ends,
+    st.booleans(),
+    st.just(1.0),
+    st.just(0.0),
+)
 submissions = st.builds(
     Submit,
     user=st.sampled_from(["ann", "bob", "eve"]),

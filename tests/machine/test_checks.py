@@ -24,8 +24,8 @@ from iriai.node.held import Held
 from iriai.node.ledger import Ledger
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.limits import within_running_cap
+from iriai.sim.store_model import StoreModel
 from tests.node.lone_node import LoneNode, exited
-from tests.support.memory_store import MemoryStore
 from tests.support.virtual import VirtualMachine
 
 
@@ -129,12 +129,12 @@ def test_a_home_that_counts_attempts_from_one_again(monkeypatch):
 
 @pytest.mark.parametrize("kind", [JobEvent, JobFinished, ClaimStored, ClaimsDropped, LedgerRow])
 def test_a_record_that_nobody_asked_to_keep(monkeypatch, kind):
-    keep = MemoryStore.write
+    keep = StoreModel.write
 
     def write(self, records):
         keep(self, [record for record in records if not isinstance(record, kind)])
 
-    monkeypatch.setattr(MemoryStore, "write", write)
+    monkeypatch.setattr(StoreModel, "write", write)
     expect("claims|replay|counters|in order|stored")
 
 

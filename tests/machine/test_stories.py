@@ -101,7 +101,7 @@ def test_a_daemon_that_dies_in_the_turn_of_an_end(is_durable):
     job = machine.submit(run_s=5.0)
     machine.wait(4.0)
     machine.now_s += 1.0
-    machine._events.extend(machine.launcher.ends_until(machine.now_s))
+    machine.simulated.inbox.extend(machine.launcher.ends_until(machine.now_s))
     machine.crash(is_durable=is_durable)
     machine.wait(1.0)
     assert causes(machine, job) == [EndCause.COMPLETED]
@@ -337,8 +337,8 @@ def test_a_machine_with_nothing_to_do_sets_no_alarm():
     machine.submit(tasks=9)
     machine.finish()
     machine.wait(100.0)
-    assert Part.NODE not in machine._alarms
-    assert Part.BROKER not in machine._alarms
+    assert Part.NODE not in machine.simulated.alarms
+    assert Part.BROKER not in machine.simulated.alarms
 
 
 def test_nothing_adds_up_where_all_has_finished():

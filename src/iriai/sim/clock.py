@@ -1,0 +1,46 @@
+"""The clocks of a machine, which are not those of the world: set differently, and too fast or slow.
+
+World time is what the simulation counts; no core ever sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, nextafter
+
+from iriai.model.instant import Instant
+
+WALL_S = 1_800_000_000.0
+"""The wall clock of a machine without any error, at second 0 of the world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Straight lines over world time."""
+
+    steady_offset_s: float = 0.0
+    """What the steady clock (since boot) shows at second 0 of the world."""
+    wall_offset_s: float = 0.0
+    """How far the wall clock is ahead of the world's."""
+    drift: float = 0.0
+    """How much faster than the world both clocks run; 0.001 is a second in a quarter of an hour."""
+    wall_s: float = WALL_S
+
+    def at(self, world_s: float, cause: str = "") -> Instant:
+        """What the machine's clocks show."""
+        ran_s = world_s * (1.0 + self.drift)
+        return Instant(
+            self.steady_offset_s + ran_s, self.wall_s + self.wall_offset_s + ran_s, cause
+        )
+
+    def steady_s(self, world_s: float) -> float:
+        """What the steady clock shows."""
+        return self.steady_offset_s + world_s * (1.0 + self.drift)
+
+    def world_s(self, steady_s: float) -> float:
+        """The first moment of the world at which the steady clock shows this or more."""
+        rate = 1.0 + self.drift
+        world_s = (steady_s - self.steady_offset_s) / rate
+        while self.steady_offset_s + world_s * rate < steady_s:
+            world_s = nextafter(world_s, inf)
+        return world_s

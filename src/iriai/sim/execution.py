@@ -1,0 +1,68 @@
+"""What tasks do when they run: how long, with how much of a cpu, how much memory, to what end."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import NamedTuple
+
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+
+End = tuple[EndCause, int | None, int | None]
+"""Cause, exit code and signal."""
+SUCCESS: End = (EndCause.COMPLETED, 0, None)
+FAILURE: End = (EndCause.FAILED, 1, None)
+_first = itemgetter(0)
+_KILLED = 9
+_TERMINATED = 15
+
+
+class Work(NamedTuple):
+    """What a task does, if nothing ends it earlier."""
+
+    run_s: float = 10.0
+    """On a machine of speed 1."""
+    end: End = SUCCESS
+    stubborn: bool = False
+    """It takes its whole grace when asked to end."""
+    cpu_part: float = 1.0
+    """Of each of its cpus, how much it uses."""
+    memory_bytes_per_s: float = 0.0
+    """How fast its memory grows; beyond what it claimed, if that is any, it is ended."""
+
+    def usage(self, spec: JobSpec, elapsed_s: float) -> Usage:
+        """What it has used after so long."""
+        cpu_s = elapsed_s * spec.resources.cpus * self.cpu_part
+        return Usage(cpu_s, int(elapsed_s * self.memory_bytes_per_s))
+
+    def outcome(self, spec: JobSpec, speed: float) -> tuple[float, End]:
+        """How long it runs on a machine, and how it ends: by itself or at a limit."""
+        ends: list[tuple[float, End]] = [(self.run_s / speed, self.end)]
+        if spec.time_limit_s is not None and spec.time_limit_s < ends[0][0]:
+            grace_s = spec.kill_grace_s if self.stubborn else 0.0
+            ends = [(spec.time_limit_s + grace_s, (EndCause.TIME_LIMIT, None, _TERMINATED))]
+        rate = spec.resources.cpus * self.cpu_part
+        if spec.cpu_limit_s is not None and rate > 0.0:
+            ends.append((spec.cpu_limit_s / rate, (EndCause.CPU_LIMIT, None, _KILLED)))
+        if spec.resources.memory_bytes and self.memory_bytes_per_s > 0.0:
+            full_s = spec.resources.memory_bytes / self.memory_bytes_per_s
+            ends.append((full_s, (EndCause.MEMORY_LIMIT, None, _KILLED)))
+        return min(ends, key=_first)
+
+
+class Works:
+    """Which work is whose."""
+
+    def __init__(self) -> None:
+        self.default = Work()
+        self._of_jobs: dict[tuple[str, int], Work] = {}
+
+    def give(self, home: str, number: int, work: Work) -> None:
+        """The tasks of a job do this."""
+        self._of_jobs[home, number] = work
+
+    def of(self, attempt: AttemptId) -> Work:
+        """What an attempt does."""
+        return self._of_jobs.get((attempt.home, attempt.number), self.default)

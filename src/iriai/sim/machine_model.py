@@ -1,0 +1,276 @@
+"""A simulated machine: the product's parts, a launcher, a store, clocks; its daemon may die.
+
+It is driven in world time. Everything that has arrived at one moment is one turn, as in the daemon
+(docs/adr/0006): the turn's records go to the store, and what leaves the machine waits until the
+urgent ones among them are durable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from iriai.broker.core import Broker
+from iriai.broker.state import BrokerSettings
+from iriai.home.core import Home
+from iriai.machine.core import Machine, MachineEvent, Turn
+from iriai.model.configuration import Configuration
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.node.core import Node, NodeSettings
+from iriai.policy.fairshare import ChargeRule
+from iriai.policy.order import OrderSettings
+from iriai.policy.registry import order_named
+from iriai.protocol.effects import (
+    Effect,
+    JobSettled,
+    LauncherEvent,
+    LauncherLost,
+    Part,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.sim.clock import Clock
+from iriai.sim.commits import Commits
+from iriai.sim.execution import Works
+from iriai.sim.launcher_model import LauncherModel
+from iriai.sim.store_model import StoreModel
+
+DEFAULTS = Configuration()
+EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlan:
+    """What a machine is."""
+
+    name: str
+    capacity: Resources = Resources(2, 64 << 30)
+    parts: tuple[Part, ...] = EVERY_PART
+    broker_at: str = ""
+    """Empty: its own."""
+    configuration: Configuration = DEFAULTS
+    speed: float = 1.0
+    load_max: float | None = None
+    outward_only: bool = False
+    """Whether nobody can open a link to it (behind a firewall)."""
+    sync_s: float = 0.0
+    """How long a commit takes."""
+
+
+def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
+    raise AssertionError("a message to another machine, and there is no network")
+
+
+def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
+    """Before somebody watches."""
+
+
+class SimulatedMachine:
+    """One machine; times are those of the world."""
+
+    def __init__(
+        self,
+        plan: MachinePlan,
+        clock: Clock,
+        works: Works,
+        node_dice: Random,
+        broker_dice: Random,
+    ) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.store = StoreModel()
+        self.launcher = LauncherModel(clock, works, plan.speed)
+        self.commits = Commits(self.store, plan.sync_s)
+        self.settled: list[int] = []
+        """Jobs that whoever waits was told of."""
+        self.core: Machine
+        self.is_up = False
+        """Whether its daemon lives."""
+        self.is_stopped = False
+        """Whether its daemon sleeps (SIGSTOP)."""
+        self.boots = 1
+        self.turns = 0
+        self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
+        self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
+        self.inbox: deque[MachineEvent] = deque()
+        self.alarms: dict[Part, float] = {}
+        """In world time."""
+        self._dice = (node_dice, broker_dice)
+        self._answers: list[Callable[[], None]] = []
+        self._has_requests = False
+
+    # --- the daemon ------------------------------------------------------------------------------
+
+    def come_up(self, now_s: float) -> None:
+        """A daemon comes up from the store; an earlier one is gone with all that it had in mind."""
+        now = self._now(now_s)
+        self._forget()
+        self.core = self._from_store(now)
+        self.is_up, self.is_stopped = True, False
+        self.core.begin(now)
+        self.turn(now_s)
+        if self.launcher.is_up and not self.launcher.is_stopped:
+            self.inbox.extend(self.launcher.welcome())
+
+    def go_down(self, kept_turns: int = 0) -> None:
+        """The daemon dies; of what it wrote and did not sync the first turns may be kept."""
+        self.store.crash(min(kept_turns, len(self.store.unsynced)))
+        self._forget()
+        self.is_up = self.is_stopped = False
+
+    def power_off(self, now_s: float, kept_turns: int = 0) -> None:
+        """The whole machine dies; it comes back as another boot."""
+        self.go_down(kept_turns)
+        self.launcher.power_off(now_s)
+        self.boots += 1
+
+    def _forget(self) -> None:
+        self.alarms.clear()
+        self.inbox.clear()
+        self._answers.clear()
+        self.commits.forget()
+        self._has_requests = False
+
+    def _from_store(self, now: Instant) -> Machine:
+        plan, state = self.plan, self.store.load()
+        node_dice, broker_dice = self._dice
+        configuration = plan.configuration
+        order = configuration.order
+        node = home = broker = None
+        if Part.NODE in plan.parts:
+            settings = NodeSettings(
+                plan.name,
+                plan.capacity,
+                ChargeRule.of(order),
+                order.half_life_s,
+                plan.speed,
+                f"boot-{self.boots}",
+                configuration.jobs.end_slack_s,
+                plan.load_max,
+            )
+            incarnation = state.incarnation + 1
+            node = Node(
+                settings, node_dice, incarnation, state.claims, state.ledger, now, state.drained
+            )
+        if Part.HOME in plan.parts:
+            home = Home(plan.name, state.next_number, state.jobs)
+        if Part.BROKER in plan.parts:
+            named = order_named(order.name, OrderSettings(order.usage_floor_s))
+            broker = Broker(BrokerSettings(configuration, named), broker_dice)
+        return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
+
+    # --- the launcher ----------------------------------------------------------------------------
+
+    def kill_launcher(self, now_s: float) -> None:
+        """The launcher dies; what it runs is ended by the next one."""
+        self.launcher.die(now_s)
+        self._hear([LauncherLost()])
+
+    def start_launcher(self, now_s: float) -> None:
+        """A new launcher comes up, with the journal of the old one."""
+        self.launcher.come_up(now_s)
+        self._hear(self.launcher.welcome())
+
+    def wake_launcher(self, now_s: float) -> None:
+        """A launcher that was stopped goes on."""
+        self._hear(self.launcher.wake(now_s))
+
+    def _hear(self, events: list[LauncherEvent]) -> None:
+        """What the launcher says; it is lost where nobody listens, and told again some day."""
+        if self.is_up and Part.NODE in self.plan.parts:
+            self.inbox.extend(events)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def submit(
+        self, spec: JobSpec, now_s: float, answer: Callable[[JobId], None] | None = None
+    ) -> JobId:
+        """Hand a job in. It is seen to in the next turn; `answer` is called when it is durable."""
+        job = self.core.submit(spec, (), self._now(now_s))
+        self.asked()
+        if answer is not None:
+            self._answers.append(lambda: answer(job))
+        return job
+
+    def asked(self) -> None:
+        """Somebody asked the core for something: there is to be a turn."""
+        self._has_requests = True
+
+    def next_s(self, now_s: float) -> float:
+        """When it must be given a step; infinite where nothing will happen by itself."""
+        next_s = self.launcher.next_end_s()
+        if not self.is_up or self.is_stopped:
+            return next_s
+        if self.inbox or self._has_requests:
+            return now_s
+        next_s = min(next_s, self.commits.next_s)
+        for alarm_s in self.alarms.values():
+            if alarm_s < next_s:
+                next_s = alarm_s
+        return next_s
+
+    def step(self, now_s: float) -> None:
+        """What is due by now happens."""
+        launcher = self.launcher
+        if launcher.next_end_s() <= now_s:
+            self._hear(launcher.ends_until(now_s))
+        if not self.is_up or self.is_stopped:
+            return
+        if self.commits.next_s <= now_s:
+            self.commits.step(now_s)
+        for part in [part for part, due_s in self.alarms.items() if due_s <= now_s]:
+            del self.alarms[part]
+            self.inbox.append(Wake(part))
+        if self.inbox or self._has_requests:
+            self.turn(now_s)
+
+    def turn(self, now_s: float) -> None:
+        """What has arrived is handled, its records are written, its effects performed."""
+        turn, now = self.settle(now_s)
+        if turn.records:
+            self.commits.write(turn.records, turn.is_urgent, now_s)
+        answers, self._answers = self._answers, []
+        orders: list[Effect] = []
+        for effect in turn.outward:
+            if type(effect) is WakeAt:
+                self.alarms[effect.part] = self.clock.world_s(effect.steady_s)
+            else:
+                orders.append(effect)
+        if orders or answers:
+            self.commits.leave(lambda at_s: self._leave(orders, answers, at_s), now_s)
+        self.on_turn(self, turn, now)
+
+    def settle(self, now_s: float) -> tuple[Turn, Instant]:
+        """Handle what has arrived and settle: a turn that a crash may still undo."""
+        self._has_requests = False
+        now = self._now(now_s)
+        core, inbox = self.core, self.inbox
+        while inbox:
+            core.handle(inbox.popleft(), now)
+        return core.settle(now), now
+
+    def _leave(
+        self, effects: list[Effect], answers: list[Callable[[], None]], now_s: float
+    ) -> None:
+        """What a turn asked for, now that its records are durable."""
+        launcher = self.launcher
+        for effect in effects:
+            if type(effect) is Send:
+                self.on_send(self, effect)
+            elif type(effect) is JobSettled:
+                self.settled.append(effect.number)
+            elif launcher.is_up:
+                self.inbox.extend(launcher.order(effect, now_s))
+        for answer in answers:
+            answer()
+
+    def _now(self, now_s: float) -> Instant:
+        """The clocks, in a new turn."""
+        self.turns += 1
+        return self.clock.at(now_s, f"{self.plan.name}:{self.turns}")

@@ -1,0 +1,126 @@
+"""A store in memory that gives back what it was given, but for what no sync had reached.
+
+A turn's records are one transaction. A commit makes durable everything that was written before it,
+in order; a crash keeps what was committed and any number of the turns after it, from the first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from iriai.model.account import Account
+from iriai.model.claim import Claim
+from iriai.model.ids import AttemptId
+from iriai.model.records import (
+    AttemptResult,
+    ClaimsDropped,
+    ClaimStored,
+    Drained,
+    Incarnated,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Record,
+    Resumed,
+    Snapshot,
+)
+from iriai.model.stored import StoredJob, StoredState
+
+
+class StoreModel:
+    """What a machine would find again when it comes up."""
+
+    def __init__(self) -> None:
+        self.accepted: dict[int, JobAccepted] = {}
+        self.events: dict[int, list[JobEvent]] = {}
+        self.finished: dict[int, JobFinished] = {}
+        self.results: dict[AttemptId, AttemptResult] = {}
+        self.claims: dict[AttemptId, Claim] = {}
+        self.ledger: dict[Account, LedgerRow] = {}
+        self.incarnation = 0
+        self.drained: Drained | None = None
+        self.unsynced: deque[Sequence[Record]] = deque()
+        """Turns that were written and not committed, oldest first."""
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Keep the records of one turn, and commit: all of them, or none."""
+        self.append(tuple(records))
+        self.commit(len(self.unsynced))
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Write the records of one turn."""
+        self.unsynced.append(records)
+
+    def commit(self, turns: int) -> None:
+        """Make the first of the turns that were written durable."""
+        for _ in range(turns):
+            self._keep(self.unsynced.popleft())
+
+    def crash(self, kept: int) -> None:
+        """Lose the turns that were not committed, but for the first `kept`."""
+        self.commit(kept)
+        self.unsynced.clear()
+
+    def load(self) -> StoredState:
+        """What a store gives back, if no crash comes between."""
+        self_ = self if not self.unsynced else self._all()
+        jobs = [
+            StoredJob(number, job.spec, job.submitted_wall_s, list(self_.events.get(number, ())))
+            for number, job in self_.accepted.items()
+            if number not in self_.finished
+        ]
+        return StoredState(
+            self_.incarnation,
+            max(self_.accepted, default=0) + 1,
+            jobs,
+            list(self_.claims.values()),
+            list(self_.ledger.values()),
+            self_.drained,
+        )
+
+    def _all(self) -> StoreModel:
+        """A copy in which everything is committed."""
+        copy = StoreModel()
+        copy.accepted = dict(self.accepted)
+        copy.events = {number: list(events) for number, events in self.events.items()}
+        copy.finished, copy.results = dict(self.finished), dict(self.results)
+        copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
+        copy.incarnation, copy.drained = self.incarnation, self.drained
+        for records in self.unsynced:
+            copy._keep(records)
+        return copy
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        for record in records:
+            match record:
+                case JobAccepted():
+                    assert record.number not in self.accepted, "a job number was given out twice"
+                    self.accepted[record.number] = record
+                case JobEvent():
+                    self._event(record)
+                case JobFinished():
+                    self.finished[record.number] = record
+                case AttemptResult():
+                    self.results.setdefault(record.attempt, record)
+                case ClaimStored(claim):
+                    self.claims[claim.attempt] = claim
+                case ClaimsDropped(attempts):
+                    for attempt in attempts:
+                        self.claims.pop(attempt, None)
+                case LedgerRow():
+                    self.ledger[record.account] = record
+                case Incarnated(incarnation):
+                    self.incarnation = incarnation
+                case Drained():
+                    self.drained = record
+                case Resumed():
+                    self.drained = None
+
+    def _event(self, record: JobEvent) -> None:
+        events = self.events.setdefault(record.number, [])
+        if isinstance(record.change, Snapshot):
+            events.clear()
+        assert not events or events[-1].sequence < record.sequence, "events in order"
+        events.append(record)
