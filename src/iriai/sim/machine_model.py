@@ -116,7 +116,7 @@ class SimulatedMachine:
         self.core.begin(now)
         self.turn(now_s)
         if self.launcher.is_up and not self.launcher.is_stopped:
-            self.inbox.extend(self.launcher.welcome())
+            self._hear(self.launcher.welcome())
 
     def go_down(self, kept_turns: int = 0) -> None:
         """The daemon dies; of what it wrote and did not sync the first turns may be kept."""

@@ -1,0 +1,41 @@
+"""What happens when: a heap with a total order, so that one seed is one story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+
+HAPPENING, STEP = 0, 1
+"""At one moment all that happens (messages, faults, people) comes before machines take a step, so
+that a machine takes it in as one turn."""
+
+Action = Callable[[], None]
+
+
+class Agenda:
+    """Times in seconds of the world; equal ones in the order (priority, when they were entered)."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._entries: list[tuple[float, int, int, Action]] = []
+        self._sequence = 0
+
+    def at(self, time_s: float, action: Action, priority: int = HAPPENING) -> None:
+        """Have `action` called then; at once in this moment's order where that is past."""
+        self._sequence += 1
+        heappush(self._entries, (max(time_s, self.now_s), priority, self._sequence, action))
+
+    def after(self, delay_s: float, action: Action) -> None:
+        """Have `action` called after a while."""
+        self.at(self.now_s + delay_s, action)
+
+    @property
+    def next_s(self) -> float:
+        """When something happens next; infinite where nothing will."""
+        return self._entries[0][0] if self._entries else inf
+
+    def run_one(self) -> None:
+        """Go to the next entry, and do it."""
+        self.now_s, _, _, action = heappop(self._entries)
+        action()

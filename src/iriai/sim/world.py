@@ -1,0 +1,160 @@
+"""A world in virtual time: machines with their own clocks, a network, people, and what goes wrong.
+
+One seed decides everything that is left to chance, each source of it by a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from iriai.machine.core import MachineEvent, Turn
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.protocol.effects import Part
+from iriai.protocol.messages import Message
+from iriai.sim.agenda import STEP, Agenda
+from iriai.sim.clock import Clock
+from iriai.sim.dice import generator
+from iriai.sim.execution import Work, Works
+from iriai.sim.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.network import Network, NetworkPlan
+from iriai.wire.parts import pack, unpack
+
+ZERO_DELAY = NetworkPlan()
+
+Watcher = Callable[[SimulatedMachine, Turn, Instant], None]
+
+
+class World:
+    """Times are seconds of the world, from 0."""
+
+    def __init__(
+        self, seed: int = 1, network: NetworkPlan = ZERO_DELAY, *, through_wire: bool = False
+    ) -> None:
+        self.seed = seed
+        self.agenda = Agenda()
+        self.works = Works()
+        self.machines: dict[str, SimulatedMachine] = {}
+        self.network = Network(network, self.agenda, seed, self.arrive)
+        if through_wire:
+            self.network.pass_through = _through_wire
+        self.watchers: list[Watcher] = []
+        """Called after each turn of a machine."""
+        self.accepted: dict[JobId, float] = {}
+        """Jobs whose ids were told, and when."""
+        self._planned_s: dict[str, float] = {}
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self.agenda.now_s
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    def add(self, plan: MachinePlan, clock: Clock | None = None) -> SimulatedMachine:
+        """A machine comes up, linked with its broker's and, if it has parts to talk to, all others.
+
+        Nodes and homes talk to each other; so every machine with a home is linked with each.
+        """
+        clock = clock or Clock()
+        name = plan.name
+        machine = SimulatedMachine(
+            plan,
+            clock,
+            self.works,
+            generator(self.seed, f"{name}/node"),
+            generator(self.seed, f"{name}/broker"),
+        )
+        machine.on_send = self.network.send
+        machine.on_turn = self._has_turned
+        others = list(self.machines.values())
+        self.machines[name] = machine
+        self._planned_s[name] = inf
+        self.come_up(machine)
+        for other in others:
+            talk = (Part.HOME, Part.BROKER)
+            if any(part in each.plan.parts for each in (machine, other) for part in talk):
+                self.network.join(machine, other)
+        return machine
+
+    def submit(self, home: str, spec: JobSpec, work: Work | None = None) -> JobId | None:
+        """Hand a job in; None where nobody is there. Its id is told when the job is durable."""
+        machine = self.machines[home]
+        if not machine.is_up or machine.is_stopped:
+            return None
+        job = machine.submit(spec, self.now_s, self._is_accepted)
+        if work is not None:
+            self.works.give(home, job.number, work)
+        self.touch(machine)
+        return job
+
+    def _is_accepted(self, job: JobId) -> None:
+        self.accepted[job] = self.now_s
+
+    # --- what happens to machines ----------------------------------------------------------------
+
+    def come_up(self, machine: SimulatedMachine) -> None:
+        """Its daemon comes up, if it is not."""
+        if not machine.is_up:
+            machine.come_up(self.now_s)
+            self.touch(machine)
+
+    def go_down(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
+        """Its daemon dies; of the turns that were not committed so many may be kept."""
+        if machine.is_up:
+            machine.go_down(kept_turns)
+            self.network.break_all_of(machine.plan.name)
+            self.touch(machine)
+
+    def power_off(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
+        """The whole machine dies, its tasks with it."""
+        machine.power_off(self.now_s, kept_turns)
+        self.network.break_all_of(machine.plan.name)
+        self.touch(machine)
+
+    def power_on(self, machine: SimulatedMachine) -> None:
+        """It boots: launcher and daemon."""
+        if not machine.launcher.is_up:
+            machine.launcher.come_up(self.now_s)
+        self.come_up(machine)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def arrive(self, machine: SimulatedMachine, event: MachineEvent) -> None:
+        """Something reaches a daemon; it is handled with all else of this moment."""
+        machine.inbox.append(event)
+        self.touch(machine)
+
+    def touch(self, machine: SimulatedMachine) -> None:
+        """Something about the machine changed: its next step may be earlier now."""
+        next_s = machine.next_s(self.now_s)
+        name = machine.plan.name
+        if next_s < self._planned_s[name]:
+            self._planned_s[name] = next_s
+            self.agenda.at(next_s, lambda: self._step(machine, next_s), STEP)
+
+    def run_until(self, until_s: float) -> None:
+        """Let everything happen that does by then."""
+        agenda = self.agenda
+        while agenda.next_s <= until_s:
+            agenda.run_one()
+        if until_s < inf:
+            agenda.now_s = max(agenda.now_s, until_s)
+
+    def _step(self, machine: SimulatedMachine, planned_s: float) -> None:
+        name = machine.plan.name
+        if self._planned_s[name] != planned_s:
+            return  # it was planned again since, for an earlier moment
+        self._planned_s[name] = inf
+        machine.step(self.now_s)
+        self.touch(machine)
+
+    def _has_turned(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
+        for watcher in self.watchers:
+            watcher(machine, turn, now)
+
+
+def _through_wire(part: Part, message: Message) -> Message:
+    return unpack(pack(part, message))
