@@ -6,11 +6,13 @@ from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
+    Drained,
     Incarnated,
     JobAccepted,
     JobEvent,
     JobFinished,
     LedgerRow,
+    Resumed,
     Snapshot,
 )
 from iriai.model.stored import StoredJob, StoredState
@@ -28,6 +30,7 @@ class Remembered:
         self.ledger = {}
         self.payloads = {}
         self.incarnation = 0
+        self.drained = None
 
     def take(self, record):
         match record:
@@ -52,6 +55,10 @@ class Remembered:
                 self.ledger[record.account] = record
             case Incarnated():
                 self.incarnation = record.incarnation
+            case Drained():
+                self.drained = record
+            case Resumed():
+                self.drained = None
 
     def state(self):
         """What `load` must give back."""
@@ -65,4 +72,5 @@ class Remembered:
             ],
             claims=[claim for _, claim in sorted(self.claims.items())],
             ledger=[row for _, row in sorted(self.ledger.items())],
+            drained=self.drained,
         )

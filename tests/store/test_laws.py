@@ -20,6 +20,7 @@ from iriai.model.records import (
     Cancelled,
     ClaimsDropped,
     ClaimStored,
+    Drained,
     Ended,
     Held,
     Incarnated,
@@ -29,6 +30,7 @@ from iriai.model.records import (
     LedgerRow,
     Promised,
     Released,
+    Resumed,
     Snapshot,
     Started,
 )
@@ -111,6 +113,7 @@ records = st.one_of(
         seconds,
         seconds,
         text,
+        st.just(()) | st.just(((1.0, 2.0), (0.5, 4.0))),
     ),
     st.builds(
         ClaimStored,
@@ -129,6 +132,8 @@ records = st.one_of(
     st.builds(ClaimsDropped, st.lists(attempt_ids, max_size=3).map(tuple)),
     st.builds(LedgerRow, accounts, seconds, seconds, count, seconds),
     st.builds(Incarnated, count),
+    st.builds(Drained, text, text, seconds),
+    st.builds(Resumed, text),
 )
 
 

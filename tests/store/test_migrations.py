@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
@@ -15,7 +17,9 @@ from sqlalchemy.exc import OperationalError
 
 from iriai.model.problem import Problem
 from iriai.store import Store, schema, sqlite
+from iriai.store.codec import encode
 from iriai.store.migrate import MIGRATIONS, migrate_here
+from tests.store.records import spec
 
 
 def test_the_migrations_make_the_tables_of_the_schema(path):
@@ -69,3 +73,31 @@ def test_why_a_database_could_not_be_migrated_is_told(path):
         Store.open(path)
     assert told.value.code == "state-not-migrated"
     assert "0000" in told.value.message
+
+
+def test_a_store_of_the_first_schema_keeps_its_history(tmp_path):
+    path = tmp_path / "iriai.db"
+    path.touch(mode=0o600)
+    engine = sqlite.migration_engine(path)
+    config = Config()
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    engine.dispose()
+    old = sqlite3.connect(path)
+    old.execute(
+        "INSERT INTO jobs VALUES (1, 'lab', 'ann', 'ann', 'job', ?, 1.0, NULL, NULL, NULL)",
+        (encode(spec()),),
+    )
+    old.execute(
+        "INSERT INTO attempts VALUES"
+        " (1, 0, 1, 'ume', 'completed', 0, NULL, 2.0, 0, 0, 0, 1.0, 3.0, 2.0, 2.0, '')"
+    )
+    old.commit()
+    old.close()
+    store = Store.open(path)
+    [row] = store.history()
+    store.close()
+    assert (row.job, row.charge_s, row.factors, row.user_name) == (1, 2.0, (), "ann")

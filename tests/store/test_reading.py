@@ -152,3 +152,10 @@ def test_a_reader_sees_what_was_committed_and_never_waits(store):
     assert store.job(1) is not None
     connection.execute("COMMIT")
     assert store.job(1) is None
+
+
+def test_the_factors_of_a_charge_come_back_where_some_of_it_was_off_peak(past):
+    mixed = ((1.0, 10.0), (0.5, 20.0))
+    past.write([result(3, attempt=1, factors=mixed), result(3, attempt=2, factors=((1.0, 5.0),))])
+    found = past.history(Selection(job=3))
+    assert {row.attempt: row.factors for row in found} == {1: mixed, 2: ()}

@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
-from iriai.model.records import ClaimsDropped, Incarnated, Snapshot
+from iriai.model.records import ClaimsDropped, Drained, Incarnated, Resumed, Snapshot
 from iriai.store import Store
 from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, result, spec
 
@@ -68,6 +68,14 @@ def test_a_claim_is_there_until_it_is_dropped(store, reopened):
     (left,) = reopened().load().claims
     assert isinstance(left, Claim)
     assert left == claim(2).claim
+
+
+def test_a_drained_machine_is_drained_until_it_is_resumed(store, reopened):
+    store.write([Drained("new disk", "ann", 5.0)])
+    store.write([Resumed("bob"), Drained("new fan", "eve", 7.0)])
+    assert reopened().load().drained == Drained("new fan", "eve", 7.0)
+    store.write([Drained("new lamp", "eve", 8.0), Resumed("bob")])
+    assert reopened().load().drained is None
 
 
 def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from iriai.broker.explain import explain
 from iriai.broker.machines import MATCH_UNTIL_S, MachineView
 from iriai.broker.passes import Pass
+from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
 from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
@@ -22,6 +23,7 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.fairshare import ChargeRule
+from iriai.policy.offpeak import QuietRule
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
@@ -44,6 +46,7 @@ class Broker:
         order = settings.configuration.order
         self.state = BrokerState(settings, Standings(order.half_life_s, ChargeRule.of(order)))
         self._rng = rng
+        self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._must_pass = False
         self._alarm_s: float | None = None
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -64,17 +67,24 @@ class Broker:
 
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: one policy pass, if anything changed."""
-        if not self._must_pass:
-            return []
-        self._must_pass = False
         state = self.state
-        effects: list[Effect] = []
-        if state.reserved or (state.queues.entries and state.is_open):
-            effects = Pass(state, self._rng, now).run()
-        if self._alarm_s is None and any(view.matched for view in state.machines.values()):
-            self._alarm_s = now.steady_s + MATCH_UNTIL_S
-            effects.append(WakeAt(Part.BROKER, self._alarm_s))
+        effects: list[Effect] = [*self._quiet.publish(state.machines, now.steady_s)]
+        if self._must_pass:
+            self._must_pass = False
+            if state.reserved or (state.queues.entries and state.is_open):
+                effects += Pass(state, self._rng, now).run()
+            if any(view.matched for view in state.machines.values()):
+                effects += self._wake_by(now.steady_s + MATCH_UNTIL_S)
+        if self._quiet.next_s is not None:
+            effects += self._wake_by(self._quiet.next_s)
         return effects
+
+    def _wake_by(self, steady_s: float) -> list[Effect]:
+        """Have the alarm go off then, or before."""
+        if self._alarm_s is not None and self._alarm_s <= steady_s:
+            return []
+        self._alarm_s = steady_s
+        return [WakeAt(Part.BROKER, steady_s)]
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
@@ -105,6 +115,7 @@ class Broker:
         """The machine reports whole."""
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
+        self._quiet.away(event.machine)
         view = self.state.machines.get(event.machine)
         if view is not None:
             had = "it cannot be reached"
@@ -122,6 +133,7 @@ class Broker:
         view.version = idle.version
         view.unavailable = idle.unavailable
         view.load, view.foreign_load = idle.load, idle.foreign_load
+        self._quiet.measured(idle)
         for capability in idle.spent:
             if not self._settle_match(view, capability):
                 view.forget(capability)

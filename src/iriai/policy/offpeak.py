@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 LOAD_PER_CPU_MAX = 0.5
@@ -22,29 +21,31 @@ class MachineLoad(NamedTuple):
     cpus: int
 
 
-def is_offpeak(machines: Sequence[MachineLoad], was_offpeak: bool) -> bool:
-    """By mean load for each cpu, with hysteresis; no machines: peak."""
-    if not machines:
-        return False
-    total = 0.0
-    for machine in machines:
-        total += machine.load_average / machine.cpus
-    return total / len(machines) <= LOAD_PER_CPU_MAX + (HYSTERESIS if was_offpeak else 0.0)
+class QuietRule(NamedTuple):
+    """One definition of off-peak: a mean over the machines, and a bound for it."""
+
+    is_per_cpu: bool
+    bound: float
+    hysteresis: float
+
+    @staticmethod
+    def named(name: str) -> QuietRule:
+        """That of `[order] offpeak`."""
+        return {"load-per-cpu": PER_CPU, "paper000": PAPER000}[name]
+
+    def measure(self, machine: MachineLoad) -> float:
+        """What one machine adds to the mean."""
+        return machine.load_average / (machine.cpus if self.is_per_cpu else 1)
+
+    def is_offpeak(self, mean: float | None, was_offpeak: bool) -> bool:
+        """By the mean over all machines; none is known: peak."""
+        return mean is not None and mean <= self.bound + (self.hysteresis if was_offpeak else 0.0)
 
 
-def is_offpeak_paper000(machines: Sequence[MachineLoad]) -> bool:
-    """By mean load average of the machines, as paper 000 has it; no machines: peak."""
-    if not machines:
-        return False
-    total = 0.0
-    for machine in machines:
-        total += machine.load_average
-    return total / len(machines) <= LOAD_MAX_PAPER000
-
-
-def applies(published_offpeak: bool, age_s: float) -> bool:
-    """Whether a node charges off-peak by news that are `age_s` old."""
-    return published_offpeak and age_s <= NEWS_AGE_MAX_S
+PER_CPU = QuietRule(True, LOAD_PER_CPU_MAX, HYSTERESIS)
+"""By mean load for each cpu, with hysteresis."""
+PAPER000 = QuietRule(False, LOAD_MAX_PAPER000, 0.0)
+"""By mean load average of the machines, as paper 000 has it."""
 
 
 class QuietHours:
