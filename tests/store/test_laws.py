@@ -213,6 +213,7 @@ def history_of(store):
             row.elapsed_s,
             row.charge_s,
             row.message,
+            row.factors,
         )
         for row in store.history()
     }
