@@ -16,11 +16,16 @@ from typing import assert_never
 
 import msgspec
 
+from iriai.model.alteration import Alteration
+from iriai.model.dependency import Dependency
 from iriai.model.job import JobSpec, task_count, task_indices
 from iriai.model.records import (
+    Altered,
     Attempted,
     Cancelled,
     Change,
+    DependencyFailed,
+    DependencyMet,
     Ended,
     Held,
     Promised,
@@ -62,6 +67,8 @@ class Task:
     """How many of its attempts were lost."""
     stopping: bool = False
     """Someone cancelled it while it ran."""
+    spec: JobSpec | None = None
+    """What its attempt was started with, where the job was altered since; None: the job's."""
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
@@ -89,6 +96,13 @@ class _Folded(msgspec.Struct, array_like=True):
     worst: Outcome | None
     promised_wall_s: float | None
     promised_machine: str
+    open_after: tuple[Dependency, ...] = ()
+    spec: JobSpec | None = None
+    """Where it was altered."""
+    former: tuple[JobSpec, ...] = ()
+    """What attempts run with that were started before it was."""
+    former_of: tuple[tuple[int, int], ...] = ()
+    """(task index, place in `former`) of each of those."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -104,10 +118,12 @@ class JobState:
         "_next_index",
         "_requeued",
         "_skipped",
+        "altered",
         "counts",
         "held",
         "listing",
         "number",
+        "open_after",
         "promised_machine",
         "promised_wall_s",
         "sequence",
@@ -125,6 +141,10 @@ class JobState:
         self.sequence = 0
         """Of the last event."""
         self.held = spec.held
+        self.open_after = spec.after
+        """What has not ended yet that the job waits for."""
+        self.altered = False
+        """Whether `spec` is not the one that was submitted any more."""
         self.tasks: dict[int, Task] = {}
         """Tasks that run or wait again, by index."""
         self.waiting = task_count(spec.array)
@@ -144,7 +164,7 @@ class JobState:
     @property
     def ready(self) -> int:
         """How many tasks could start now."""
-        if self.held:
+        if self.held or self.open_after:
             return 0
         throttle = self.spec.throttle
         return self.waiting if throttle is None else max(0, min(self.waiting, self.room))
@@ -174,6 +194,10 @@ class JobState:
     def requeued(self) -> int:
         """How many tasks wait again after an attempt."""
         return len(self._requeued) if self._requeued else 0
+
+    def spec_of(self, index: int) -> JobSpec:
+        """What the present attempt of a task was started with."""
+        return self.tasks[index].spec or self.spec
 
     def has_index(self, index: int) -> bool:
         """Whether the job has a task `index`."""
@@ -221,7 +245,7 @@ class JobState:
         if self._requeued:
             heappop(self._requeued)
             task = self.tasks[index]
-            task.attempt, task.state, task.machine = attempt, state, machine
+            task.attempt, task.state, task.machine, task.spec = attempt, state, machine, None
         else:
             self.tasks[index] = Task(attempt, state, machine)
             self._advance()
@@ -237,23 +261,27 @@ class JobState:
 
     def ended(
         self, index: int, attempt: int, cause: EndCause, exit_code: int | None, signal: int | None
-    ) -> None:
-        """An attempt ended; its task has, too, or waits again."""
+    ) -> EndCause | None:
+        """An attempt ended; its task has, too, or waits again.
+
+        Returns how the task ended; None: it waits again.
+        """
         self.listing = None
         task = self.tasks[index]
         assert task.attempt == attempt
         task.lost += cause is EndCause.LOST
         if self._is_repeated(task, cause):
-            task.state = next_state(task.state, TaskEvent.REQUEUE)
+            task.state, task.spec = next_state(task.state, TaskEvent.REQUEUE), None
             self._requeued = self._requeued or []
             heappush(self._requeued, index)
             self.waiting += 1
-            return
+            return None
         next_state(task.state, TaskEvent.FINISH)
         del self.tasks[index]
         if task.stopping and (cause in ATTEMPT_ONLY or cause is EndCause.LOST):
             cause = EndCause.CANCELLED
         self._count(Outcome(cause, exit_code, signal), 1)
+        return cause
 
     def cancelled(self, indices: tuple[int, ...]) -> int:
         """Tasks were cancelled (all, where none is named): those that wait end, others will.
@@ -267,10 +295,33 @@ class JobState:
             if task is not None and task.state is not TaskState.QUEUED:
                 stopped += not task.stopping
                 task.stopping = True
-        withdrawn = self._withdraw(indices)
-        if withdrawn:
-            self._count(Outcome(EndCause.CANCELLED, None, None), withdrawn)
-        return stopped + withdrawn
+        return stopped + self._cancel_waiting(indices)
+
+    def dependency_met(self, ends: tuple[tuple[Dependency, EndCause], ...]) -> None:
+        """Some of what the job waits for ended as it should."""
+        met = [dependency for dependency, _ in ends]
+        self.open_after = tuple(each for each in self.open_after if each not in met)
+
+    def dependency_failed(self) -> None:
+        """Something that the job waits for ended otherwise: what waits of the job is cancelled."""
+        self.open_after = ()
+        self._cancel_waiting(())
+
+    def change(self, now: Alteration) -> None:
+        """Tasks that are started from now on ask for something else."""
+        before = self.spec
+        for task in self.tasks.values():
+            if task.state is not TaskState.QUEUED and task.spec is None:
+                task.spec = before
+        self.spec, self.altered = now.applied(before), True
+        if "after" in now.fields:
+            self.open_after = self.spec.after
+        is_larger = (before.resources, before.exclusive) != (
+            self.spec.resources,
+            self.spec.exclusive,
+        )
+        if is_larger or not self.ready:  # the promise was for something else
+            self.promised_wall_s = None
 
     def apply(self, change: Change) -> None:
         """Replay one stored change."""
@@ -281,7 +332,7 @@ class JobState:
             case Started(tasks):
                 for index, attempt in tasks:
                     self.started(index, attempt)
-            case Ended(ends):
+            case Ended(ends, _):
                 for end in ends:
                     self.ended(*end)
             case Cancelled(indices):
@@ -293,6 +344,12 @@ class JobState:
                 self.held = False
             case Promised(start_wall_s, machine):
                 self.promised_wall_s, self.promised_machine = start_wall_s, machine
+            case DependencyMet(ends):
+                self.dependency_met(ends)
+            case DependencyFailed():
+                self.dependency_failed()
+            case Altered(_, now, _):
+                self.change(now)
             case Snapshot(state):
                 self._unfold(_decode_folded(state))
             case _:
@@ -301,6 +358,12 @@ class JobState:
 
     def folded(self) -> Snapshot:
         """All that the events so far have led to, as one event."""
+        former: dict[JobSpec, int] = {}
+        former_of = [
+            (index, former.setdefault(task.spec, len(former)))
+            for index, task in self.tasks.items()
+            if task.spec is not None
+        ]
         return Snapshot(
             _encode(
                 _Folded(
@@ -316,8 +379,13 @@ class JobState:
                     self.worst,
                     self.promised_wall_s,
                     self.promised_machine,
+                    self.open_after,
+                    self.spec if self.altered else None,
+                    tuple(former),
+                    tuple(former_of),
                 )
-            )
+            ),
+            self.open_after,
         )
 
     def equals(self, other: JobState) -> bool:
@@ -357,6 +425,13 @@ class JobState:
 
     def _is_skipped(self, index: int) -> bool:
         return self._skipped is not None and index in self._skipped
+
+    def _cancel_waiting(self, indices: tuple[int, ...]) -> int:
+        """Tasks that wait, all where none is named, end cancelled; returns how many."""
+        withdrawn = self._withdraw(indices)
+        if withdrawn:
+            self._count(Outcome(EndCause.CANCELLED, None, None), withdrawn)
+        return withdrawn
 
     def _withdraw(self, indices: tuple[int, ...]) -> int:
         """End tasks that wait; returns how many there were."""
@@ -410,6 +485,11 @@ class JobState:
             self.waiting -= count
         for index, attempt, state, machine, lost, stopping in folded.tasks:
             self.tasks[index] = Task(attempt, state, machine, lost, stopping)
+        for index, place in folded.former_of:
+            self.tasks[index].spec = folded.former[place]
+        if folded.spec is not None:
+            self.spec, self.altered = folded.spec, True
+        self.open_after = folded.open_after
         self._requeued = folded.requeued or None
         self.waiting -= self.active
         self.held, self.worst = folded.held, folded.worst

@@ -9,10 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.alteration import Alteration
 from iriai.model.claim import Claim
+from iriai.model.dependency import Dependency
 from iriai.model.factors import Factors
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 
@@ -34,6 +37,8 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Attempts ended: (index, attempt, cause, exit code, signal) each."""
 
     tasks: tuple[tuple[int, int, EndCause, int | None, int | None], ...]
+    refusals: tuple[Reason, ...] = ()
+    """Why attempts of these were refused, each reason once; for `story`."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -66,9 +71,44 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """All events before this one, folded: the home's own encoding of the job's state."""
 
     state: bytes
+    after: tuple[Dependency, ...] = ()
+    """What the job still waits for, which the store looks up."""
 
 
-Change = Attempted | Started | Ended | Cancelled | Held | Released | Promised | Snapshot
+class DependencyMet(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """These ended as the job waited for; how they did."""
+
+    ends: tuple[tuple[Dependency, EndCause], ...]
+
+
+class DependencyFailed(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """This ended otherwise than the job waited for: what waits of the job is cancelled."""
+
+    dependency: Dependency
+    cause: EndCause
+
+
+class Altered(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Someone changed what the tasks that wait ask for. Those that run keep what they have."""
+
+    was: Alteration
+    now: Alteration
+    by: str
+
+
+Change = (
+    Attempted
+    | Started
+    | Ended
+    | Cancelled
+    | Held
+    | Released
+    | Promised
+    | Snapshot
+    | DependencyMet
+    | DependencyFailed
+    | Altered
+)
 
 
 class JobAccepted(msgspec.Struct, frozen=True):
@@ -99,6 +139,8 @@ class JobFinished(msgspec.Struct, frozen=True):
     wall_s: float
     cause: EndCause
     """The worst of its tasks' causes."""
+    spec: JobSpec | None = None
+    """What the job came to be where it was altered; None: it is as it was submitted."""
 
 
 class AttemptResult(msgspec.Struct, frozen=True):

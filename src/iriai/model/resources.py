@@ -16,6 +16,11 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
     disk_bytes: int = 0
     named: tuple[tuple[str, int], ...] = ()
 
+    def amounts(self) -> tuple[tuple[str, int], ...]:
+        """(resource, amount) of all, the named ones last."""
+        own = (("cpus", self.cpus), ("memory", self.memory_bytes), ("gpus", self.gpus))
+        return (*own, ("disk", self.disk_bytes), *self.named)
+
     def plus(self, other: Resources) -> Resources:
         """The sum of both, resource by resource."""
         return self._combined(other, 1)
@@ -55,14 +60,8 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def lacking_in(self, room: Resources) -> tuple[tuple[str, int, int], ...]:
         """What `room` has too little of: (resource, needed, there), for explanations."""
-        pairs = [
-            ("cpus", self.cpus, room.cpus),
-            ("memory", self.memory_bytes, room.memory_bytes),
-            ("gpus", self.gpus, room.gpus),
-            ("disk", self.disk_bytes, room.disk_bytes),
-        ]
-        have = dict(room.named)
-        pairs += [(name, amount, have.get(name, 0)) for name, amount in self.named]
+        have = dict(room.amounts())
+        pairs = ((name, amount, have.get(name, 0)) for name, amount in self.amounts())
         return tuple(pair for pair in pairs if pair[1] > pair[2])
 
 

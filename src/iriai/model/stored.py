@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained, JobEvent, LedgerRow
+from iriai.model.state import EndCause
 
 
 class StoredJob(msgspec.Struct):
@@ -28,5 +31,7 @@ class StoredState(msgspec.Struct):
     jobs: list[StoredJob]
     claims: list[Claim]
     ledger: list[LedgerRow]
+    ended: Mapping[tuple[int, int | None], EndCause] = {}
+    """How those have ended, (job, task or None for all of it), that a stored job waits for."""
     drained: Drained | None = None
     """Why the node takes nothing; None: it does."""

@@ -1,0 +1,163 @@
+"""Who waits for whose end: an index from a job, or a task of it, to the jobs that wait for it.
+
+When something ends, those that wait for it become due at once, however many they are; they are told
+a bounded number in each turn. So the end of a job costs the same whether one job waits for it or
+200,000 do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from iriai.home.job import JobState
+from iriai.model.dependency import Condition, Dependency
+from iriai.model.ids import JobId
+from iriai.model.problem import Refused
+from iriai.model.state import EndCause
+
+Target = tuple[int, int | None]
+"""What is waited for: the number of a job, and the index of a task where it is one."""
+Ends = Mapping[Target, EndCause]
+"""How those that the home does not know any more have ended, from the store."""
+
+TOLD_MAX = 1000
+"""Jobs that are told of an end within one turn: each is an event and a want, some 20 microseconds
+together, so that a turn stays below what a client notices."""
+SEARCHED_MAX = 100_000
+"""Jobs that are looked at for a cycle, some tenths of a second; longer chains are refused."""
+
+
+class Settled(NamedTuple):
+    """One job that may be told how something ended that it waits for."""
+
+    number: int
+    dependency: Dependency
+    cause: EndCause
+
+
+class Dependents:
+    """The index; see the module."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, dict[Dependency, dict[int, None]]] = {}
+        self._due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
+
+    def __contains__(self, number: int) -> bool:
+        """Whether somebody waits for the job, or for a task of it."""
+        return number in self._of
+
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody is still to be told."""
+        return bool(self._due)
+
+    def add(self, number: int, dependencies: Iterable[Dependency]) -> None:
+        """The job `number` waits for these."""
+        for each in dependencies:
+            self._of.setdefault(each.number, {}).setdefault(each, {})[number] = None
+
+    def drop(self, number: int, dependencies: Iterable[Dependency]) -> None:
+        """The job `number` does not wait for these any more."""
+        for each in dependencies:
+            of_job = self._of.get(each.number, {})
+            waiting = of_job.get(each)
+            if waiting is None:  # they are due already, and told nothing when it is their turn
+                continue
+            waiting.pop(number, None)
+            if not waiting:
+                del of_job[each]
+                if not of_job:
+                    del self._of[each.number]
+
+    def targets(self) -> list[Target]:
+        """All that is waited for."""
+        found = ((each.number, each.task) for of_job in self._of.values() for each in of_job)
+        return list(dict.fromkeys(found))
+
+    def tasks(self, number: int) -> list[int]:
+        """The tasks of a job that somebody waits for."""
+        tasks = (each.task for each in self._of.get(number, ()))
+        return list(dict.fromkeys(task for task in tasks if task is not None))
+
+    def ended(self, number: int, task: int | None, cause: EndCause) -> None:
+        """A job or a task of it has ended: whoever waits for that is due."""
+        for each in [each for each in self._of.get(number, ()) if each.task == task]:
+            self._make_due(each, cause)
+
+    def cannot_complete(self, number: int, cause: EndCause) -> None:
+        """A task ended so that the job as a whole will not have completed, whatever comes."""
+        for each in [each for each in self._of.get(number, ()) if each.task is None]:
+            if each.condition is Condition.OK:
+                self._make_due(each, cause)
+
+    def _make_due(self, dependency: Dependency, cause: EndCause) -> None:
+        of_job = self._of[dependency.number]
+        self._due.append((dependency, cause, iter(of_job.pop(dependency))))
+        if not of_job:
+            del self._of[dependency.number]
+
+    def take(self, count: int) -> list[Settled]:
+        """The next `count` that are due; some of them may not wait any more."""
+        taken: list[Settled] = []
+        while self._due and len(taken) < count:
+            dependency, cause, waiting = self._due[0]
+            number = next(waiting, None)
+            if number is None:
+                self._due.popleft()
+            else:
+                taken.append(Settled(number, dependency, cause))
+        return taken
+
+    def check(self, jobs: Mapping[int, JobState]) -> None:
+        """Raise where somebody waits for what will never be told."""
+        for number, of_job in self._of.items():
+            assert number in jobs, f"somebody waits for job {number}, which has ended"
+            for each, waiting in of_job.items():
+                assert waiting, f"nobody waits for {each}"
+                for dependent in waiting:
+                    assert each in jobs[dependent].open_after, f"{dependent} has forgotten {each}"
+        if self._due:
+            return
+        for number, job in jobs.items():
+            for each in job.open_after:
+                assert number in self._of.get(each.number, {}).get(each, ()), f"{number}: {each}"
+
+
+def check_possible(dependency: Dependency, cause: EndCause) -> None:
+    """Raise `Refused` where an end with this cause is not what is waited for, and cannot become."""
+    if dependency.condition.holds(cause):
+        return
+    raise Refused(
+        "dependency-never-holds",
+        f"{dependency.on} ended {cause}, so {dependency} can never hold",
+        f"leave it out, or wait for any:{dependency.on}",
+    )
+
+
+def check_no_cycle(
+    jobs: Mapping[int, JobState], home: str, number: int, after: tuple[Dependency, ...]
+) -> None:
+    """Raise `Refused` where job `number` would wait for itself, and say by which way."""
+    came_from = {each.number: number for each in after}
+    queue = deque(came_from)
+    while queue and number not in came_from and len(came_from) <= SEARCHED_MAX:
+        here = queue.popleft()
+        job = jobs.get(here)
+        for each in job.open_after if job else ():
+            if each.number not in came_from:
+                came_from[each.number] = here
+                queue.append(each.number)
+    if number in came_from:
+        way = [number]
+        while len(way) == 1 or way[-1] != number:
+            way.append(came_from[way[-1]])
+        names = " after ".join(str(JobId(home, each)) for each in reversed(way))
+        raise Refused("cycle", f"it would wait for itself: {names}", "leave one of them out")
+    if len(came_from) > SEARCHED_MAX:
+        raise Refused(
+            "chain-too-long",
+            f"it would wait for more than {SEARCHED_MAX} jobs, one after the other",
+            "wait for fewer, or submit it anew",
+        )

@@ -1,0 +1,98 @@
+"""What may be changed of a job that waits, and what a change came to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from iriai.model.dependency import Dependency
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources, describe_amount
+from iriai.model.units import format_duration
+
+
+class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """New values of some fields of a `JobSpec`; what is unset stays as it is."""
+
+    name: str | UnsetType = UNSET
+    resources: Resources | UnsetType = UNSET
+    time_limit_s: float | None | UnsetType = UNSET
+    urgency: float | UnsetType = UNSET
+    after: tuple[Dependency, ...] | UnsetType = UNSET
+    throttle: int | None | UnsetType = UNSET
+    exclusive: bool | UnsetType = UNSET
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Those that are set."""
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return {name: value for name, value in values if value is not UNSET}
+
+    def applied(self, spec: JobSpec) -> JobSpec:
+        """`spec` with the new values."""
+        return replace(spec, **self.fields)
+
+    def differing(self, spec: JobSpec) -> Alteration:
+        """That part of it which `spec` does not have yet."""
+        return _made({n: value for n, value in self.fields.items() if getattr(spec, n) != value})
+
+    def undone(self, spec: JobSpec) -> Alteration:
+        """What leads back to `spec`."""
+        return _made({name: getattr(spec, name) for name in self.fields})
+
+
+ALTERABLE = Alteration.__struct_fields__
+"""The fields of a job that can be changed while it waits."""
+
+
+def _made(fields: dict[str, object]) -> Alteration:
+    return replace(Alteration(), **fields)
+
+
+class Difference(NamedTuple):
+    """One field that changed, in words."""
+
+    field: str
+    was: str
+    now: str
+
+
+def differences(was: Alteration, now: Alteration) -> list[Difference]:
+    """What `now` changed, field by field; resources one by one."""
+    found = []
+    for name, value in now.fields.items():
+        before = getattr(was, name)
+        if isinstance(value, Resources) and isinstance(before, Resources):
+            found += _resources(before, value)
+        else:
+            found.append(Difference(_LABELS.get(name, name), _text(name, before), _text(name, value)))
+    return found
+
+
+_LABELS = {"time_limit_s": "time limit", "throttle": "at once"}
+
+
+def _resources(was: Resources, now: Resources) -> list[Difference]:
+    old, new = dict(was.amounts()), dict(now.amounts())
+    return [
+        Difference(
+            name, describe_amount(name, old.get(name, 0)), describe_amount(name, new.get(name, 0))
+        )
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name, 0) != new.get(name, 0)
+    ]
+
+
+def _text(name: str, value: object) -> str:
+    if name == "after" and isinstance(value, tuple):
+        return " ".join(map(str, value)) or "nothing"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "time_limit_s" and isinstance(value, float | int):
+        return format_duration(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
