@@ -21,7 +21,7 @@ class LoneHome:
         self.now_s = now_s
         self.store = store or StoreModel()
         state = self.store.load()
-        self.home = Home(HOME, state.next_number, state.jobs)
+        self.home = Home(HOME, state.next_number, state.jobs, state.ended)
         self.first = self._turn(self.home.rejoin(instant(now_s)))
 
     def tell(self, *messages) -> Told:

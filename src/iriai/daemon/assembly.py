@@ -43,5 +43,5 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
     broker = Broker(BrokerSettings(configuration, order), rng)
-    home = Home(settings.home, stored.next_number, stored.jobs)
+    home = Home(settings.home, stored.next_number, stored.jobs, stored.ended)
     return Machine(settings.home, node if settings.role.has_node else None, home, broker)

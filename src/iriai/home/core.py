@@ -11,17 +11,25 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from iriai.home.changes import TurnChanges
+from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
+from iriai.home.explain import explain_here
 from iriai.home.job import JobState, Outcome, Task
 from iriai.home.leases import Leases, lease_of
+from iriai.home.prerequisites import EndsMet, Known
+from iriai.model.alteration import Alteration
+from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused
-from iriai.model.reason import Reason, Rule
+from iriai.model.reason import Reason
 from iriai.model.records import (
+    Altered,
     AttemptResult,
     Cancelled,
     Change,
+    DependencyFailed,
+    DependencyMet,
     Held,
     JobAccepted,
     JobEvent,
@@ -68,12 +76,21 @@ EVENTS_MAX = 512
 """Events of a job that are kept before they are folded into one: bounds what a restart replays."""
 OUTCOMES_MAX = 20_000
 """Outcomes of finished jobs kept at hand for those who wait; older ones are in the store."""
+NONE_ENDED: Ends = {}
+"""Where the store need not be asked."""
 
 
 class Home:
     """Jobs handed in here; see the module."""
 
-    def __init__(self, name: str, next_number: int, jobs: Iterable[StoredJob]) -> None:
+    def __init__(
+        self,
+        name: str,
+        next_number: int,
+        jobs: Iterable[StoredJob],
+        ended: Ends = NONE_ENDED,
+    ) -> None:
+        """`next_number`, `jobs` and `ended` are as `StoredState` has them."""
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
@@ -83,6 +100,9 @@ class Home:
         self._posted: dict[int, int] = {}
         self._unposted: dict[int, None] = {}
         self._leases = Leases()
+        self._dependents = Dependents()
+        self._told = 0
+        """Jobs that were told in this turn how something ended that they wait for."""
         self._alarm_s: float | None = None
         self._changes = TurnChanges()
         self._finished: dict[int, JobState] = {}
@@ -102,17 +122,57 @@ class Home:
         }
         for stored in jobs:
             self._restore(stored)
+        self._dependents.restore(self.jobs, ended)
 
     # --- what clients ask ------------------------------------------------------------------------
 
-    def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
-        """Accept a job. Its id may be told once the record that this leaves behind is durable."""
+    def submit(
+        self,
+        spec: JobSpec,
+        payloads: tuple[tuple[str, bytes], ...],
+        now: Instant,
+        ended: Ends = NONE_ENDED,
+    ) -> JobId:
+        """Accept a job. Its id may be told once the record that this leaves behind is durable.
+
+        `ended`: how those ended that `unknown_ends` named. Raises `NotFound` or `Refused` where it
+        waits for what is not there, or what can never be.
+        """
+        met = self._known().ends_met(spec.after, ended) if spec.after else ()
         number = self._next_number
         self._next_number += 1
-        self.jobs[number] = JobState(number, spec, now.wall_s)
+        job = self.jobs[number] = JobState(number, spec, now.wall_s)
         self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
+        self._await(job, met)
         self._unposted[number] = None
         return JobId(self.name, number)
+
+    def unknown_ends(self, after: tuple[Dependency, ...]) -> list[Dependency]:
+        """Those whose end only the store knows. Raises `NotFound` for what never was."""
+        known = self._known()
+        return [each for each in after if known.end_of(each) is None]
+
+    def alter(
+        self, number: int, wanted: Alteration, by: str, ended: Ends = NONE_ENDED
+    ) -> Altered | None:
+        """Change what the waiting tasks of a job ask for; None: nothing was different.
+
+        `ended`, and what is raised: as in `submit`; `Refused` also where no task waits, or the job
+        would wait for itself.
+        """
+        job = self.job(number)
+        planned = self._known().alteration(job, wanted, by, ended)
+        if planned is None:
+            return None
+        change, met = planned
+        if "after" in change.now.fields:
+            self._dependents.drop(number, job.open_after)
+        job.apply(change)
+        self._changes.other(number, change)
+        if "after" in change.now.fields:
+            self._await(job, met)
+        self._unposted[number] = None
+        return change
 
     def cancel(self, number: int, indices: tuple[int, ...], by: str) -> int:
         """Withdraw what waits and stop what runs; all tasks, where none is named.
@@ -128,6 +188,7 @@ class Home:
             self._changes.other(number, Cancelled(concerned, by))
             self._unposted[number] = None
             self._stop_running(job, frozenset(concerned))
+            self._tell_dependents(job)
             self._finish_if_over(job)
         return changed
 
@@ -183,6 +244,10 @@ class Home:
 
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: post wants that changed other than by matches."""
+        while settled := self._dependents.take(TOLD_MAX - self._told):
+            self._told += len(settled)
+            for each in settled:
+                self._settle_dependency(each)
         for number in self._unposted:
             job = self.jobs.get(number)
             ready = job.ready if job else 0
@@ -193,7 +258,7 @@ class Home:
                 withdraw = Withdraw(JobId(self.name, number))
                 self._effects.append(Send("", Part.BROKER, withdraw))
         self._unposted.clear()
-        self._set_alarm()
+        self._set_alarm(now)
         return self._take_effects()
 
     def record(self, now: Instant) -> list[Effect]:
@@ -202,9 +267,11 @@ class Home:
             self._record_job(number, changes, now)
         for number, job in self._finished.items():
             assert job.worst is not None
-            finished = JobFinished(number, now.wall_s, job.worst.cause)
+            spec = job.spec if job.altered else None
+            finished = JobFinished(number, now.wall_s, job.worst.cause, spec)
             self._effects.append(Persist(finished))
         self._finished.clear()
+        self._told = 0
         return self._take_effects()
 
     def finished_counts(self, number: int) -> tuple[int, int]:
@@ -213,15 +280,7 @@ class Home:
 
     def explain(self, number: int) -> list[Reason]:
         """What in the home itself keeps the job's waiting tasks from starting."""
-        job = self.job(number)
-        reasons = []
-        if job.held:
-            release = f"iriai release {JobId(self.name, number)}"
-            reasons.append(Reason(Rule.HELD, release, "the job is held"))
-        if job.waiting and job.room <= 0:
-            throttle = f"at most {job.spec.throttle} at once, and {job.active} run"
-            reasons.append(Reason(Rule.ARRAY_THROTTLE, "one of its tasks to end", throttle))
-        return reasons
+        return explain_here(self.name, self.job(number), self.jobs)
 
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known.
@@ -241,7 +300,7 @@ class Home:
 
     def _ask_again(self, attempt: AttemptId, job: JobState, task: Task) -> None:
         """What the node may not have heard of an attempt that it should have."""
-        run = Run(attempt, job.spec, None, self._lease_s(job, task.machine))
+        run = Run(attempt, job.spec_of(attempt.index), None, self._lease_s(job, task.machine))
         self._effects.append(Send(task.machine, Part.NODE, run))
         self._stop_if_stopping(attempt, job)
 
@@ -277,6 +336,7 @@ class Home:
             for attempt in attempts
         }
         assert leased == away, f"leases of {leased}, attempts {away}"
+        self._dependents.check(self.jobs)
 
     def _match(self, match: Match, now: Instant) -> None:
         number = match.job.number
@@ -393,11 +453,56 @@ class Home:
             )
             self._end_attempt(job, attempt, lost, None, None)
 
-    def _set_alarm(self) -> None:
+    def _set_alarm(self, now: Instant) -> None:
         next_s = self._leases.next_s
+        if self._dependents.is_due:  # the others are told in turns that follow at once
+            next_s = now.steady_s
         if next_s is not None and (self._alarm_s is None or next_s < self._alarm_s):
             self._alarm_s = next_s
             self._effects.append(WakeAt(Part.HOME, next_s))
+
+    # --- dependencies ----------------------------------------------------------------------------
+
+    def _known(self) -> Known:
+        return Known(self.name, self._next_number, self.jobs, self.outcomes)
+
+    def _await(self, job: JobState, met: EndsMet) -> None:
+        """A job has new dependencies, some of which are met already."""
+        if met:
+            change = DependencyMet(met)
+            job.apply(change)
+            self._changes.other(job.number, change)
+        self._dependents.add(job.number, job.open_after)
+
+    def _tell_dependents(self, job: JobState) -> None:
+        """Tasks of a job have ended: of those that wait for it some may be due."""
+        number = job.number
+        if number not in self._dependents:
+            return
+        for index in self._dependents.tasks(number):
+            if job.task_state(index) is TaskState.FINISHED:
+                self._dependents.ended(number, index, EndCause.CANCELLED)
+        if job.spoilt_by is not None:
+            self._dependents.cannot_complete(number, job.spoilt_by)
+
+    def _settle_dependency(self, settled: Settled) -> None:
+        """Tell one job how something ended that it waits for, if it still does."""
+        number, dependency, cause = settled
+        job = self.jobs.get(number)
+        if job is None or dependency not in job.open_after:
+            return
+        self._unposted[number] = None
+        if dependency.condition.holds(cause):
+            met = DependencyMet(((dependency, cause),))
+            job.apply(met)
+            self._changes.other(number, met)
+            return
+        self._dependents.drop(number, job.open_after)
+        failed = DependencyFailed(dependency, cause)
+        job.apply(failed)
+        self._changes.other(number, failed)
+        self._tell_dependents(job)
+        self._finish_if_over(job)
 
     # --- ends ------------------------------------------------------------------------------------
 
@@ -411,11 +516,14 @@ class Home:
     ) -> None:
         index = attempt.index
         self._leases.end(job.tasks[index].machine, attempt)
-        job.ended(index, attempt.attempt, cause, exit_code, signal)
+        final = job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end)
         if index in job.tasks or (job.spec.throttle is not None and job.waiting):
             self._unposted[job.number] = None
+        if final is not None and job.number in self._dependents:
+            self._dependents.ended(job.number, index, final)
+            self._tell_dependents(job)
         self._finish_if_over(job)
 
     def _current(self, attempt: AttemptId) -> JobState | None:
@@ -434,6 +542,8 @@ class Home:
         assert job.worst is not None
         number = job.number
         del self.jobs[number]
+        self._dependents.drop(number, job.open_after)
+        self._dependents.ended(number, None, job.worst.cause)
         self.outcomes[number] = job.worst
         succeeded = job.counts.get(EndCause.COMPLETED, 0)
         self._finished_counts[number] = (succeeded, sum(job.counts.values()) - succeeded)

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from iriai.home.job import JobState
 from iriai.model.dependency import Condition, Dependency
-from iriai.model.ids import JobId
-from iriai.model.problem import Refused
-from iriai.model.state import EndCause
+from iriai.model.state import EndCause, TaskState
 
 Target = tuple[int, int | None]
 """What is waited for: the number of a job, and the index of a task where it is one."""
@@ -25,8 +23,6 @@ Ends = Mapping[Target, EndCause]
 TOLD_MAX = 1000
 """Jobs that are told of an end within one turn: each is an event and a want, some 20 microseconds
 together, so that a turn stays below what a client notices."""
-SEARCHED_MAX = 100_000
-"""Jobs that are looked at for a cycle, some tenths of a second; longer chains are refused."""
 
 
 class Settled(NamedTuple):
@@ -110,6 +106,20 @@ class Dependents:
                 taken.append(Settled(number, dependency, cause))
         return taken
 
+    def restore(self, jobs: Mapping[int, JobState], ended: Ends) -> None:
+        """After a restart: who waits for whom, and who was still to be told of an end."""
+        for job in jobs.values():
+            self.add(job.number, job.open_after)
+        for number, index in self.targets():
+            here = jobs.get(number)
+            is_over = here is None or (
+                index is not None and here.task_state(index) is TaskState.FINISHED
+            )
+            if is_over:
+                self.ended(number, index, ended.get((number, index), EndCause.CANCELLED))
+            elif here is not None and here.spoilt_by is not None:
+                self.cannot_complete(number, here.spoilt_by)
+
     def check(self, jobs: Mapping[int, JobState]) -> None:
         """Raise where somebody waits for what will never be told."""
         for number, of_job in self._of.items():
@@ -123,41 +133,3 @@ class Dependents:
         for number, job in jobs.items():
             for each in job.open_after:
                 assert number in self._of.get(each.number, {}).get(each, ()), f"{number}: {each}"
-
-
-def check_possible(dependency: Dependency, cause: EndCause) -> None:
-    """Raise `Refused` where an end with this cause is not what is waited for, and cannot become."""
-    if dependency.condition.holds(cause):
-        return
-    raise Refused(
-        "dependency-never-holds",
-        f"{dependency.on} ended {cause}, so {dependency} can never hold",
-        f"leave it out, or wait for any:{dependency.on}",
-    )
-
-
-def check_no_cycle(
-    jobs: Mapping[int, JobState], home: str, number: int, after: tuple[Dependency, ...]
-) -> None:
-    """Raise `Refused` where job `number` would wait for itself, and say by which way."""
-    came_from = {each.number: number for each in after}
-    queue = deque(came_from)
-    while queue and number not in came_from and len(came_from) <= SEARCHED_MAX:
-        here = queue.popleft()
-        job = jobs.get(here)
-        for each in job.open_after if job else ():
-            if each.number not in came_from:
-                came_from[each.number] = here
-                queue.append(each.number)
-    if number in came_from:
-        way = [number]
-        while len(way) == 1 or way[-1] != number:
-            way.append(came_from[way[-1]])
-        names = " after ".join(str(JobId(home, each)) for each in reversed(way))
-        raise Refused("cycle", f"it would wait for itself: {names}", "leave one of them out")
-    if len(came_from) > SEARCHED_MAX:
-        raise Refused(
-            "chain-too-long",
-            f"it would wait for more than {SEARCHED_MAX} jobs, one after the other",
-            "wait for fewer, or submit it anew",
-        )

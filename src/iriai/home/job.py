@@ -191,6 +191,13 @@ class JobState:
         return not self.waiting and not self.tasks
 
     @property
+    def spoilt_by(self) -> EndCause | None:
+        """The worst cause of its ends so far; None: all that have ended completed."""
+        if self.worst is None or self.worst.cause is EndCause.COMPLETED:
+            return None
+        return self.worst.cause
+
+    @property
     def requeued(self) -> int:
         """How many tasks wait again after an attempt."""
         return len(self._requeued) if self._requeued else 0
@@ -344,8 +351,8 @@ class JobState:
                 self.held = False
             case Promised(start_wall_s, machine):
                 self.promised_wall_s, self.promised_machine = start_wall_s, machine
-            case DependencyMet(ends):
-                self.dependency_met(ends)
+            case DependencyMet(met):
+                self.dependency_met(met)
             case DependencyFailed():
                 self.dependency_failed()
             case Altered(_, now, _):

@@ -36,7 +36,7 @@ def check_stored(node: Node, home: Home, stored: StoredState) -> None:
 
     Only where everything that they asked for has been kept.
     """
-    again = Home(home.name, stored.next_number, stored.jobs)
+    again = Home(home.name, stored.next_number, stored.jobs, stored.ended)
     assert list(again.jobs) == list(home.jobs), f"jobs {list(home.jobs)}, stored {list(again.jobs)}"
     for number, job in home.jobs.items():
         assert again.jobs[number].equals(job), f"job {number} is not the replay of its events"

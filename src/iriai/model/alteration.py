@@ -19,10 +19,10 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
-    time_limit_s: float | None | UnsetType = UNSET
+    time_limit_s: float | UnsetType | None = UNSET
     urgency: float | UnsetType = UNSET
     after: tuple[Dependency, ...] | UnsetType = UNSET
-    throttle: int | None | UnsetType = UNSET
+    throttle: int | UnsetType | None = UNSET
     exclusive: bool | UnsetType = UNSET
 
     @property
@@ -68,7 +68,9 @@ def differences(was: Alteration, now: Alteration) -> list[Difference]:
         if isinstance(value, Resources) and isinstance(before, Resources):
             found += _resources(before, value)
         else:
-            found.append(Difference(_LABELS.get(name, name), _text(name, before), _text(name, value)))
+            found.append(
+                Difference(_LABELS.get(name, name), _text(name, before), _text(name, value))
+            )
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from iriai.model.claim import Claim
+from iriai.model.dependency import Dependency
 from iriai.model.job import JobSpec
-from iriai.model.records import Drained, JobEvent, LedgerRow
+from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, Snapshot
 from iriai.model.state import EndCause
 
 
@@ -31,7 +32,26 @@ class StoredState(msgspec.Struct):
     jobs: list[StoredJob]
     claims: list[Claim]
     ledger: list[LedgerRow]
-    ended: Mapping[tuple[int, int | None], EndCause] = {}
-    """How those have ended, (job, task or None for all of it), that a stored job waits for."""
     drained: Drained | None = None
     """Why the node takes nothing; None: it does."""
+    ended: Mapping[tuple[int, int | None], EndCause] = {}
+    """How those have ended, (job, task or None for all of it), that a stored job waits for."""
+
+
+def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:
+    """All that `jobs` ever waited for since their last snapshot, and may wait for still."""
+    for job in jobs:
+        yield from job.spec.after
+        for event in job.events:
+            yield from _named_by(event.change)
+
+
+def _named_by(change: Change) -> tuple[Dependency, ...]:
+    match change:
+        case Altered(_, now, _):
+            after = now.after
+            return after if isinstance(after, tuple) else ()
+        case Snapshot(_, after):
+            return after
+        case _:
+            return ()

@@ -159,7 +159,7 @@ class SimulatedMachine:
                 settings, node_dice, incarnation, state.claims, state.ledger, now, state.drained
             )
         if Part.HOME in plan.parts:
-            home = Home(plan.name, state.next_number, state.jobs)
+            home = Home(plan.name, state.next_number, state.jobs, state.ended)
         if Part.BROKER in plan.parts:
             named = order_named(order.name, OrderSettings(order.usage_floor_s))
             broker = Broker(BrokerSettings(configuration, named), broker_dice)

@@ -7,7 +7,7 @@ in order; a crash keeps what was committed and any number of the turns after it,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from iriai.model.account import Account
 from iriai.model.claim import Claim
@@ -26,7 +26,8 @@ from iriai.model.records import (
     Resumed,
     Snapshot,
 )
-from iriai.model.stored import StoredJob, StoredState
+from iriai.model.state import EndCause
+from iriai.model.stored import StoredJob, StoredState, waited_for
 
 
 class StoreModel:
@@ -78,6 +79,7 @@ class StoreModel:
             list(self_.claims.values()),
             list(self_.ledger.values()),
             self_.drained,
+            dict(self_._ends(jobs)),
         )
 
     def _all(self) -> StoreModel:
@@ -124,3 +126,12 @@ class StoreModel:
             events.clear()
         assert not events or events[-1].sequence < record.sequence, "events in order"
         events.append(record)
+
+    def _ends(self, jobs: list[StoredJob]) -> Iterator[tuple[tuple[int, int | None], EndCause]]:
+        """How those have ended that `jobs` may wait for."""
+        for each in waited_for(jobs):
+            if each.task is None and each.number in self.finished:
+                yield (each.number, None), self.finished[each.number].cause
+            for attempt, result in self.results.items() if each.task is not None else ():
+                if (attempt.number, attempt.index) == (each.number, each.task):
+                    yield (each.number, each.task), result.cause

@@ -23,6 +23,7 @@ from iriai.store import schema
 from iriai.store.codec import encode, encode_factors
 from iriai.store.statements import (
     Row,
+    alteration_of_jobs,
     deletion_of_claims,
     deletion_of_drain,
     deletion_of_events,
@@ -47,6 +48,7 @@ class Batch:
         self.snapshots: list[Row] = []
         self.attempts: list[Row] = []
         self.finished: list[Row] = []
+        self.altered: list[Row] = []
         self.claims: dict[str, bytes | None] = {}
         """None: dropped."""
         self.ledger: dict[tuple[str, str], Row] = {}
@@ -71,11 +73,16 @@ class Batch:
             case JobAccepted():
                 self._accept(record)
             case JobFinished():
-                self.finished.append((record.number, record.wall_s, record.cause.value))
+                self._finish(record)
             case Incarnated():
                 self.meta["incarnation"] = record.incarnation
             case Drained() | Resumed():
                 self.drain = record
+
+    def _finish(self, record: JobFinished) -> None:
+        self.finished.append((record.number, record.wall_s, record.cause.value))
+        if record.spec is not None:
+            self.altered.append((record.number, record.spec.name, encode(record.spec)))
 
     def _accept(self, record: JobAccepted) -> None:
         spec = record.spec
@@ -150,6 +157,7 @@ class BatchWriter:
         # A second result of one attempt is dropped: the first has been charged.
         self._attempts = insertion_of_missing(schema.attempts)
         self._finished = marking_of_finished()
+        self._altered = alteration_of_jobs()
         self._claims = replacement(schema.claims)
         self._dropped = deletion_of_claims()
         self._ledger = replacement(schema.ledger)
@@ -167,6 +175,7 @@ class BatchWriter:
         # Attempts first: marking a job finished counts those that succeeded.
         self._attempts.run(cursor, batch.attempts)
         self._finished.run(cursor, batch.finished)
+        self._altered.run(cursor, batch.altered)
         self._write_claims(cursor, batch.claims)
         self._ledger.run(cursor, list(batch.ledger.values()))
         self._meta.run(cursor, list(batch.meta.items()))

@@ -18,6 +18,7 @@ from iriai.model.stored import StoredJob, StoredState
 from iriai.store import schema
 from iriai.store.codec import decode_change, decode_claim, decode_spec
 from iriai.store.sqlite import DIALECT
+from iriai.store.waited import ended_of
 
 _SHARED = (
     "account",
@@ -26,6 +27,7 @@ _SHARED = (
     "working_directory",
     "resources",
     "array",
+    "after",
     "time_limit_s",
     "environment",
     "script",
@@ -41,16 +43,18 @@ no two equal values of different types."""
 def load(connection: sqlite3.Connection) -> StoredState:
     """Everything durable that has not ended."""
     with _without_collection():
+        jobs = _load_jobs(connection)
         return StoredState(
             incarnation=single(connection, INCARNATION, 0),
             next_number=single(connection, LAST_NUMBER, 0) + 1,
-            jobs=_load_jobs(connection),
+            jobs=jobs,
             claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
             ledger=[
                 LedgerRow(Account(group, user), *counts)
                 for group, user, *counts in connection.execute(_LEDGER)
             ],
             drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
+            ended=ended_of(connection, jobs),
         )
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     Integer,
+    LargeBinary,
     String,
     Table,
     bindparam,
@@ -128,6 +129,18 @@ def _finished_jobs() -> CTE:
     columns = (column("number", Integer), column("wall_s", Float), column("cause", String))
     row = tuple(_parameter(each.name) for each in columns)
     return values(*columns).data([row]).cte("ended")
+
+
+def alteration_of_jobs() -> BulkStatement:
+    """Rows: (number, name, spec): what finished jobs came to be that were altered."""
+    columns = (column("number", Integer), column("name", String), column("spec", LargeBinary))
+    row = tuple(_parameter(each.name) for each in columns)
+    altered = values(*columns).data([row]).cte("altered")
+    return BulkStatement(
+        update(schema.jobs)
+        .where(schema.jobs.c.number == altered.c.number)
+        .values(job_name=altered.c.name, spec=altered.c.spec)
+    )
 
 
 def deletion_of_events() -> str:

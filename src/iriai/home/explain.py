@@ -1,0 +1,38 @@
+"""What in the home itself keeps a job's waiting tasks from starting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iriai.home.job import JobState
+from iriai.model.dependency import Dependency
+from iriai.model.ids import JobId
+from iriai.model.reason import Reason, Rule
+
+EXPLAINED_MAX = 10
+"""Dependencies that are named of those that a job waits for: more than a person reads."""
+
+
+def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list[Reason]:
+    """The rules of the home that hold the job back; what to change first comes first."""
+    reasons = []
+    if job.held:
+        release = f"iriai release {JobId(home, job.number)}"
+        reasons.append(Reason(Rule.HELD, release, "the job is held"))
+    reasons += [_open(each, jobs.get(each.number)) for each in job.open_after[:EXPLAINED_MAX]]
+    if job.waiting and job.room <= 0:
+        throttle = f"at most {job.spec.throttle} at once, and {job.active} run"
+        reasons.append(Reason(Rule.ARRAY_THROTTLE, "one of its tasks to end", throttle))
+    return reasons
+
+
+def _open(dependency: Dependency, on: JobState | None) -> Reason:
+    """What a dependency that is not met waits for."""
+    if on is None:
+        had = "it has just ended"
+    elif dependency.task is not None:
+        had = f"it is {on.task_state(dependency.task)}"
+    else:
+        ended = on.total - on.waiting - on.active
+        had = f"waiting tasks: {on.waiting}, running: {on.active}, ended: {ended}"
+    return Reason(Rule.DEPENDENCY, dependency.needed, had)
