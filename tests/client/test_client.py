@@ -9,9 +9,8 @@ import pytest
 
 from iriai.client import Client, ConnectionLost, draft
 from iriai.model.problem import NotFound, Refused, Unreachable
+from iriai.wire.changes import Cancel, Changed
 from iriai.wire.requests import (
-    Cancel,
-    Changed,
     JobList,
     JobRow,
     Jobs,

@@ -24,6 +24,16 @@ NAMES = Annotated[
     ),
 ]
 
+WHOLE_JOBS = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Jobs (ume-42), names (name:sweep*).",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+
 
 def change(
     act: Callable[[Sequence[str]], Changed], names: Sequence[str], done: str, *, as_json: bool

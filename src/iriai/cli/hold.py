@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iriai.cli.changing import NAMES, change
+from iriai.cli.changing import WHOLE_JOBS, change
 from iriai.cli.command import WORK, command_app
 from iriai.cli.global_options import GlobalOptions
 from iriai.client.client import Client
 
 
-def hold(options: GlobalOptions, names: NAMES) -> int:
+def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
     """Keep what waits of these jobs from starting, until 'iriai release'. What runs goes on."""
     with Client.connect(options.state) as client:
         return change(client.hold, names, "held", as_json=options.as_json)

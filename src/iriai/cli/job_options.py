@@ -193,13 +193,13 @@ class JobOptions:
     def _fields(self) -> DraftFields:
         return DraftFields(
             name=self.name,
-            cpus=_whole("--cpus", self.cpus, 1),
-            memory_bytes=_parsed("--memory", self.memory, parse_size) or 0,
-            gpus=_whole("--gpus", self.gpus, 0),
-            named=tuple(_named(text) for text in self.resource or ()),
+            cpus=whole("--cpus", self.cpus, 1),
+            memory_bytes=parsed("--memory", self.memory, parse_size) or 0,
+            gpus=whole("--gpus", self.gpus, 0),
+            named=tuple(named_resource(text) for text in self.resource or ()),
             wait_for_resources=self.wait_for_resources,
-            time_limit_s=_parsed("--time", self.time, parse_duration),
-            cpu_limit_s=_parsed("--cpu-time", self.cpu_time, parse_duration),
+            time_limit_s=parsed("--time", self.time, parse_duration),
+            cpu_limit_s=parsed("--cpu-time", self.cpu_time, parse_duration),
             process_limit=_optional("--processes", self.processes, 1),
             max_restarts=self._restarts(),
             group=self.group,
@@ -230,7 +230,7 @@ def after_texts(texts: list[str] | None) -> tuple[str, ...]:
     return tuple(texts or ())
 
 
-def _parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
+def parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
     """What `parse` makes of an option's text; its problem names the option."""
     if text is None:
         return None
@@ -241,10 +241,11 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | N
 
 
 def _optional(option: str, amount: int | None, least: int) -> int | None:
-    return None if amount is None else _whole(option, amount, least)
+    return None if amount is None else whole(option, amount, least)
 
 
-def _whole(option: str, amount: int, least: int) -> int:
+def whole(option: str, amount: int, least: int) -> int:
+    """`amount`, which is at least `least`; its problem names the option."""
     if not least <= amount <= AMOUNT_MAX:
         raise UsageProblem(
             "bad-amount", f"{option} {amount} is out of range", f"write {least} or more"
@@ -252,7 +253,8 @@ def _whole(option: str, amount: int, least: int) -> int:
     return amount
 
 
-def _named(text: str) -> tuple[str, int]:
+def named_resource(text: str) -> tuple[str, int]:
+    """The resource and amount of `NAME=N`; raises `UsageProblem`."""
     name, _, amount = text.partition("=")
     if not name or not amount.isdecimal() or int(amount) > AMOUNT_MAX:
         raise UsageProblem(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iriai.cli.changing import NAMES, change
+from iriai.cli.changing import WHOLE_JOBS, change
 from iriai.cli.command import WORK, command_app
 from iriai.cli.global_options import GlobalOptions
 from iriai.client.client import Client
 
 
-def release(options: GlobalOptions, names: NAMES) -> int:
+def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
     """Let held jobs start when it is their turn."""
     with Client.connect(options.state) as client:
         return change(client.release, names, "released", as_json=options.as_json)

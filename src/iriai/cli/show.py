@@ -105,9 +105,11 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("account", detail.account),
         ("command", _command(detail)),
         ("directory", detail.working_directory),
-        ("tasks", f"{row.tasks} ({array_text(detail.array)})" if detail.array else ""),
+        ("tasks", _tasks(detail)),
         ("ended", ", ".join(f"{n} {cause}" for cause, n in detail.causes.items())),
-        ("needs", amounts_text(detail.resources)),
+        ("cancelled", detail.note),
+        ("after", " ".join(detail.after)),
+        ("needs", _needs(detail)),
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
@@ -116,6 +118,18 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("submitted", clock_text(row.submitted_wall_s, now_wall_s)),
         ("finished", "" if ended is None else clock_text(ended, now_wall_s)),
     ]
+
+
+def _tasks(detail: JobDetail) -> str:
+    if not detail.array:
+        return ""
+    at_once = "" if detail.throttle is None else f", at most {detail.throttle} at once"
+    return f"{detail.row.tasks} ({array_text(detail.array)}){at_once}"
+
+
+def _needs(detail: JobDetail) -> str:
+    needs = amounts_text(detail.resources)
+    return f"{needs}, a whole machine" if detail.exclusive else needs
 
 
 def _command(detail: JobDetail) -> str:

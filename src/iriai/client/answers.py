@@ -1,9 +1,9 @@
 """What a client sends and is answered, for those who use one: the types of the wire protocol."""
 
+from iriai.wire.changes import Alter, Altered, Changed
 from iriai.wire.machines import LinkRow, NodeRow
 from iriai.wire.requests import (
     AttemptRow,
-    Changed,
     ConfigurationTable,
     DoctorReport,
     DryRun,
@@ -28,6 +28,8 @@ from iriai.wire.requests import (
 )
 
 __all__ = [
+    "Alter",
+    "Altered",
     "AttemptRow",
     "Changed",
     "ConfigurationTable",

@@ -13,19 +13,17 @@ from iriai.client.line import Line
 from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.problem import Problem
+from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.requests import (
     AskUsage,
     AskWhy,
-    Cancel,
-    Changed,
     ConfigurationTable,
     Doctor,
     DoctorReport,
     Done,
     Down,
     DryRun,
-    Hold,
     JobDetail,
     JobDraft,
     JobList,
@@ -36,7 +34,6 @@ from iriai.wire.requests import (
     Logs,
     Outcome,
     Reasons,
-    Release,
     Shares,
     ShareTable,
     Show,
@@ -213,6 +210,10 @@ class Client:
     def resume(self, node: str) -> None:
         """Have a drained machine (empty: this one) start tasks again; for operators."""
         self._line.ask(Resume(node), Done)
+
+    def alter(self, request: Alter) -> Altered:
+        """Change what the waiting tasks of jobs ask for."""
+        return self._line.ask(request, Altered)
 
     def down(self, *, kill: bool = False) -> None:
         """End the daemon and its supervisor; with `kill` also every task and the launcher.

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from iriai.daemon.changing import JobChanges
 from iriai.daemon.clients import Asked, Handler, require_own
 from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
+from iriai.daemon.job_rules import dependencies_here
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
 from iriai.daemon.settings import Settings
@@ -25,11 +28,13 @@ from iriai.daemon.views import (
     running_row,
 )
 from iriai.daemon.waits import Waits, wire_outcome
+from iriai.home.core import NONE_ENDED
+from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction, task_count
-from iriai.model.problem import NotFound, Problem, Refused
+from iriai.model.problem import NotFound, Problem
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.model.state import TaskState
@@ -37,10 +42,7 @@ from iriai.wire.requests import (
     AnswerBody,
     AskWhy,
     AttemptRow,
-    Cancel,
-    Changed,
     DryRun,
-    Hold,
     JobDetail,
     JobList,
     Jobs,
@@ -48,15 +50,12 @@ from iriai.wire.requests import (
     Logs,
     Outcome,
     Reasons,
-    Release,
     Show,
     Submit,
     Submitted,
     Wait,
     Why,
 )
-
-_Act = Callable[[Selected, str], int]
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer to `Show`; more is a file, not an answer."""
@@ -81,6 +80,8 @@ class JobAnswers:
         self._past = past
         self._unstored = unstored
         self._home = engine.machine.home
+        self._ends = EndsFromStore(engine, past)
+        self._changes = JobChanges(engine, submissions, past, unstored, self._ends)
         self.waits = Waits(engine, self._outcome)
 
     def handlers(self) -> dict[type, Handler]:
@@ -91,10 +92,8 @@ class JobAnswers:
             Show: self._show,
             AskWhy: self._why,
             Wait: self._wait,
-            Cancel: self._cancel,
-            Hold: self._hold,
-            Release: self._release,
             Logs: self._logs,
+            **self._changes.handlers(),
         }
 
     def settled(self, number: int) -> None:
@@ -111,9 +110,18 @@ class JobAnswers:
         self._unstored.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
+        after = dependencies_here(body.draft.after, self._settings.home)
+        if after:
+            self._ends.with_ends(
+                asked, after, now, lambda ended, later: self._accept(asked, body, later, ended)
+            )
+        else:
+            self._accept(asked, body, now, NONE_ENDED)
+
+    def _accept(self, asked: Asked, body: Submit, now: Instant, ended: Ends) -> None:
         person = asked.caller.person
         spec, payloads = self._submissions.spec(body.draft, person, body.descriptors)
-        job = self._home.submit(spec, payloads, now)
+        job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.descriptors)
         if spec.interaction is Interaction.TERMINAL:
@@ -244,7 +252,7 @@ class JobAnswers:
     # --- waiting ---------------------------------------------------------------------------------
 
     def _wait(self, asked: Asked, body: Wait, now: Instant) -> None:
-        selected = [item for text in body.ids for item in self._select(text, asked)]
+        selected = [item for text in body.ids for item in self._changes.select(text, asked)]
         self.waits.add(asked, selected, progress=body.progress)
 
     def _outcome(self, selected: Selected) -> Outcome:
@@ -254,52 +262,7 @@ class JobAnswers:
             return wire_outcome(str(selected.job), outcome)
         return self._past.outcome(selected)
 
-    # --- changing --------------------------------------------------------------------------------
-
-    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> None:
-        def cancel(item: Selected, by: str) -> int:
-            return self._home.cancel(item.job.number, item.indices, by)
-
-        self._change(asked, body.ids, cancel)
-
-    def _hold(self, asked: Asked, body: Hold, now: Instant) -> None:
-        self._change(asked, body.ids, lambda item, by: self._home.hold(item.job.number, by))
-
-    def _release(self, asked: Asked, body: Release, now: Instant) -> None:
-        self._change(asked, body.ids, lambda item, by: self._home.release(item.job.number, by))
-
-    def _change(self, asked: Asked, ids: tuple[str, ...], act: _Act) -> None:
-        """Do `act` to each thing named; what cannot be done is said beside what was."""
-        self._unstored.check()
-        tasks: dict[str, int] = {}
-        problems: dict[str, str] = {}
-        by = asked.caller.person.name
-        for text in ids:
-            try:
-                for item in self._select(text, asked):
-                    job = self._waiting_or_running(item)
-                    require_own(asked, job.spec.user)
-                    tasks[text] = tasks.get(text, 0) + act(item, by)
-            except Problem as problem:
-                if len(ids) == 1:
-                    raise
-                problems[text] = str(problem)
-        self._unstored.answer(asked, Changed(tasks, problems))
-
-    def _waiting_or_running(self, item: Selected) -> JobState:
-        job = self._home.jobs.get(item.job.number)
-        if job is None:
-            self._past.outcome(Selected(item.job))  # raises where there never was such a job
-            raise Refused("finished", f"{item.job} has finished")
-        if item.indices and not any(job.has_index(index) for index in item.indices):
-            raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
-        return job
-
     # --- ids -------------------------------------------------------------------------------------
-
-    def _select(self, text: str, asked: Asked) -> list[Selected]:
-        user = None if asked.caller.operator else asked.caller.person.name
-        return select(text, self._settings.home, self._home.jobs, user)
 
     def _one(self, text: str) -> Selected:
         [selected] = select(text, self._settings.home, {}, None)

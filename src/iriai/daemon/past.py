@@ -8,9 +8,11 @@ from iriai.daemon.selection import Selected
 from iriai.daemon.submission import output_paths
 from iriai.daemon.views import finished_row, job_detail, log_file
 from iriai.home.job import BADNESS
+from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.job import JobSpec, task_count
 from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.records import Cancelled, DependencyFailed
 from iriai.model.state import EndCause
 from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
 from iriai.wire.requests import (
@@ -55,7 +57,8 @@ class Past:
         if never_started > 0:
             causes[EndCause.CANCELLED] = causes.get(EndCause.CANCELLED, 0) + never_started
         attempts = self.attempts(selected, record.spec, ATTEMPTS_SHOWN_MAX)
-        return job_detail(self._row(record), record.spec, causes, attempts, ())
+        note = self._why_cancelled(record.number) if EndCause.CANCELLED in causes else ""
+        return job_detail(self._row(record), record.spec, causes, attempts, (), note)
 
     def spec(self, number: int) -> JobSpec:
         """What was asked for; raises `NotFound`."""
@@ -84,8 +87,15 @@ class Past:
             rows = self._reader.history(Selection(job=number, cause=cause), ATTEMPTS_SHOWN_MAX)
         worst = max(rows, key=_badness, default=None)
         if worst is None:  # it was cancelled before it had an attempt
-            return Outcome(name, EndCause.CANCELLED if selected.indices else cause, None, None)
+            cause = EndCause.CANCELLED if selected.indices else cause
+            return Outcome(name, cause, None, None, self._why_cancelled(selected.job.number))
         return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
+
+    def end_of(self, dependency: Dependency) -> EndCause:
+        """How something ended that a job is to wait for; raises `NotFound`."""
+        indices = () if dependency.task is None else (dependency.task,)
+        on = JobId(dependency.home, dependency.number)
+        return EndCause(self.outcome(Selected(on, indices)).cause)
 
     def usage(self, since_wall_s: float, owner: str | None, by: str) -> tuple[UsageRow, ...]:
         """Sums of the history."""
@@ -107,6 +117,16 @@ class Past:
             )
             for row in self._reader.usage(selection, by_job=by == "job")
         )
+
+    def _why_cancelled(self, number: int) -> str:
+        """What was said last that ended tasks of a job which had no attempt."""
+        for event in reversed(self._reader.events(number)):
+            match event.change:
+                case DependencyFailed(dependency, cause):
+                    return dependency.failed_text(cause)
+                case Cancelled(_, by):
+                    return f"cancelled by {by}"
+        return ""
 
     def _record(self, selected: Selected) -> JobRecord:
         record = self._reader.job(selected.job.number)

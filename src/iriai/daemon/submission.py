@@ -6,12 +6,20 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from iriai.daemon.job_rules import (
+    NAME_LENGTH_MAX,
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+    dependencies_here,
+)
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
-from iriai.model.dependency import Dependency, joined_dependencies
 from iriai.model.ids import AttemptId
 from iriai.model.job import (
     SINGLE_TASK,
@@ -20,19 +28,15 @@ from iriai.model.job import (
     expand_pattern,
     task_count,
 )
-from iriai.model.problem import NotFound, Refused, UsageProblem
+from iriai.model.problem import Refused, UsageProblem
 from iriai.model.resources import Resources, describe_amount
 from iriai.policy.limits import within_running_cap
 from iriai.wire.requests import JobDraft
 
-NAME_LENGTH_MAX = 256
-"""Names stand in tables and file names."""
 ARRAY_RANGES_MAX = 100_000
 """Ranges of one array: a list of single indices that long is better a file the tasks read."""
 ARRAY_INDEX_MAX = 999_999_999
 """Task numbers have at most nine digits (docs/spec/001)."""
-URGENCY_MAX = 1000.0
-"""A thousand turns in advance; more only makes numbers overflow."""
 SCRIPT_BYTES_MAX = 16 << 20
 """A script, or a standard input that is stored: larger ones belong into files."""
 DEFAULT_OUTPUT = "iriai-%j.%t.out"
@@ -101,7 +105,7 @@ class Submissions:
             kill_grace_s=jobs.kill_grace_s,
             lease_s=jobs.lease_s,
             throttle=draft.throttle,
-            after=self._dependencies(draft),
+            after=dependencies_here(draft.after, self._settings.home),
             exclusive=draft.exclusive,
         )
         return spec, tuple(new)
@@ -111,9 +115,6 @@ class Submissions:
         if is_new:
             new.append((digest, content))
         return digest
-
-    def _dependencies(self, draft: JobDraft) -> tuple[Dependency, ...]:
-        return dependencies_here(draft.after, self._settings.home)
 
     @staticmethod
     def _name(draft: JobDraft) -> str:
@@ -130,21 +131,10 @@ class Submissions:
                 f"the working directory '{draft.working_directory}' is not absolute",
                 "give a path that begins with /",
             )
-        if len(draft.name) > NAME_LENGTH_MAX or not draft.name.isprintable() or "/" in draft.name:
-            raise UsageProblem(
-                "bad-name",
-                f"the name '{draft.name[:40]}' is too long, or holds / or control characters",
-                f"use at most {NAME_LENGTH_MAX} printable characters without /",
-            )
-        if not 1 <= draft.urgency <= URGENCY_MAX:
-            raise UsageProblem(
-                "bad-urgency",
-                f"urgency {draft.urgency:g} is not between 1 and {URGENCY_MAX:g}",
-                "1 is an ordinary job; 2 brings it forward and costs twice",
-            )
+        check_name(draft.name)
+        check_urgency(draft.urgency)
         for limit in (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit):
-            if limit is not None and not limit > 0:
-                raise UsageProblem("bad-limit", f"a limit of {limit} is not more than 0")
+            check_limit(limit)
         if max(len(draft.script), len(draft.stdin)) > SCRIPT_BYTES_MAX:
             raise Refused(
                 "too-long",
@@ -152,10 +142,8 @@ class Submissions:
                 "put it into a file that the job reads",
             )
         check_throttle(draft.throttle, is_array=draft.array is not None)
-        if draft.after or draft.exclusive:
-            raise Refused(
-                "not-yet", "dependencies and exclusive machines are not there yet", "leave them out"
-            )
+        if draft.exclusive:
+            raise Refused("not-yet", "exclusive machines are not there yet", "leave it out")
         self._check_environment(draft.environment)
         self._check_array(draft)
 
@@ -197,20 +185,15 @@ class Submissions:
             )
 
     def _resources(self, draft: JobDraft) -> Resources:
-        named = tuple(sorted((name, amount) for name, amount in draft.named if amount))
-        amounts = (draft.cpus, draft.memory_bytes, draft.gpus, *(amount for _, amount in named))
-        if draft.cpus < 1 or min(amounts) < 0:
-            raise UsageProblem(
-                "bad-resources", "a task needs at least 1 cpu, and nothing less than 0"
-            )
-        if len(dict(named)) != len(named):
-            raise UsageProblem("bad-resources", "a named resource is asked for twice")
-        resources = Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, named)
+        resources = checked_resources(
+            Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
+        )
         if not draft.wait_for_resources:
-            self._check_fits(resources)
+            self.check_fits(resources, exclusive=draft.exclusive)
         return resources
 
-    def _check_fits(self, resources: Resources) -> None:
+    def check_fits(self, resources: Resources, *, exclusive: bool) -> None:
+        """Raise `Refused` where no machine could ever hold it, or no account may."""
         machines = self._machines()
         if machines and not any(resources.fits_in(there) for there in machines.values()):
             name, lacking = min(
@@ -224,38 +207,17 @@ class Submissions:
                 f"{name} has {describe_amount(resource, there)}",
                 "ask for less, or say --wait-for-resources",
             )
+        cpus = resources.cpus
+        if exclusive:
+            able = [there.cpus for there in machines.values() if resources.fits_in(there)]
+            cpus = min(able, default=cpus)
         cap_cpus = self._settings.configuration.order.running_cap_cpus
-        if not within_running_cap(resources.cpus, 0, cap_cpus).allowed:
+        if not within_running_cap(cpus, 0, cap_cpus).allowed:
             raise Refused(
                 "over-running-cap",
-                f"{resources.cpus} cpus are more than any account may run at once ({cap_cpus})",
+                f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
                 "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
             )
-
-
-def check_throttle(throttle: int | None, *, is_array: bool) -> None:
-    """Raise `UsageProblem` where so many tasks at once make no sense."""
-    if throttle is None:
-        return
-    if throttle < 1:
-        raise UsageProblem(
-            "bad-throttle", f"{throttle} tasks at once is less than 1", "hold the job instead"
-        )
-    if not is_array:
-        raise UsageProblem(
-            "bad-throttle", "only an array has tasks to run some at once", "say --array as well"
-        )
-
-
-def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ...]:
-    """What `--after` names; raises where it is malformed, or of another home."""
-    dependencies = joined_dependencies(texts)
-    for each in dependencies:
-        if each.home != home:
-            raise NotFound(
-                "no-such-job", f"{each.on} is not of this home", f"ids here begin with {home}-"
-            )
-    return dependencies
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:

@@ -114,6 +114,7 @@ def job_detail(
     causes: dict[EndCause, int],
     attempts: list[AttemptRow],
     why: tuple[Why, ...],
+    note: str = "",
 ) -> JobDetail:
     """All that is known of one job."""
     return JobDetail(
@@ -131,6 +132,10 @@ def job_detail(
         {str(cause): count for cause, count in causes.items()},
         tuple(attempts),
         why,
+        tuple(map(str, spec.after)),
+        spec.throttle,
+        spec.exclusive,
+        note,
     )
 
 

@@ -14,7 +14,7 @@ from iriai.home.changes import TurnChanges
 from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
 from iriai.home.explain import explain_here
 from iriai.home.job import JobState, Outcome, Task
-from iriai.home.leases import Leases, lease_of
+from iriai.home.leases import Leases, lease_of, lost_result
 from iriai.home.prerequisites import EndsMet, Known
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Dependency
@@ -25,7 +25,6 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
 from iriai.model.records import (
     Altered,
-    AttemptResult,
     Cancelled,
     Change,
     DependencyFailed,
@@ -40,7 +39,6 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause, TaskState
 from iriai.model.stored import StoredJob
-from iriai.model.usage import Usage
 from iriai.protocol.effects import (
     Effect,
     JobSettled,
@@ -432,26 +430,8 @@ class Home:
         self._alarm_s = None
         for machine, attempt in self._leases.over(now.steady_s):
             job = self.jobs[attempt.number]
-            lost = EndCause.LOST
-            message = f"{machine} was not heard for the time of its lease, {lease_of(job.spec):g} s"
-            self._effects.append(
-                Persist(
-                    AttemptResult(
-                        attempt,
-                        machine,
-                        lost,
-                        None,
-                        None,
-                        Usage(),
-                        now.wall_s,
-                        now.wall_s,
-                        0.0,
-                        0.0,
-                        message,
-                    )
-                )
-            )
-            self._end_attempt(job, attempt, lost, None, None)
+            self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
+            self._end_attempt(job, attempt, EndCause.LOST, None, None)
 
     def _set_alarm(self, now: Instant) -> None:
         next_s = self._leases.next_s

@@ -11,6 +11,9 @@ from heapq import heappop, heappush
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import DEFAULT_LEASE_S, JobSpec
+from iriai.model.records import AttemptResult
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
 
 CLOCKS = 1.01
 """Two clocks that count the same time differ by less: a hundredth is 14 minutes a day."""
@@ -26,6 +29,15 @@ def lease_of(spec: JobSpec) -> float:
 def patience_s(spec: JobSpec) -> float:
     """How long nothing may be heard of an attempt until it is over for sure."""
     return lease_of(spec) * CLOCKS + max(spec.kill_grace_s, KILL_MIN_S)
+
+
+def lost_result(
+    attempt: AttemptId, machine: str, spec: JobSpec, now_wall_s: float
+) -> AttemptResult:
+    """The row of an attempt that was not heard of for the time of its lease."""
+    message = f"{machine} was not heard for the time of its lease, {lease_of(spec):g} s"
+    ended = (now_wall_s, now_wall_s, 0.0, 0.0)
+    return AttemptResult(attempt, machine, EndCause.LOST, None, None, Usage(), *ended, message)
 
 
 class _Machine:

@@ -37,6 +37,12 @@ _NEEDED = {
     Condition.ANY: "to end",
     Condition.FAIL: "to end otherwise than completed",
 }
+_ENDED = {
+    EndCause.COMPLETED: "completed",
+    EndCause.FAILED: "failed",
+    EndCause.CANCELLED: "was cancelled",
+    EndCause.LOST: "was lost",
+}
 
 
 class Dependency(NamedTuple):
@@ -59,6 +65,11 @@ class Dependency(NamedTuple):
     def needed(self) -> str:
         """What must happen, in words."""
         return f"{self.on} {_NEEDED[self.condition]}"
+
+    def failed_text(self, cause: EndCause) -> str:
+        """That it ended with `cause`, and so the dependency can never hold."""
+        ended = _ENDED.get(cause, f"ended at its {cause.replace('-', ' ')}")
+        return f"dependency {self.on} {ended}"
 
     def __str__(self) -> str:
         return f"{self.condition}:{self.on}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.job import Interaction
+from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
 
 PROTOCOL_VERSION = 1
@@ -195,6 +196,12 @@ class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
     attempts: tuple[AttemptRow, ...]
     why: tuple[Why, ...]
     """What a waiting job waits for, the main reason first."""
+    after: tuple[str, ...] = ()
+    """What it was to start after: `ok:ID` and the like."""
+    throttle: int | None = None
+    exclusive: bool = False
+    note: str = ""
+    """Who or what cancelled tasks of a finished job."""
 
 
 class AskWhy(msgspec.Struct, frozen=True, tag="ask-why"):
@@ -250,34 +257,6 @@ class Waited(msgspec.Struct, frozen=True, tag="waited"):
     """Answer to `Wait`: all have finished."""
 
     outcomes: tuple[Outcome, ...]
-
-
-class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """End or withdraw jobs and tasks.
-
-    Ids may hold ranges (`ume-42.1-10`) and shell patterns of job names (`name:sweep*`).
-    """
-
-    ids: tuple[str, ...]
-
-
-class Hold(msgspec.Struct, frozen=True, tag="hold"):
-    """Keep what waits of these jobs from starting."""
-
-    ids: tuple[str, ...]
-
-
-class Release(msgspec.Struct, frozen=True, tag="release"):
-    """Let held jobs start."""
-
-    ids: tuple[str, ...]
-
-
-class Changed(msgspec.Struct, frozen=True, tag="changed"):
-    """Answer to `Cancel`, `Hold`, `Release`: how many tasks each id changed, and why some not."""
-
-    tasks: dict[str, int]
-    problems: dict[str, str] = {}
 
 
 class Shares(msgspec.Struct, frozen=True, tag="shares"):
@@ -453,6 +432,7 @@ RequestBody = (
     | Cancel
     | Hold
     | Release
+    | Alter
     | Shares
     | AskUsage
     | Logs
@@ -474,6 +454,7 @@ AnswerBody = (
     | Reasons
     | Waited
     | Changed
+    | Altered
     | ShareTable
     | UsageTable
     | LogFiles

@@ -1,0 +1,189 @@
+"""What the daemon does about requests that change jobs: cancel, hold, release, alter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from iriai.daemon.clients import Asked, Handler, require_own
+from iriai.daemon.ends import EndsFromStore
+from iriai.daemon.engine import Engine
+from iriai.daemon.job_rules import (
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+    dependencies_here,
+)
+from iriai.daemon.past import Past
+from iriai.daemon.selection import Selected, select
+from iriai.daemon.submission import Submissions
+from iriai.daemon.unstored import Unstored
+from iriai.home.dependencies import Ends
+from iriai.home.job import JobState
+from iriai.model.alteration import Alteration, differences
+from iriai.model.dependency import Dependency
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
+from iriai.wire.changes import Alter, Altered, Cancel, Changed, FieldChange, Hold, Release
+
+T = TypeVar("T")
+_Act = Callable[[Selected, JobState, str], T]
+
+
+class JobChanges:
+    """Handlers of these requests; see the module."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        submissions: Submissions,
+        past: Past,
+        unstored: Unstored,
+        ends: EndsFromStore,
+    ) -> None:
+        self._home = engine.machine.home
+        self._submissions = submissions
+        self._past = past
+        self._unstored = unstored
+        self._ends = ends
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            Cancel: self._cancel,
+            Hold: self._hold,
+            Release: self._release,
+            Alter: self._alter,
+        }
+
+    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> None:
+        def cancel(item: Selected, _job: JobState, by: str) -> int:
+            return self._home.cancel(item.job.number, item.indices, by)
+
+        self._count(asked, body.ids, cancel)
+
+    def _hold(self, asked: Asked, body: Hold, now: Instant) -> None:
+        def hold(item: Selected, _job: JobState, by: str) -> int:
+            _require_whole(item, "hold")
+            return self._home.hold(item.job.number, by)
+
+        self._count(asked, body.ids, hold)
+
+    def _release(self, asked: Asked, body: Release, now: Instant) -> None:
+        def release(item: Selected, _job: JobState, by: str) -> int:
+            _require_whole(item, "release")
+            return self._home.release(item.job.number, by)
+
+        self._count(asked, body.ids, release)
+
+    def _count(self, asked: Asked, ids: tuple[str, ...], act: _Act[int]) -> None:
+        tasks, problems = self._each(asked, ids, act)
+        counts = {text: sum(found) for text, found in tasks.items()}
+        self._unstored.answer(asked, Changed(counts, problems))
+
+    def _each(
+        self, asked: Asked, ids: tuple[str, ...], act: _Act[T]
+    ) -> tuple[dict[str, list[T]], dict[str, str]]:
+        """Do `act` to each thing named; what cannot be done is said beside what was."""
+        self._unstored.check()
+        done: dict[str, list[T]] = {}
+        problems: dict[str, str] = {}
+        by = asked.caller.person.name
+        for text in ids:
+            try:
+                for item in self.select(text, asked):
+                    job = self._waiting_or_running(item)
+                    require_own(asked, job.spec.user)
+                    done.setdefault(text, []).append(act(item, job, by))
+            except Problem as problem:
+                if len(ids) == 1:
+                    raise
+                problems[text] = str(problem)
+        return done, problems
+
+    def _waiting_or_running(self, item: Selected) -> JobState:
+        job = self._home.jobs.get(item.job.number)
+        if job is None:
+            self._past.outcome(Selected(item.job))  # raises where there never was such a job
+            raise Refused("finished", f"{item.job} has finished")
+        if item.indices and not any(job.has_index(index) for index in item.indices):
+            raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
+        return job
+
+    def select(self, text: str, asked: Asked) -> list[Selected]:
+        """What `text` names; patterns see the asking user's jobs, and all for operators."""
+        user = None if asked.caller.operator else asked.caller.person.name
+        return select(text, self._home.name, self._home.jobs, user)
+
+    # --- alter -----------------------------------------------------------------------------------
+
+    def _alter(self, asked: Asked, body: Alter, now: Instant) -> None:
+        after = _dependencies(body, self._home.name)
+        self._ends.with_ends(
+            asked, after or (), now, lambda ended, _later: self._altered(asked, body, after, ended)
+        )
+
+    def _altered(
+        self, asked: Asked, body: Alter, after: tuple[Dependency, ...] | None, ended: Ends
+    ) -> None:
+        def alter(item: Selected, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
+            _require_whole(item, "alter")
+            wanted = self._wanted(body, after, job.spec)
+            change = self._home.alter(item.job.number, wanted, by, ended)
+            found = differences(change.was, change.now) if change else []
+            return str(item.job), [FieldChange(*each) for each in found]
+
+        done, problems = self._each(asked, body.ids, alter)
+        changes = {job: tuple(found) for each in done.values() for job, found in each}
+        self._unstored.answer(asked, Altered(changes, problems))
+
+    def _wanted(
+        self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec
+    ) -> Alteration:
+        """What `body` asks for, checked as at submission."""
+        wanted = Alteration(
+            name=body.name,
+            time_limit_s=body.time_limit_s,
+            urgency=body.urgency,
+            throttle=body.throttle,
+            exclusive=body.exclusive,
+            after=UNSET if after is None else after,
+        )
+        amounts = {
+            name: value
+            for name in ("cpus", "memory_bytes", "gpus")
+            if (value := getattr(body, name)) is not UNSET
+        }
+        if body.named is not UNSET:
+            amounts["named"] = tuple({**dict(spec.resources.named), **dict(body.named)}.items())
+        if amounts:
+            resources = checked_resources(replace(spec.resources, **amounts))
+            wanted = replace(wanted, resources=resources)
+        new = wanted.applied(spec)
+        check_name(new.name)
+        check_urgency(new.urgency)
+        check_limit(new.time_limit_s)
+        check_throttle(new.throttle, is_array=spec.is_array)
+        if (amounts or body.exclusive is True) and not body.wait_for_resources:
+            self._submissions.check_fits(new.resources, exclusive=new.exclusive)
+        return wanted
+
+
+def _dependencies(body: Alter, home: str) -> tuple[Dependency, ...] | None:
+    return None if body.after is UNSET else dependencies_here(body.after, home)
+
+
+def _require_whole(item: Selected, what: str) -> None:
+    if item.indices:
+        raise UsageProblem(
+            "whole-job", f"tasks of a job cannot be {_DONE[what]} alone", f"iriai {what} {item.job}"
+        )
+
+
+_DONE = {"hold": "held", "release": "released", "alter": "altered"}

@@ -1,0 +1,76 @@
+"""What holds for a job whenever something is asked of it: at submission, and when it is altered."""
+
+from __future__ import annotations
+
+from iriai.model.dependency import Dependency, joined_dependencies
+from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.resources import Resources
+
+NAME_LENGTH_MAX = 256
+"""Names stand in tables and file names."""
+URGENCY_MAX = 1000.0
+"""A thousand turns in advance; more only makes numbers overflow."""
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageProblem` where it could not stand in a table or a file name."""
+    if len(name) > NAME_LENGTH_MAX or not name.isprintable() or "/" in name:
+        raise UsageProblem(
+            "bad-name",
+            f"the name '{name[:40]}' is too long, or holds / or control characters",
+            f"use at most {NAME_LENGTH_MAX} printable characters without /",
+        )
+
+
+def check_urgency(urgency: float) -> None:
+    """Raise `UsageProblem` where it is out of range."""
+    if not 1 <= urgency <= URGENCY_MAX:
+        raise UsageProblem(
+            "bad-urgency",
+            f"urgency {urgency:g} is not between 1 and {URGENCY_MAX:g}",
+            "1 is an ordinary job; 2 brings it forward and costs twice",
+        )
+
+
+def check_limit(limit: float | None) -> None:
+    """Raise `UsageProblem` where it would let nothing run."""
+    if limit is not None and not limit > 0:
+        raise UsageProblem("bad-limit", f"a limit of {limit} is not more than 0")
+
+
+def check_throttle(throttle: int | None, *, is_array: bool) -> None:
+    """Raise `UsageProblem` where so many tasks at once make no sense."""
+    if throttle is None:
+        return
+    if throttle < 1:
+        raise UsageProblem(
+            "bad-throttle", f"{throttle} tasks at once is less than 1", "hold the job instead"
+        )
+    if not is_array:
+        raise UsageProblem(
+            "bad-throttle",
+            "only an array has tasks of which some can run at once",
+            "leave it out, or submit with --array",
+        )
+
+
+def checked_resources(resources: Resources) -> Resources:
+    """`resources` with its named ones in order; raises `UsageProblem` where it is none."""
+    named = tuple(sorted((name, amount) for name, amount in resources.named if amount))
+    amounts = [amount for _, amount in resources.amounts()]
+    if resources.cpus < 1 or min(amounts) < 0:
+        raise UsageProblem("bad-resources", "a task needs at least 1 cpu, and nothing less than 0")
+    if len(dict(named)) != len(named):
+        raise UsageProblem("bad-resources", "a named resource is asked for twice")
+    return Resources(resources.cpus, resources.memory_bytes, resources.gpus, 0, named)
+
+
+def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ...]:
+    """What `--after` names; raises where it is malformed, or of another home."""
+    dependencies = joined_dependencies(texts)
+    for each in dependencies:
+        if each.home != home:
+            raise NotFound(
+                "no-such-job", f"{each.on} is not of this home", f"ids here begin with {home}-"
+            )
+    return dependencies
