@@ -79,7 +79,7 @@ class StoreModel:
             list(self_.claims.values()),
             list(self_.ledger.values()),
             self_.drained,
-            dict(self_._ends(jobs)),
+            dict(self_.ends(jobs)),
         )
 
     def _all(self) -> StoreModel:
@@ -127,7 +127,7 @@ class StoreModel:
         assert not events or events[-1].sequence < record.sequence, "events in order"
         events.append(record)
 
-    def _ends(self, jobs: list[StoredJob]) -> Iterator[tuple[tuple[int, int | None], EndCause]]:
+    def ends(self, jobs: list[StoredJob]) -> Iterator[tuple[tuple[int, int | None], EndCause]]:
         """How those have ended that `jobs` may wait for."""
         for each in waited_for(jobs):
             if each.task is None and each.number in self.finished:
