@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from iriai.sim import full
 from iriai.sim.entitlement import parts
 from iriai.sim.log import Log
 from iriai.sim.metrics import Metrics, measure
 from iriai.sim.record import Progress, Record, no_progress
 from iriai.sim.replay import replay
-from iriai.sim.settings import Settings
+from iriai.sim.settings import FULL, Settings
 
 
 class Simulation(NamedTuple):
@@ -23,7 +24,8 @@ class Simulation(NamedTuple):
 
 def simulate(log: Log, settings: Settings, progress: Progress = no_progress) -> Simulation:
     """Run `log` through, and measure."""
-    records = replay(log, settings, progress)
+    run = full.simulate if settings.mode == FULL else replay
+    records = run(log, settings, progress)
     entitled = parts(records, settings.rights_for(log))
     ratios = [part.got_s / part.wanted_s for part in entitled if part.wanted_s > 0]
     return Simulation(settings, records, measure(records, log.processors, ratios))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from random import Random
 
 from iriai.machine.core import MachineEvent, Turn
 from iriai.model.ids import JobId
@@ -53,10 +54,13 @@ class World:
 
     # --- what there is ---------------------------------------------------------------------------
 
-    def add(self, plan: MachinePlan, clock: Clock | None = None) -> SimulatedMachine:
-        """A machine comes up, linked with its broker's and, if it has parts to talk to, all others.
+    def add(
+        self, plan: MachinePlan, clock: Clock | None = None, broker_dice: Random | None = None
+    ) -> SimulatedMachine:
+        """A machine comes up, linked with all that its parts talk to.
 
-        Nodes and homes talk to each other; so every machine with a home is linked with each.
+        Every machine with a home or a broker is linked with each other one. `broker_dice` is for
+        those who want the throws of another simulation.
         """
         clock = clock or Clock()
         name = plan.name
@@ -65,7 +69,7 @@ class World:
             clock,
             self.works,
             generator(self.seed, f"{name}/node"),
-            generator(self.seed, f"{name}/broker"),
+            broker_dice or generator(self.seed, f"{name}/broker"),
         )
         machine.on_send = self.network.send
         machine.on_turn = self._has_turned
