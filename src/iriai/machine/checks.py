@@ -20,6 +20,8 @@ def check_attempts(node: Node, home: Home) -> None:
     """(b): each live claim is the one current attempt of its task, and each such has its claim."""
     live: dict[TaskId, int] = {}
     for attempt in node.running():
+        if attempt.home != home.name:
+            continue
         assert attempt.task not in live, f"two live attempts of {attempt.task}"
         live[attempt.task] = attempt.attempt
     current = {
@@ -57,7 +59,11 @@ def check_views(node: Node, home: Home, broker: Broker) -> None:
         for number, job in home.jobs.items()
         if job.ready
     }
-    known = {job: (e.count, e.front) for job, e in broker.state.queues.entries.items()}
+    known = {
+        job: (e.count, e.front)
+        for job, e in broker.state.queues.entries.items()
+        if job.home == home.name
+    }
     assert known == wanted, f"the broker knows of {known}, the home has {wanted}"
 
 

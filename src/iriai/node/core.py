@@ -212,6 +212,18 @@ class Node:
         """The attempts that hold a claim, in the order in which it was granted."""
         return [attempt for attempt, held in self._held.items() if held.end is None]
 
+    def live(self, now: Instant) -> list[AttemptId]:
+        """Those of them that may run: their lease, if they have one, was confirmed and is not over.
+
+        Of claims that a restarted node found, nothing is known before their homes have answered.
+        """
+        return [
+            attempt
+            for attempt in self.running()
+            if self._held[attempt].is_confirmed
+            and not self._held[attempt].is_lease_over(now.steady_s)
+        ]
+
     def claims(self) -> list[Claim]:
         """All that a node which came up now must find: granted, and not acknowledged."""
         return [held.as_charged() for held in self._held.values()]

@@ -1,0 +1,70 @@
+"""Invariants of several machines together, true at every moment (design.md, section 2).
+
+Machines do not see each other's state; a message may be under way, or lost. What must hold all the
+same is here. Each function raises AssertionError where its invariant is broken; none changes
+anything. `checks` has what holds within one machine, `watch` what only the past can break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iriai.home.core import Home
+from iriai.machine.core import Machine
+from iriai.model.ids import AttemptId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.reason import Rule
+from iriai.model.state import TaskState
+from iriai.protocol.effects import Part
+
+
+def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -> None:
+    """Look at all machines whose daemons are up, by name; `now` is what the clock of each shows."""
+    homes = {name: each.home for name, each in machines.items() if Part.HOME in each.parts}
+    live: dict[TaskId, tuple[str, AttemptId]] = {}
+    for name, machine in machines.items():
+        _check_parts(machine)
+        if Part.NODE in machine.parts:
+            for attempt in machine.node.live(now[name]):
+                _check_alone(live, name, attempt)
+                _check_wanted(homes, name, attempt)
+        if Part.BROKER in machine.parts:
+            _check_reasons(machine, now[name])
+
+
+def _check_parts(machine: Machine) -> None:
+    """(a), (c), (g): each part by itself: capacity, tasks that add up, leases of what is away."""
+    if Part.NODE in machine.parts:
+        machine.node.check()
+    if Part.HOME in machine.parts:
+        machine.home.check()
+    if Part.BROKER in machine.parts:
+        machine.broker.check()
+
+
+def _check_alone(live: dict[TaskId, tuple[str, AttemptId]], name: str, attempt: AttemptId) -> None:
+    """(b): at most one attempt of a task holds a claim whose lease is not over."""
+    known = live.setdefault(attempt.task, (name, attempt))
+    assert known == (name, attempt), f"{attempt} on {name} beside {known[1]} on {known[0]}"
+
+
+def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> None:
+    """(b): a home has not given up what may still run: it would make the next attempt."""
+    home = homes.get(attempt.home)
+    if home is None:
+        return
+    job = home.jobs.get(attempt.number)
+    task = job.tasks.get(attempt.index) if job is not None else None
+    assert task is not None, f"{attempt} is live on {name}, and its task is over"
+    assert task.state is not TaskState.QUEUED, f"{attempt} is live on {name}, and its task waits"
+    assert task.attempt == attempt.attempt, f"{attempt} is live on {name} beside {task.attempt}"
+    assert task.machine == name, f"{attempt} is live on {name}, its home means {task.machine}"
+
+
+def _check_reasons(machine: Machine, now: Instant) -> None:
+    """(h): whatever waits at a broker is told for what."""
+    broker = machine.broker
+    for job in broker.state.queues.entries:
+        reasons = broker.explain(job, now)
+        assert reasons, f"{job} waits for nothing"
+        assert all(isinstance(reason.rule, Rule) for reason in reasons)
