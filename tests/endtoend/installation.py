@@ -35,8 +35,12 @@ IS_ROOT = os.geteuid() == 0
 class Installation:
     """One state directory with its processes, and a directory in which jobs work."""
 
-    def __init__(self, person: TestPerson | None) -> None:
-        """`person` owns the working directory and hands jobs in; None: whoever runs the tests."""
+    def __init__(self, person: TestPerson | None, *options: str) -> None:
+        """`person` owns the working directory and hands jobs in; None: whoever runs the tests.
+
+        `options` are those of `iriai up`.
+        """
+        self.options = options
         self.person = person
         self.directory = Path(tempfile.mkdtemp(prefix="iriai-end-"))
         # The daemon's user and the tasks' have to pass.
@@ -58,17 +62,21 @@ class Installation:
 
     def start(self, environment: Mapping[str, str] | None = None) -> Installation:
         """Start it; it runs tasks when this returns."""
+        self.begin(environment)
+        until(self._is_up, "the start")
+        return self
+
+    def begin(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it, without waiting for anything."""
         with (self.directory / "stderr").open("ab") as words:
             self.supervisor = subprocess.Popen(
-                [IRIAI, "up", "--state", str(self.state)],
+                [IRIAI, "up", "--state", str(self.state), *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
                 env=os.environ | {MARK: str(self.directory)} | dict(environment or {}),
                 start_new_session=True,
             )
-        until(self._is_up, "the start")
-        return self
 
     def _is_up(self) -> bool:
         assert self.supervisor is not None
@@ -76,12 +84,22 @@ class Installation:
         return self.runs_tasks()
 
     def runs_tasks(self) -> bool:
-        """Whether a daemon answers that has a launcher."""
+        """Whether a daemon answers that has a launcher, where it needs one, and links."""
         try:
-            with Client.connect(self.state) as client:
-                return client.status().launcher_pid is not None
+            with Client.connect(self.state, follow=False) as client:
+                status = client.status()
+                is_linked = all(link.is_up for link in status.links)
+                return is_linked and (status.launcher_pid is not None or "node" not in status.parts)
         except Unreachable:
             return False
+
+    def answers(self) -> bool:
+        """Whether a daemon answers."""
+        try:
+            Client.connect(self.state, follow=False).close()
+        except Unreachable:
+            return False
+        return True
 
     def pid(self, part: str) -> int | None:
         """The process that is supervisor, daemon or launcher now."""

@@ -103,7 +103,7 @@ class MachineLink:
         self._heard_s = self._ticked_s = _steady_s()
         self._timer = self._loop.call_later(PING_S, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
-        stream.redirect(self._frames, self._closed)
+        stream.redirect(self.take, self._closed)
 
     def send(self, sends: list[Send]) -> None:
         """Send these messages, in order, in as few frames as their sizes allow."""
@@ -159,7 +159,8 @@ class MachineLink:
 
     # --- in --------------------------------------------------------------------------------------
 
-    def _frames(self, frames: list[bytes]) -> None:
+    def take(self, frames: list[bytes]) -> None:
+        """What the other machine has sent."""
         self._heard_s = _steady_s()
         for payload in frames:
             try:

@@ -150,9 +150,11 @@ class Uplink:
         self._dialling.write(request_frame(Request(number, body)))
 
     def _frames(self, frames: list[bytes]) -> None:
-        for payload in frames:
+        for position, payload in enumerate(frames):
             dialling = self._dialling
             if dialling is None:
+                if self._link is not None:  # what the front end said right behind `Linked`
+                    self._link.take(frames[position:])
                 return
             try:
                 self._answered(decode_reply(payload))

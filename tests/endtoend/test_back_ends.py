@@ -1,0 +1,284 @@
+"""A front end and back ends: where work goes, who may link, what happens when one is gone."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iriai.client import Client
+from iriai.model.problem import NotAllowed, Refused, Unreachable
+from iriai.wire import parts
+from iriai.wire.machines import Link, Linked
+from tests.client.double import double
+from tests.endtoend.cluster import Cluster
+from tests.endtoend.installation import IRIAI, Installation
+from tests.endtoend.judge import Judge
+from tests.support.waiting import is_gone, until
+
+SHORT_LEASES = "lease_s = 2\n"
+
+
+@pytest.fixture
+def cluster(person):
+    made = Cluster(person)
+    yield made
+    made.stop()
+
+
+def attempts(client, job):
+    return client.show(job).attempts
+
+
+def submit(cluster, client, *command, **fields):
+    return client.submit(cluster.front.draft(*command, **fields)).id
+
+
+def test_work_is_spread_and_comes_out_right(cluster):
+    cluster.start()
+    front = cluster.front
+    with front.client() as client:
+        script = "echo $IRIAI_TASK_ID $GREETING; sleep 0.3"
+        environment = {"PATH": "/usr/bin:/bin", "GREETING": "konnichiwa"}
+        job = submit(
+            cluster, client, "sh", "-c", script, array=((1, 16, 1),), env=environment, output="%t"
+        )
+        [outcome] = client.wait([job])
+        rows = attempts(client, job)
+    assert outcome.cause == "completed"
+    assert {row.machine for row in rows} == set(cluster.backs)
+    for task in range(1, 17):
+        assert (front.work / str(task)).read_text() == f"{task} konnichiwa\n"
+
+
+def test_run_and_scripts_work_as_on_one_machine(cluster):
+    cluster.start("b1")
+    said = cluster.front.call("run", "--", "cat", stdin="through the link")
+    assert (said.stdout, said.stderr, said.returncode) == ("through the link", "", 0)
+    failed = cluster.backs["b1"].call("run", "--", "sh", "-c", "echo err >&2; exit 7")
+    assert (failed.stderr, failed.returncode) == ("err\n", 7)
+    script = Path(cluster.front.work, "job.sh")
+    script.write_text("#!/bin/sh\n#IRIAI --name scripted\necho $0 $1\n")
+    with cluster.front.client() as client:
+        job = submit(cluster, client, "word", script=script.read_bytes(), output="out")
+        client.wait([job])
+    assert Path(cluster.front.work, "out").read_text().split()[1] == "word"
+
+
+def test_the_least_loaded_for_its_speed_gets_the_work(cluster):
+    for name, speed, load in (("slow", 1, "0.5"), ("fast", 2, "0.6"), ("busy", 1, "1.5")):
+        cluster.add(name, more=f"speed = {speed}")
+        cluster.set_load(name, f"{load} 0 0 1/1 1\n")
+    cluster.begin()
+    with cluster.front.client() as client:
+        placed = []
+        for _ in range(3):
+            job = submit(cluster, client, "true")
+            client.wait([job])
+            placed += [row.machine for row in attempts(client, job)]
+    assert placed == ["fast"] * 3
+
+
+def test_a_machine_that_others_load_is_left_alone(cluster):
+    for name in ("free", "taken"):
+        cluster.add(name, more="load_max = 0.5")
+    cluster.set_load("taken", "5.00 4.00 3.00 6/700 4242\n")
+    cluster.begin()
+    until(lambda: cluster.nodes()["taken"].state == "unavailable", "the load")
+    assert cluster.nodes()["taken"].foreign_load == 5.0
+    with cluster.front.client() as client:
+        job = submit(cluster, client, "sleep", "0.1", array=((1, 8, 1),), output=os.devnull)
+        client.wait([job])
+        assert {row.machine for row in attempts(client, job)} == {"free"}
+
+
+def test_a_drained_machine_ends_what_runs_and_starts_nothing(cluster):
+    cluster.start("b1 b2")
+    front, judge = cluster.front, Judge(cluster.front)
+    with front.client() as client:
+        running = submit(cluster, client, *judge.command(1.5), array=((1, 4, 1),))
+        until(lambda: judge.begun() == 4, "four tasks")
+        assert front.call("drain", "b1", "--reason", "new disk").returncode == 5
+        with Client.connect(front.state) as root:
+            root.drain("b1", "new disk")
+        row = cluster.nodes()["b1"]
+        assert (row.state, row.tasks) == ("drained", 2)
+        assert "new disk" in row.reason
+        cluster.backs["b1"].kill("daemon")
+        client.wait([running])
+        judge.decide(client, [running])
+        until(cluster.is_whole, "the return of b1")
+        later = submit(cluster, client, "true", array=((1, 6, 1),), output=os.devnull)
+        client.wait([later])
+        assert {row.machine for row in attempts(client, later)} == {"b2"}
+        with Client.connect(front.state) as root:
+            root.resume("b1")
+        after = submit(cluster, client, "sleep", "0.3", array=((1, 4, 1),), output=os.devnull)
+        client.wait([after])
+        assert {row.machine for row in attempts(client, after)} == {"b1", "b2"}
+
+
+@pytest.mark.parametrize(
+    ("victim", "part"), [("b1", "daemon"), ("b1", "launcher"), ("front", "daemon")]
+)
+def test_whoever_is_killed_every_task_ends_once(cluster, victim, part):
+    cluster.start("b1 b2")
+    judge = Judge(cluster.front)
+    with cluster.front.client() as client:
+        job = submit(cluster, client, *judge.command(1.0), array=((1, 10, 1),), output=os.devnull)
+    until(lambda: judge.begun() >= 4, "the first tasks")
+    cluster.machine(victim).kill(part)
+    until(cluster.is_whole, "the return")
+    with cluster.front.client() as client:
+        client.wait([job])
+        counted = judge.decide(client, [job])
+    assert (counted["lost"] > 0) is (part == "launcher")
+
+
+def test_a_machine_that_is_stopped_is_away_and_comes_back(cluster):
+    cluster.start("b1 b2")
+    judge = Judge(cluster.front)
+    with cluster.front.client() as client:
+        first = submit(cluster, client, *judge.command(1.0), array=((1, 4, 1),), output=os.devnull)
+        until(lambda: judge.begun() == 4, "the first tasks")
+        with cluster.stopped("b1", "daemon"):
+            until(lambda: cluster.nodes()["b1"].state == "away", "the silence")
+            meanwhile = submit(cluster, client, "true", array=((1, 6, 1),), output=os.devnull)
+            client.wait([meanwhile])
+            assert {row.machine for row in attempts(client, meanwhile)} == {"b2"}
+        until(cluster.is_whole, "the return of b1")
+        client.wait([first])
+        assert judge.decide(client, [first])["lost"] == 0
+
+
+def test_a_front_end_that_was_stopped_goes_on(cluster):
+    cluster.start("b1")
+    judge = Judge(cluster.front)
+    with cluster.front.client() as client:
+        job = submit(cluster, client, *judge.command(0.5), array=((1, 6, 1),), output=os.devnull)
+        until(lambda: judge.begun() == 2, "the first tasks")
+        back = Client.connect(cluster.backs["b1"].state, follow=False)
+        with cluster.stopped("front", "daemon"), back:
+            until(lambda: not back.status().links[0].is_up, "the silence")
+            assert "not answered" in back.status().links[0].words
+        client.wait([job])
+        assert judge.decide(client, [job])["lost"] == 0
+
+
+def test_a_machine_stopped_past_its_lease_lets_its_tasks_be_run_elsewhere(cluster):
+    cluster.start("b1 b2", jobs=SHORT_LEASES)
+    judge = Judge(cluster.front)
+    with cluster.front.client() as client:
+        # Two tasks on b2 for long, so that what b1 loses can start only there.
+        job = submit(cluster, client, *judge.command(4.0), array=((1, 3, 1),), output=os.devnull)
+        until(lambda: judge.begun() == 3, "three tasks")
+        on_b1 = [line.pid for line in judge.lines() if machine_of(client, line) == "b1"]
+        assert on_b1
+        with cluster.stopped("b1", "daemon"):
+            until(lambda: all(map(is_gone, on_b1)), "the launcher's end of what has no lease")
+            until(lambda: judge.begun() == 3 + len(on_b1), "the same tasks on b2")
+        until(cluster.is_whole, "the return of b1")
+        client.wait([job])
+        counted = judge.decide(client, [job])
+    assert counted["lost"] == len(on_b1)
+
+
+def machine_of(client, line):
+    return {row.attempt: row.machine for row in attempts(client, line.task)}[line.attempt]
+
+
+def test_a_launcher_that_wakes_after_the_lease_ends_its_tasks_first(cluster):
+    cluster.start("b1 b2", jobs=SHORT_LEASES)
+    judge = Judge(cluster.front)
+    with cluster.front.client() as client:
+        job = submit(cluster, client, *judge.command(30.0), array=((1, 3, 1),), output=os.devnull)
+        until(lambda: judge.begun() == 3, "three tasks")
+        on_b1 = [line.pid for line in judge.lines() if machine_of(client, line) == "b1"]
+        with cluster.stopped("b1", "launcher"), cluster.stopped("b1", "daemon"):
+            until(lambda: judge.begun() > 3, "one of them on b2")
+            # Nobody was there to end them.
+            assert not any(map(is_gone, on_b1))
+        until(lambda: all(map(is_gone, on_b1)), "their end")
+        client.cancel([job])
+        client.wait([job])
+
+
+def test_a_second_machine_of_a_name_is_turned_away(cluster):
+    cluster.start("b1")
+    judge = Judge(cluster.front)
+    first = cluster.backs["b1"]
+    second = Installation(cluster.person, *first.options)
+    second.begin()
+    try:
+        with cluster.front.client() as client:
+            job = submit(cluster, client, *judge.command(3.0), output=os.devnull)
+            until(lambda: judge.begun() == 1, "the task")
+            until(lambda: "is linked" in trouble_of(second), "its refusal")
+            assert "calls itself b1" in trouble_of(cluster.front)
+            # Nor while the first is away: it has a task.
+            first.leave_launcher()
+            second.leave_launcher()
+            second.begin()
+            until(lambda: "not settled" in trouble_of(second), "its refusal again")
+            first.start()
+            client.wait([job])
+            assert judge.decide(client, [job])["lost"] == 0
+    finally:
+        second.stop()
+
+
+def trouble_of(machine):
+    try:
+        with Client.connect(machine.state, follow=False) as client:
+            return "\n".join(client.status().trouble)
+    except Unreachable:
+        return ""
+
+
+def test_a_back_end_of_another_version_is_turned_away(cluster):
+    cluster.front.start()
+    request = Link("b1", "token", parts.PARTS_VERSION + 1, "9.9")
+    with Client.connect(cluster.front.state) as client, pytest.raises(Refused) as raised:
+        client._line.ask(request, Linked)
+    assert raised.value.code == "other-version"
+    assert f"version {parts.PARTS_VERSION + 1}" in raised.value.message
+    assert "iriai 9.9" in trouble_of(cluster.front)
+
+
+def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
+    front = cluster.front.state
+
+    def refuse(_):
+        raise Refused("other-version", "b1 speaks version 1, the front end version 2", "install")
+
+    back = Installation(cluster.person, "--name", "b1", "--parts", "node", "--home", str(front))
+    try:
+        with double(front, refuse):
+            Path(cluster.front.paths.daemon_socket).chmod(0o666)
+            back.begin()
+            until(lambda: "the front end version 2; install" in trouble_of(back), "the refusal")
+            assert back.call("doctor").stdout.count("the front end version 2") == 1
+    finally:
+        back.stop()
+
+
+def test_somebody_else_cannot_be_a_back_end(cluster, people):
+    cluster.front.start()
+    request = Link("b1", "token", parts.PARTS_VERSION, "1")
+    with cluster.front.client(people.bob) as client, pytest.raises(NotAllowed):
+        client._line.ask(request, Linked)
+    with Client.connect(cluster.front.state) as client:
+        assert client.nodes() == ()
+
+
+def test_what_up_was_told_is_remembered(cluster):
+    cluster.start("b1")
+    back = cluster.backs["b1"]
+    words = ["--state", str(back.state), "up", "--detach", "--name", "b2"]
+    said = subprocess.run([IRIAI, *words], capture_output=True, text=True, check=False)
+    assert said.returncode == 2
+    assert "parts node" in said.stderr
+    back.stop_processes()
+    back.options = ()
+    back.start()
+    until(cluster.is_whole, "the link")
