@@ -6,21 +6,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.home.job import JobState
-from iriai.model.job import task_indices
+from iriai.model.alteration import Alteration
+from iriai.model.dependency import Condition, Dependency
+from iriai.model.job import JobSpec, task_indices
 from iriai.model.records import (
+    Altered,
     Attempted,
     Cancelled,
     Change,
+    DependencyFailed,
+    DependencyMet,
     Ended,
     Held,
     Promised,
     Released,
     Started,
 )
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState
 from tests.support.told import spec
 
-STEPS = ("attempt", "start", "end", "cancel", "hold", "promise", "fold")
+STEPS = (
+    *("attempt", "start", "end", "cancel", "hold", "promise", "fold"),
+    *("alter", "await", "met", "unmet"),
+)
 CAUSES = (
     EndCause.COMPLETED,
     EndCause.FAILED,
@@ -57,13 +66,28 @@ def change_for(job: JobState, step: str, choice: int, cause: EndCause) -> Change
             return Cancelled(indices if choice else (), "ann")
         case "hold" if job.waiting:
             return Released("ann") if job.held else Held("ann")
+        case "alter" if job.waiting:
+            wanted = Alteration(
+                urgency=1.0 + choice,
+                throttle=choice or None,
+                resources=Resources(1 + choice % 3),
+            )
+            now = wanted.differing(job.spec)
+            return Altered(now.undone(job.spec), now, "ann") if now.fields else None
+        case "await" if job.waiting and choice:
+            after = tuple(Dependency(Condition.ANY, "ume", 100 + n) for n in range(choice % 3))
+            return Altered(Alteration(after=job.spec.after), Alteration(after=after), "ann")
+        case "met" if job.open_after:
+            return DependencyMet(((job.open_after[choice % len(job.open_after)], cause),))
+        case "unmet" if job.open_after:
+            return DependencyFailed(job.open_after[0], cause)
         case "promise" if job.ready:
             return Promised(float(choice) if choice else None, "ume")
     return None
 
 
-def replay(job: JobState, changes: list[Change]) -> JobState:
-    again = JobState(job.number, job.spec, job.submitted_wall_s)
+def replay(job: JobState, changes: list[Change], submitted: JobSpec | None = None) -> JobState:
+    again = JobState(job.number, submitted or job.spec, job.submitted_wall_s)
     for change in changes:
         again.apply(change)
     again.sequence = job.sequence
@@ -72,7 +96,8 @@ def replay(job: JobState, changes: list[Change]) -> JobState:
 
 @given(array=arrays, steps=steps, max_restarts=st.sampled_from([None, 0, 1]))
 def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
-    job = JobState(1, spec(array=array, max_restarts=max_restarts), 0.0)
+    submitted = spec(array=array, max_restarts=max_restarts)
+    job = JobState(1, submitted, 0.0)
     changes: list[Change] = []
     for step, choice, cause in steps:
         if job.is_finished:
@@ -85,9 +110,11 @@ def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
             job.apply(change)
             changes.append(change)
         job.check()
-        again = replay(job, changes)
+        again = replay(job, changes, submitted)
         assert again.equals(job)
         again.check()
+        for index, task in job.tasks.items():
+            assert again.tasks[index] == task
         if not job.is_finished:
             assert list(again.waiting_indices()) == list(job.waiting_indices())
             assert len(list(job.waiting_indices())) == job.waiting

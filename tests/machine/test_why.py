@@ -9,8 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from iriai.model.alteration import Alteration
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import OrderSection
+from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
@@ -41,6 +43,7 @@ class Waiting:
         """Take away what `rule` names, and nothing else."""
         removals: dict[Rule, Callable[[], None]] = {
             Rule.HELD: self.release,
+            Rule.DEPENDENCY: self.end_others,
             Rule.NO_MACHINE_LARGE_ENOUGH: self.enlarge,
             Rule.MACHINE_BUSY: self.end_all,
             Rule.RUNNING_CAP: self.lift_cap,
@@ -50,6 +53,14 @@ class Waiting:
 
     def release(self) -> None:
         self.machine.machine.home.release(self.job.number, "ann")
+
+    def end_others(self) -> None:
+        """All that the job waits for ends."""
+        others = [dependency.number for dependency in self.machine.job(self.job).open_after]
+        for attempt in list(self.machine.launcher.running):
+            if attempt.number in others:
+                cause = EndCause.CANCELLED
+                self.machine.launcher.terminate(attempt, cause, 0.0, self.machine.now_s)
 
     def enlarge(self) -> None:
         """Another machine in its place, with as much more as the job asks for."""
@@ -84,6 +95,10 @@ def check(waiting: Waiting, rule: Rule) -> None:
     assert waiting.has_started()
 
 
+def any_of(*jobs: JobId) -> tuple[Dependency, ...]:
+    return tuple(Dependency(Condition.ANY, job.home, job.number) for job in jobs)
+
+
 users = st.sampled_from(["ann", "bob"])
 cpus = st.integers(1, CPUS)
 limits = st.sampled_from([None, 60.0, LONG_S])
@@ -94,6 +109,32 @@ def test_held(user, asked, limit_s):
     machine = empty()
     job = machine.submit(user, cpus=asked, limit_s=limit_s, held=True)
     check(Waiting(machine, job), Rule.HELD)
+
+
+@given(user=users, others=st.integers(1, 3), limit_s=limits)
+def test_dependency(user, others, limit_s):
+    machine = empty()
+    awaited = [machine.submit("eve", run_s=LONG_S) for _ in range(others)]
+    machine.turn()
+    job = machine.submit(user, limit_s=limit_s, after=any_of(*awaited))
+    check(Waiting(machine, job), Rule.DEPENDENCY)
+
+
+@given(at_once=st.integers(1, CPUS - 1), lifts=st.booleans())
+def test_array_throttle(at_once, lifts):
+    """One task more starts when one of them ends, or when the throttle is raised by one."""
+    machine = empty()
+    job = machine.submit("ann", tasks=CPUS + 5, run_s=LONG_S, throttle=at_once)
+    machine.wait(1.0)
+    assert machine.why(job) == [Rule.ARRAY_THROTTLE]
+    assert len(machine.running()) == at_once
+    if lifts:
+        machine.machine.home.alter(job.number, Alteration(throttle=at_once + 1), "ann")
+    else:
+        first = next(iter(machine.launcher.running))
+        machine.launcher.terminate(first, EndCause.CANCELLED, 0.0, machine.now_s)
+    machine.wait(1.0)
+    assert len(machine.starts(job)) == at_once + 1
 
 
 @given(user=users, excess=st.integers(1, 9), resource=st.sampled_from(["cpus", "memory", "gpus"]))
@@ -152,13 +193,16 @@ def test_reserved_head_ahead(running, head_cpus, limits_s, user):
 
 @given(
     held=st.booleans(),
+    awaits=st.booleans(),
     excess=st.sampled_from([0, 0, 3]),
     cap_cpus=st.sampled_from([None, 2]),
     running=st.integers(0, CPUS),
     with_head=st.booleans(),
     limit_s=limits,
 )
-def test_of_several_causes_each_is_named_once(held, excess, cap_cpus, running, with_head, limit_s):
+def test_of_several_causes_each_is_named_once(
+    held, awaits, excess, cap_cpus, running, with_head, limit_s
+):
     """Taking away what is named, one after the other, starts the job in as many steps."""
     machine = empty(cap_cpus=None)
     if running:
@@ -169,7 +213,8 @@ def test_of_several_causes_each_is_named_once(held, excess, cap_cpus, running, w
     order = OrderSection(running_cap_cpus=cap_cpus)
     machine.restart(Configuration(order=order))
     asked = CPUS + excess if excess else 3
-    job = machine.submit("ann", cpus=asked, held=held, limit_s=limit_s)
+    after = any_of(*machine.running()[:1]) if awaits else ()
+    job = machine.submit("ann", cpus=asked, held=held, limit_s=limit_s, after=after)
     waiting = Waiting(machine, job, head)
     named: list[Rule] = []
     while not waiting.has_started():
@@ -179,6 +224,7 @@ def test_of_several_causes_each_is_named_once(held, excess, cap_cpus, running, w
         named.append(rule)
         waiting.remove(rule)
     assert (Rule.HELD in named) == held
+    assert (Rule.DEPENDENCY in named) == bool(after)
     assert (Rule.NO_MACHINE_LARGE_ENOUGH in named) == bool(excess)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from iriai.model.reason import Reason
 from iriai.model.records import Attempted, Change, Ended, Started
 from iriai.model.state import EndCause
 
@@ -18,6 +19,7 @@ class TurnChanges:
         self._attempted: dict[int, tuple[str, list[tuple[int, int]]]] = {}
         self._started: dict[int, list[tuple[int, int]]] = {}
         self._ended: dict[int, list[_EndedTask]] = {}
+        self._refusals: dict[int, dict[Reason, None]] = {}
 
     def other(self, number: int, change: Change) -> None:
         """A change of a kind that is not gathered."""
@@ -41,13 +43,15 @@ class TurnChanges:
             current = self._started[number] = []
         current.append((index, attempt))
 
-    def ended(self, number: int, end: _EndedTask) -> None:
-        """An attempt ended."""
+    def ended(self, number: int, end: _EndedTask, refusal: Reason | None = None) -> None:
+        """An attempt ended; `refusal` is why it was refused, if it was."""
         current = self._ended.get(number)
         if current is None:
             self._close(number)
             current = self._ended[number] = []
         current.append(end)
+        if refusal is not None:
+            self._refusals.setdefault(number, {})[refusal] = None
 
     def take(self) -> Iterator[tuple[int, list[Change]]]:
         """Each job with its changes; forgets them."""
@@ -64,7 +68,7 @@ class TurnChanges:
         elif (started := self._started.pop(number, None)) is not None:
             change = Started(tuple(started))
         elif (ended := self._ended.pop(number, None)) is not None:
-            change = Ended(tuple(ended))
+            change = Ended(tuple(ended), tuple(self._refusals.pop(number, ())))
         else:
             return
         self._jobs.setdefault(number, []).append(change)

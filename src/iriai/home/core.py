@@ -380,7 +380,8 @@ class Home:
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._current(refusal.attempt)
         if job is not None:
-            self._end_attempt(job, refusal.attempt, EndCause.REFUSED, None, None)
+            refused = (EndCause.REFUSED, None, None)
+            self._end_attempt(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def _begun(self, begun: Begun, now: Instant) -> None:
         job = self._current(begun.attempt)
@@ -493,12 +494,14 @@ class Home:
         cause: EndCause,
         exit_code: int | None,
         signal: int | None,
+        *,
+        refusal: Reason | None = None,
     ) -> None:
         index = attempt.index
         self._leases.end(job.tasks[index].machine, attempt)
         final = job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
-        self._changes.ended(job.number, end)
+        self._changes.ended(job.number, end, refusal)
         if index in job.tasks or (job.spec.throttle is not None and job.waiting):
             self._unposted[job.number] = None
         if final is not None and job.number in self._dependents:
