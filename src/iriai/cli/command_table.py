@@ -15,7 +15,8 @@ from iriai.cli.global_options import GlobalOptions
 
 COMMANDS = (
     *("up", "down", "status", "nodes", "drain", "resume", "doctor", "config", "backup", "restore"),
-    *("run", "submit", "jobs", "show", "why", "logs", "wait", "cancel", "hold", "release", "alter"),
+    *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
+    *("cancel", "hold", "release", "alter"),
     *("shares", "usage"),
     *("simulate",),
 )

@@ -26,6 +26,7 @@ from iriai.wire.requests import (
     Welcome,
     Why,
 )
+from iriai.wire.stories import Story, StoryRow
 
 __all__ = [
     "Alter",
@@ -50,6 +51,8 @@ __all__ = [
     "ShareRow",
     "ShareTable",
     "StatusReport",
+    "Story",
+    "StoryRow",
     "Submitted",
     "UsageRow",
     "UsageTable",

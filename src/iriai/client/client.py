@@ -45,6 +45,7 @@ from iriai.wire.requests import (
     UsageTable,
     Welcome,
 )
+from iriai.wire.stories import AskStory, Story
 
 _row = msgspec.msgpack.Decoder(JobRow).decode
 
@@ -132,6 +133,10 @@ class Client:
     def why(self, name: str) -> Reasons:
         """What the job or task `name` waits for."""
         return self._line.ask(AskWhy(name), Reasons)
+
+    def story(self, name: str) -> Story:
+        """How the job or task `name` came to be where it is."""
+        return self._line.ask(AskStory(name), Story)
 
     def logs(self, name: str) -> tuple[LogFile, ...]:
         """Where the output of the job or task `name` is, for tasks that were started."""

@@ -56,6 +56,7 @@ from iriai.wire.requests import (
     Wait,
     Why,
 )
+from iriai.wire.stories import AskStory
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer to `Show`; more is a file, not an answer."""
@@ -93,6 +94,7 @@ class JobAnswers:
             AskWhy: self._why,
             Wait: self._wait,
             Logs: self._logs,
+            AskStory: self._story,
             **self._changes.handlers(),
         }
 
@@ -190,6 +192,10 @@ class JobAnswers:
             self._from_the_past(asked, lambda: self._past.detail(selected))
             return
         asked.answer(self._detail(job, selected, now))
+
+    def _story(self, asked: Asked, body: AskStory, now: Instant) -> None:
+        selected = self._one(body.id)
+        self._from_the_past(asked, lambda: self._past.story(selected))
 
     def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
         """Answer from the store, once everything that happened so far is in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.daemon.selection import Selected
+from iriai.daemon.story import Teller
 from iriai.daemon.submission import output_paths
 from iriai.daemon.views import finished_row, job_detail, log_file
 from iriai.home.job import BADNESS
@@ -24,6 +25,7 @@ from iriai.wire.requests import (
     Outcome,
     UsageRow,
 )
+from iriai.wire.stories import Story
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer; more is a file, not an answer."""
@@ -90,6 +92,14 @@ class Past:
             cause = EndCause.CANCELLED if selected.indices else cause
             return Outcome(name, cause, None, None, self._why_cancelled(selected.job.number))
         return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
+
+    def story(self, selected: Selected) -> Story:
+        """How a job came to be where it is, or one task of it, from all that is stored of it."""
+        record = self._record(selected)
+        task = selected.indices[0] if selected.indices else None
+        teller = Teller(self._home, record, self._history(selected, ATTEMPTS_SHOWN_MAX), task)
+        name = str(selected.job) if task is None else str(TaskId(*selected.job, task))
+        return Story(name, tuple(teller.rows(self._reader.events(record.number))))
 
     def end_of(self, dependency: Dependency) -> EndCause:
         """How something ended that a job is to wait for; raises `NotFound`."""

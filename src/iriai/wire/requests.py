@@ -13,6 +13,7 @@ import msgspec
 from iriai.model.job import Interaction
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
+from iriai.wire.stories import AskStory, Story
 
 PROTOCOL_VERSION = 1
 """Raised with every change that an older client or daemon would misread."""
@@ -428,6 +429,7 @@ RequestBody = (
     | Jobs
     | Show
     | AskWhy
+    | AskStory
     | Wait
     | Cancel
     | Hold
@@ -452,6 +454,7 @@ AnswerBody = (
     | JobList
     | JobDetail
     | Reasons
+    | Story
     | Waited
     | Changed
     | Altered

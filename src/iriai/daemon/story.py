@@ -1,0 +1,197 @@
+"""The story of a job: its stored events, with what the history knows of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from iriai.model.alteration import differences
+from iriai.model.dependency import Dependency
+from iriai.model.ids import JobId
+from iriai.model.job import task_count
+from iriai.model.records import (
+    Altered,
+    Attempted,
+    Cancelled,
+    DependencyFailed,
+    DependencyMet,
+    Ended,
+    Held,
+    JobEvent,
+    Promised,
+    Released,
+    Snapshot,
+    Started,
+)
+from iriai.model.state import EndCause
+from iriai.model.units import format_duration
+from iriai.store.reading import HistoryRow, JobRecord
+from iriai.wire.stories import StoryRow
+
+RANGES_SHOWN_MAX = 8
+"""Of task indices in one row; more is what `iriai show` is for."""
+WAITS_SHOWN_S = 1.0
+"""Shorter waits for a turn are not worth a word."""
+
+_Row = tuple[str, list[int], str, str, str]
+"""What, tasks, machine, by, text."""
+
+
+class Teller:
+    """Goes through the events of one job; see the module."""
+
+    def __init__(
+        self, home: str, record: JobRecord, history: Iterable[HistoryRow], task: int | None
+    ) -> None:
+        """`task`: tell of this one alone, and of what concerns the job as a whole."""
+        self._home = home
+        self._record = record
+        self._task = task
+        self._attempts = {(row.task_index, row.attempt): row for row in history}
+        self._open: dict[Dependency, None] = {}
+        self._is_held = record.spec.held
+        self._ready_s: float | None = None
+
+    def rows(self, events: list[JobEvent]) -> Iterator[StoryRow]:
+        """The whole story."""
+        record = self._record = _as_submitted(self._record, events)
+        self._open = dict.fromkeys(record.spec.after)
+        self._set_ready(record.submitted_wall_s)
+        yield StoryRow(
+            record.submitted_wall_s, "submitted", "", "", record.spec.user, self._submitted(), ""
+        )
+        for event in events:
+            for what, tasks, machine, by, text in self._told(event):
+                yield StoryRow(event.wall_s, what, _ranges(tasks), machine, by, text, event.story)
+        if record.finished_wall_s is not None:
+            ended = "" if record.cause is None else str(record.cause)
+            yield StoryRow(record.finished_wall_s, "finished", "", "", "", ended, "")
+
+    def _submitted(self) -> str:
+        spec = self._record.spec
+        tasks = task_count(spec.array)
+        parts = [f"for {spec.account}", f"{tasks:,} tasks" if spec.is_array else ""]
+        parts.append("held" if spec.held else "")
+        parts.append(" ".join(["after", *map(str, spec.after)]) if spec.after else "")
+        return ", ".join(part for part in parts if part)
+
+    def _told(self, event: JobEvent) -> Iterator[_Row]:
+        change = event.change
+        match change:
+            case Attempted(tasks, machine):
+                yield from self._claimed([index for index, _ in tasks], machine, event.wall_s)
+            case Started(tasks):
+                yield from self._started(tasks)
+            case Ended():
+                yield from self._ended(change)
+            case Cancelled(indices, by):
+                named = self._mine(indices)
+                if named or not indices:
+                    yield "cancelled", named, "", by, "" if indices else "all that had not ended"
+            case Held(by) | Released(by):
+                self._is_held = isinstance(change, Held)
+                self._set_ready(event.wall_s)
+                yield "held" if self._is_held else "released", [], "", by, ""
+            case Promised(start_wall_s, machine):
+                in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
+                text = "taken back" if in_s is None else f"a start within {format_duration(in_s)}"
+                yield "promised", [], machine, "", text
+            case DependencyMet() | DependencyFailed():
+                yield from self._settled(change, event.wall_s)
+            case Altered(was, now, by):
+                for each in differences(was, now):
+                    yield "altered", [], "", by, f"{each.field}: {each.was} -> {each.now}"
+                if isinstance(now.after, tuple):
+                    self._open = dict.fromkeys(now.after)
+                    self._set_ready(event.wall_s)
+            case Snapshot():
+                yield from self._folded()
+            case _:
+                assert_never(change)
+
+    def _claimed(self, indices: list[int], machine: str, wall_s: float) -> Iterator[_Row]:
+        waited_s = 0.0 if self._ready_s is None else wall_s - self._ready_s
+        if waited_s >= WAITS_SHOWN_S and self._mine(indices):
+            yield "waited", [], "", "", f"{format_duration(waited_s)} for its turn and for room"
+        self._ready_s = wall_s
+        if named := self._mine(indices):
+            yield "claimed", named, machine, "", ""
+
+    def _started(self, tasks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
+        if named := self._mine(index for index, _ in tasks):
+            yield "started", named, "", "", ""
+
+    def _ended(self, change: Ended) -> Iterator[_Row]:
+        """Ends of one turn, those that are alike together."""
+        alike: dict[tuple[str, str, str], list[int]] = {}
+        for index, attempt, cause, exit_code, signal in change.tasks:
+            if not self._mine((index,)):
+                continue
+            row = self._attempts.get((index, attempt))
+            what = "refused" if cause is EndCause.REFUSED else "ended"
+            text = _ended_text(cause, exit_code, signal, row)
+            if cause is EndCause.REFUSED and change.refusals:
+                text = "; ".join(map(str, change.refusals))
+            alike.setdefault((what, row.machine if row else "", text), []).append(index)
+        for (what, machine, text), indices in alike.items():
+            yield what, indices, machine, "", text
+
+    def _settled(self, change: DependencyMet | DependencyFailed, wall_s: float) -> Iterator[_Row]:
+        if isinstance(change, DependencyFailed):
+            text = change.dependency.failed_text(change.cause)
+            yield "cancelled", [], "", "", f"{text}, so {change.dependency} can never hold"
+            return
+        for dependency, cause in change.ends:
+            self._open.pop(dependency, None)
+            yield "dependency", [], "", "", f"{dependency} holds: {_end_of(dependency, cause)}"
+        self._set_ready(wall_s)
+
+    def _folded(self) -> Iterator[_Row]:
+        """Of what came before only the attempts are known."""
+        yield "folded", [], "", "", "what came before is kept as attempts: iriai show has them"
+
+    def _set_ready(self, wall_s: float) -> None:
+        self._ready_s = None if self._open or self._is_held else wall_s
+
+    def _mine(self, indices: Iterable[int]) -> list[int]:
+        return [index for index in indices if self._task in (None, index)]
+
+
+def _as_submitted(record: JobRecord, events: list[JobEvent]) -> JobRecord:
+    """What was asked for at first: a job that has finished is stored as it was altered."""
+    spec = record.spec
+    if record.finished_wall_s is not None:
+        for event in reversed(events):
+            if isinstance(event.change, Altered):
+                spec = event.change.was.applied(spec)
+    return replace(record, spec=spec)
+
+
+def _end_of(dependency: Dependency, cause: EndCause) -> str:
+    return f"{JobId(dependency.home, dependency.number)} ended {cause}"
+
+
+def _ended_text(
+    cause: EndCause, exit_code: int | None, signal: int | None, row: HistoryRow | None
+) -> str:
+    text = str(cause)
+    if cause is EndCause.FAILED and signal is not None:
+        text = f"failed by signal {signal}"
+    elif cause is EndCause.FAILED and exit_code is not None:
+        text = f"failed with exit code {exit_code}"
+    return f"{text}: {row.message}" if row is not None and row.message else text
+
+
+def _ranges(indices: list[int]) -> str:
+    """Indices in ascending order, neighbours as ranges; of very many the first."""
+    found: list[list[int]] = []
+    for index in sorted(indices):
+        if found and found[-1][1] == index - 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in found[:RANGES_SHOWN_MAX]]
+    more = sum(b - a + 1 for a, b in found[RANGES_SHOWN_MAX:])
+    return ",".join(shown) + (f" and {more} more" if more else "")
