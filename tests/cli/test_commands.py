@@ -304,6 +304,25 @@ def test_show_tells_all(shell, state: Path):
     assert document["row"]["name"] == "make"
 
 
+def test_show_says_how_an_attempt_was_charged_off_peak(shell, state: Path):
+    attempt = msgspec.structs.replace(ATTEMPT, factors=((1.0, 7800.0), (0.5, 18_000.0)))
+    detail = JobDetail(
+        *(row(state="finished", cause="failed"), "lab/ann", ("make",), False, "/work"),
+        *({"cpus": 2}, 60.0, None, "", "", (), {"failed": 1}, (attempt,), ()),
+    )
+    with double(state, lambda _: detail):
+        out = shell("show", "ume-42").out
+    assert "ume-42.0, try 1: charged off-peak: 2h10m at 1, 5h00m at 0.5" in out
+
+
+@pytest.mark.parametrize(("factor", "is_said"), [(None, False), (0.5, True)])
+def test_shares_say_when_it_is_off_peak(shell, state: Path, factor, is_said):
+    some = ShareRow("lab", "ann", 1.0, 7200.0, 2, 30, 1 / 3, 0.4, 0.25)
+    with double(state, lambda _: ShareTable("lottery", 604_800.0, (some,), factor)):
+        out = shell("shares").out
+    assert ("It is off-peak: use is charged 0.5 times." in out) is is_said
+
+
 def test_shares_are_percents(shell, state: Path):
     table = ShareTable(
         *("lottery", 604_800.0),

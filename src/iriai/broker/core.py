@@ -90,6 +90,11 @@ class Broker:
         """Why a job's first waiting task has not started; the main reason first."""
         return explain(self.state, job, now)
 
+    @property
+    def is_offpeak(self) -> bool:
+        """Whether use is charged by the off-peak factor now."""
+        return self._quiet.is_offpeak
+
     def shares(self, now: Instant) -> list[AccountShare]:
         """Every account's standing, and how likely it is drawn next."""
         return account_shares(self.state, now)

@@ -40,6 +40,8 @@ def shares(options: GlobalOptions) -> None:
         return
     print_table(_COLUMNS, [_cells(row) for row in answer.rows])
     print(f"Order {answer.order}; use counts half after {span_text(answer.half_life_s)}.")
+    if answer.offpeak_factor is not None:
+        print(f"It is off-peak: use is charged {answer.offpeak_factor:g} times.")
 
 
 def _cells(row: ShareRow) -> tuple[str, ...]:

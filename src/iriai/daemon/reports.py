@@ -116,7 +116,8 @@ class Reports:
             )
             for share in self._engine.machine.broker.shares(now)
         )
-        asked.answer(ShareTable(order.name, order.half_life_s, rows))
+        factor = order.offpeak_factor if self._engine.machine.broker.is_offpeak else None
+        asked.answer(ShareTable(order.name, order.half_life_s, rows, factor))
 
     def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
         """Sums of a long history take a second: in a thread, once what was told is stored."""

@@ -286,6 +286,8 @@ class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
     order: str
     half_life_s: float
     rows: tuple[ShareRow, ...]
+    offpeak_factor: float | None = None
+    """What use costs now, off-peak; None: it is peak."""
 
 
 class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):
