@@ -2,6 +2,7 @@
 nothing that was there before is lost.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -244,7 +245,7 @@ def test_a_state_directory_of_a_newer_version(iriai):
     iriai.stop_processes()
     identity = iriai.state / "state.json"
     text = identity.read_text()
-    identity.write_text(text.replace('"version": 1', '"version": 99'))
+    identity.write_text(json.dumps(json.loads(text) | {"version": 99}))
     line = complaint(up(iriai), ExitCode.REFUSED)
     assert "newer iriai" in line
     identity.write_text(text)

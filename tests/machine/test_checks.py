@@ -19,6 +19,7 @@ from iriai.model.records import (
     Promised,
 )
 from iriai.model.state import EndCause
+from iriai.node.admission import Admission
 from iriai.node.core import Node
 from iriai.node.held import Held
 from iriai.node.ledger import Ledger
@@ -64,7 +65,7 @@ def test_nothing_is_found_where_nothing_is_broken():
 
 
 def test_a_node_that_grants_too_much(monkeypatch):
-    monkeypatch.setattr(Node, "_lacks", lambda *_: None)
+    monkeypatch.setattr(Admission, "_lacks", lambda *_: None)
     node = LoneNode(cpus=4)
     node.run(1, cpus=3)
     with pytest.raises(AssertionError, match="exceed"):

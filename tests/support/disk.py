@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -27,7 +28,11 @@ class Disk:
     def fill(self, leave_bytes: int = 0) -> None:
         """Use up the space that is left, but for so much."""
         left = os.statvfs(self.directory)
-        self._ballast.write_bytes(bytes(left.f_bavail * left.f_bsize - leave_bytes))
+        try:
+            self._ballast.write_bytes(bytes(left.f_bavail * left.f_bsize - leave_bytes))
+        except OSError as error:  # somebody else took a little in the meantime: it is full
+            if leave_bytes or error.errno != errno.ENOSPC:
+                raise
 
     def make_room(self) -> None:
         self._ballast.unlink()
