@@ -39,6 +39,8 @@ class Watch:
         """Attempts whose output is followed now."""
         self._over: set[tuple[str, int]] = set()
         """Attempts whose output was handed on to its end."""
+        self._over_until = -1
+        """All tasks up to this index that were started are over; the last look begins anew."""
         self._progress: Progress | None = None
         self._look_s = LOOK_MIN_S
         self._began_s = time.monotonic()
@@ -73,14 +75,18 @@ class Watch:
         is_soon = not self.is_started and now_s < self._began_s + LOOK_FOR_S
         self._next_look_s = now_s + self._look_s if is_soon else float("inf")
         try:
-            self._look()
+            self._look(self._over_until)
         except ConnectionLost:
             return  # the wait notices too, and comes back
 
-    def _look(self) -> None:
+    def _look(self, after_index: int = -1) -> None:
         """Follow the output of attempts that were not known yet, end with that of those over."""
-        for file in self._client.logs(self._name):
+        is_over_so_far = True
+        for file in self._client.logs(self._name, after_index):
             self.is_started = True
+            is_over_so_far &= file.finished
+            if is_over_so_far:
+                self._over_until = index_of(file)
             key = (file.task, file.attempt)
             if key in self._over:
                 continue
@@ -109,3 +115,8 @@ class Watch:
         except NotFound:
             pass  # withdrawn before anything was started
         self._files.finish()
+
+
+def index_of(file: LogFile) -> int:
+    """The index of the task that wrote it."""
+    return int(file.task.rpartition(".")[2])

@@ -138,9 +138,18 @@ class Client:
         """How the job or task `name` came to be where it is."""
         return self._line.ask(AskStory(name), Story)
 
-    def logs(self, name: str) -> tuple[LogFile, ...]:
-        """Where the output of the job or task `name` is, for tasks that were started."""
-        return self._line.ask(Logs(name), LogFiles).files
+    def logs(self, name: str, after_index: int = -1) -> tuple[LogFile, ...]:
+        """Where the output of the job or task `name` is, for tasks that were started.
+
+        With `after_index` only of tasks with a larger index.
+        """
+        files: list[LogFile] = []
+        until: int | None = after_index
+        while until is not None:
+            page = self._line.ask(Logs(name, until), LogFiles)
+            files += page.files
+            until = page.until_index
+        return tuple(files)
 
     def shares(self) -> ShareTable:
         """What each account is entitled to, and gets."""

@@ -245,15 +245,15 @@ class JobAnswers:
         home, spool = self._settings.home, self._settings.paths.spool
         spec = job.spec if job else self._past.spec(selected.job.number)
         require_own(asked, spec.user)
-        files = {file.task: file for file in self._past.log_files(selected, spec)}
+        files, until = self._past.log_files(selected, spec, body.after_index)
         for index, task in job.tasks.items() if job else ():
-            if task.state is TaskState.QUEUED or (
-                selected.indices and index not in selected.indices
-            ):
+            if task.state is TaskState.QUEUED or index <= body.after_index:
                 continue
-            attempt = AttemptId(home, selected.job.number, index, task.attempt)
-            files[str(attempt.task)] = log_file(spec, attempt, spool, finished=False)
-        asked.answer(LogFiles(tuple(files.values())))
+            is_meant = not selected.indices or index in selected.indices
+            if is_meant and (until is None or index <= until):
+                attempt = AttemptId(home, selected.job.number, index, task.attempt)
+                files[index] = log_file(spec, attempt, spool, finished=False)
+        asked.answer(LogFiles(tuple(files[index] for index in sorted(files)), until))
 
     # --- waiting ---------------------------------------------------------------------------------
 

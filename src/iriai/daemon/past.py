@@ -29,6 +29,8 @@ from iriai.wire.stories import Story
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer; more is a file, not an answer."""
+LOG_FILES_MAX = 1000
+"""Tasks of one answer to `Logs`: a client that wants more asks for what follows."""
 FINISHED_SHOWN_MAX = 1000
 """Finished jobs of a listing that names no number."""
 _USAGE_BY = ("account", "job")
@@ -70,12 +72,25 @@ class Past:
         """Attempts that ended, the latest first."""
         return [self._attempt(row, spec) for row in self._history(selected, limit)]
 
-    def log_files(self, selected: Selected, spec: JobSpec) -> list[LogFile]:
-        """Where the output of each ended task's last attempt is, by index."""
-        return [
-            log_file(spec, self._attempt_id(row), self._spool, finished=True)
-            for row in self._last_attempts(selected)
-        ]
+    def log_files(
+        self, selected: Selected, spec: JobSpec, after_index: int
+    ) -> tuple[dict[int, LogFile], int | None]:
+        """Where the output of each ended task's last attempt is, by index, above `after_index`.
+
+        Returns also the last index that was looked at; None: all were.
+        """
+        number = selected.job.number
+        if len(selected.indices) == 1:
+            after_index = selected.indices[0] - 1
+        rows = self._reader.last_attempts(number, after_index, LOG_FILES_MAX)
+        wanted = dict.fromkeys(selected.indices)
+        files = {
+            row.task_index: log_file(spec, self._attempt_id(row), self._spool, finished=True)
+            for row in rows
+            if not wanted or row.task_index in wanted
+        }
+        is_all = len(rows) < LOG_FILES_MAX or len(selected.indices) == 1
+        return files, None if is_all else rows[-1].task_index
 
     def outcome(self, selected: Selected) -> Outcome:
         """How a job ended (its worst task), or one task. Raises `NotFound`."""

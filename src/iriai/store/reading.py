@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, select
+from sqlalchemy import ColumnElement, Select, Table, func, select
 
 from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
@@ -166,6 +166,21 @@ class Reader:
             history.c.ended_wall_s.desc(), history.c.task_index.desc(), history.c.attempt.desc()
         ).limit(limit)
         return self._rows(latest_first, HistoryRow)
+
+    def last_attempts(self, number: int, after_index: int, limit: int) -> list[HistoryRow]:
+        """The last attempt of each task of a job, by index, from the first above `after_index`."""
+        history, attempts = schema.history, schema.attempts.alias()
+        last = (
+            select(func.max(attempts.c.attempt))
+            .where(attempts.c.job == number, attempts.c.task_index == history.c.task_index)
+            .scalar_subquery()
+        )
+        query = select(history).where(
+            history.c.job == number,
+            history.c.task_index > after_index,
+            history.c.attempt == last,
+        )
+        return self._rows(query.order_by(history.c.task_index).limit(limit), HistoryRow)
 
     def usage(self, selection: Selection = EVERYTHING, by_job: bool = False) -> list[sums.UsageSum]:
         """Sums over attempts, for each account or each job; the largest charge first."""

@@ -324,6 +324,8 @@ class Logs(msgspec.Struct, frozen=True, tag="logs"):
     """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
 
     id: str
+    after_index: int = -1
+    """Only of tasks with a larger index: the rest of an answer that named where it ended."""
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -341,6 +343,8 @@ class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
     """Answer to `Logs`, by task index."""
 
     files: tuple[LogFile, ...]
+    until_index: int | None = None
+    """There is more, of tasks with a larger index; None: this is all."""
 
 
 class Status(msgspec.Struct, frozen=True, tag="status"):
