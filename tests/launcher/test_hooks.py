@@ -191,7 +191,7 @@ def test_a_cancel_ends_the_prolog_and_has_the_epilog_run(hooked: Hooked):
     prolog = hooked.pid_in("pid")
     link.send(Terminate((attempt(1),), EndCause.CANCELLED, 5.0))
     assert link.exit_of(attempt(1)).cause is EndCause.CANCELLED
-    assert not is_running(prolog)
+    until(lambda: not is_running(prolog), "the end of the prolog")
     assert hooked.lines() == ["epilog"]
     assert link.unfit == {}
 

@@ -8,6 +8,7 @@ import pytest
 
 from iriai.store import Store
 from iriai.store.migrate import migrate_here
+from iriai.store.sqlite import let_pages_go
 from tests.support.disk import Disk
 
 
@@ -16,6 +17,7 @@ def empty_database(tmp_path_factory):
     """A database that was just made, to be copied; making one takes a third of a second."""
     path = tmp_path_factory.mktemp("empty") / "iriai.db"
     path.touch(mode=0o600)
+    let_pages_go(path)
     migrate_here(path)
     return path
 

@@ -15,6 +15,7 @@ from iriai.cli.job_environment import job_environment
 from iriai.client.answers import JobDraft
 from iriai.client.drafting import DraftFields, draft
 from iriai.model.dependency import joined_dependencies
+from iriai.model.notice import NotifyOn, check_notify
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, parse_size
 
@@ -146,6 +147,19 @@ class JobOptions:
             rich_help_panel=TURN,
         ),
     ] = None
+    notify: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND|mailto:ADDRESS",
+            help="When it has finished: run this as you, or write there.",
+            rich_help_panel=PLACE,
+            show_default=False,
+        ),
+    ] = ""
+    notify_on: Annotated[
+        NotifyOn,
+        typer.Option(help="Of which ends: all, or those not completed.", rich_help_panel=PLACE),
+    ] = NotifyOn.END
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -207,6 +221,8 @@ class JobOptions:
             urgency=self.urgency,
             after=after_texts(self.after),
             exclusive=self.exclusive,
+            notify=_notify(self.notify),
+            notify_on=self.notify_on,
         )
 
     def _restarts(self) -> int | None:
@@ -228,6 +244,13 @@ def after_texts(texts: list[str] | None) -> tuple[str, ...]:
     except UsageProblem as problem:
         raise UsageProblem(problem.code, f"--after: {problem.message}", problem.hint) from None
     return tuple(texts or ())
+
+
+def _notify(text: str) -> str:
+    try:
+        return check_notify(text)
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"--notify: {problem.message}", problem.hint) from None
 
 
 def parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:

@@ -66,6 +66,13 @@ def usage(
         print_table(_COLUMNS, [_cells(row) for row in answer.rows])
     else:
         print("Nothing has finished in that time.", file=sys.stderr)
+    _say_what_is_gone(since_wall_s, answer.history_from_wall_s, as_json=options.as_json)
+
+
+def _say_what_is_gone(since_wall_s: float, from_wall_s: float | None, *, as_json: bool) -> None:
+    if from_wall_s is not None and since_wall_s < from_wall_s and not as_json:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(from_wall_s))
+        print(f"Of what ended before {day} some is deleted, and not counted.", file=sys.stderr)
 
 
 def parse_since(text: str, now_wall_s: float) -> float:

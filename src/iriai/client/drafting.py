@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from iriai.model.job import Interaction
+from iriai.model.notice import NotifyOn
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
 
@@ -45,6 +46,8 @@ class DraftFields(TypedDict, total=False):
     throttle: int | None
     after: tuple[str, ...]
     exclusive: bool
+    notify: str
+    notify_on: NotifyOn
 
 
 def draft(

@@ -67,6 +67,8 @@ class Engine:
         self.outbox = Outbox()
         self.on_settled: Callable[[int], None] = _unheard
         """Told of each job that has finished, once that is durable."""
+        self.on_notice: Callable[[int], None] = _unheard
+        """Told of each of these whose user wants to be told."""
         self.on_changed: Callable[[int], None] = _unheard
         """Told of each job that an event was stored for, once that is durable."""
         self.carrier: Carrier | None = None
@@ -166,6 +168,8 @@ class Engine:
         for effect in effects:
             if type(effect) is JobSettled:
                 self.on_settled(effect.number)
+                if effect.has_notice:
+                    self.on_notice(effect.number)
 
     def _set_alarm(self, wake: WakeAt, now: Instant) -> None:
         alarm = self._alarms.pop(wake.part, None)

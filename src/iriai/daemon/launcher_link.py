@@ -15,6 +15,7 @@ from iriai.daemon.stream import Stream
 from iriai.launcher.machine_file import PROLOG
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
+    Alive,
     Attach,
     Exit,
     Exited,
@@ -33,7 +34,7 @@ from iriai.launcher.messages import (
     Unfit,
     Welcome,
 )
-from iriai.model.ids import AttemptId
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -66,6 +67,10 @@ def _unheard(event: LauncherEvent) -> None:
     """Before somebody listens."""
 
 
+def _unheard_notice(end: Exit) -> None:
+    """The same, of a notice."""
+
+
 def _unheard_failure(message: str) -> None:
     """The same, of an epilog."""
 
@@ -91,6 +96,8 @@ class LauncherLink:
         self.spool: Callable[[], str] = str
         """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
         self.on_epilog_failed: Callable[[str], None] = _unheard_failure
+        self.on_notice_ended: Callable[[Exit], None] = _unheard_notice
+        self.on_attached: Callable[[], None] = lambda: None
         self.welcome: Welcome | None = None
         """Of the launcher that is connected; None where none is."""
         self._stream: Stream | None = None
@@ -139,6 +146,16 @@ class LauncherLink:
         self._launch(launches)
         if forgotten:
             self._send(Forget(tuple(forgotten)))
+
+    def launch_notice(self, template: Template, order: Order) -> None:
+        """Have a notice run; dropped where no launcher is there, as orders are."""
+        if self.welcome is not None:
+            self._send(Launch((template,), (order,)))
+
+    def forget_notice(self, attempt: AttemptId) -> None:
+        """The end of a notice is stored."""
+        if self.welcome is not None:
+            self._send(Forget((attempt,)))
 
     def shut_down(self, on_over: Callable[[], None]) -> None:
         """Have the launcher end every task and itself; `on_over` is called when it has gone."""
@@ -214,13 +231,15 @@ class LauncherLink:
             case Welcome():
                 self.welcome = message
                 self._pause_s = RETRY_S
-                alive = tuple((task.attempt, task.started_wall_s) for task in message.alive)
+                tasks = _without_notices(message.alive)
+                alive = tuple((task.attempt, task.started_wall_s) for task in tasks)
                 self.on_event(LauncherAttached(alive))
                 for each in message.unfit:
                     self._unfit(each)
                 self._exits(message.ended)
+                self.on_attached()
             case Spawned(started):
-                for task in started:
+                for task in _without_notices(started):
                     self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
             case Exited(exits):
                 self._exits(exits)
@@ -238,6 +257,9 @@ class LauncherLink:
 
     def _exits(self, exits: tuple[Exit, ...]) -> None:
         for end in exits:
+            if end.attempt.attempt == NOTICE_ATTEMPT:
+                self.on_notice_ended(end)
+                continue
             self.on_event(
                 AttemptExited(
                     end.attempt,
@@ -262,3 +284,8 @@ class LauncherLink:
             self._loop.call_later(self._pause_s, self.connect)
         elif self._on_over is not None:
             self._on_over()
+
+
+def _without_notices(alive: tuple[Alive, ...]) -> list[Alive]:
+    """Those that are attempts of tasks, which the node knows."""
+    return [each for each in alive if each.attempt.attempt != NOTICE_ATTEMPT]

@@ -156,14 +156,27 @@ class Past:
     def _record(self, selected: Selected) -> JobRecord:
         record = self._reader.job(selected.job.number)
         if record is None:
-            raise NotFound(
-                "no-such-job", f"there is no job {selected.job}", "iriai jobs --finished lists them"
-            )
+            raise self._unknown(selected.job)
         ranges = record.spec.array
         for index in selected.indices[:1]:
             if not any(f <= index <= last and (index - f) % step == 0 for f, last, step in ranges):
                 raise NotFound("no-such-task", f"{selected.job} has no task {index}")
         return record
+
+    def _unknown(self, job: JobId) -> NotFound:
+        is_gone = 0 < job.number <= self._reader.last_deleted()
+        if is_gone and self.history_from_wall_s() is not None:
+            return NotFound(
+                "beyond-retention",
+                f"nothing is kept of {job} any more",
+                "finished jobs are deleted in time, as keep_history_s and keep_jobs in [jobs] say",
+            )
+        hint = "iriai jobs --finished lists them"
+        return NotFound("no-such-job", f"there is no job {job}", hint)
+
+    def history_from_wall_s(self) -> float | None:
+        """What ended before this may be deleted already; None: everything is there."""
+        return self._reader.history_from_wall_s()
 
     def _row(self, record: JobRecord) -> JobRow:
         cause = record.cause or EndCause.CANCELLED

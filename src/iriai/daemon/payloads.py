@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
@@ -40,6 +40,13 @@ class Payloads:
             content = self._read(digest)
             self._keep(digest, content)
         return content
+
+    def drop(self, digests: Iterable[str]) -> None:
+        """The store may lose these: who brings one again has it stored again."""
+        for digest in digests:
+            content = self._cache.pop(digest, None)
+            if content is not None:
+                self._bytes -= len(content)
 
     def _keep(self, digest: str, content: bytes) -> None:
         self._cache[digest] = content

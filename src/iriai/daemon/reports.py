@@ -36,7 +36,6 @@ from iriai.wire.requests import (
     ShowConfiguration,
     Status,
     StatusReport,
-    UsageRow,
     UsageTable,
     Welcome,
 )
@@ -123,11 +122,12 @@ class Reports:
         """Sums of a long history take a second: in a thread, once what was told is stored."""
         user = None if body.everyone else asked.caller.person.name
 
-        def ask() -> tuple[UsageRow, ...]:
-            return self._past.usage(body.since_wall_s, user, body.by)
+        def ask() -> UsageTable:
+            rows = self._past.usage(body.since_wall_s, user, body.by)
+            return UsageTable(rows, self._past.history_from_wall_s())
 
-        def tell(rows: asyncio.Future[tuple[UsageRow, ...]]) -> None:
-            asked.answer_with(lambda: UsageTable(rows.result()))
+        def tell(table: asyncio.Future[UsageTable]) -> None:
+            asked.answer_with(table.result)
 
         self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
 
@@ -172,7 +172,7 @@ class Reports:
 
     def _trouble(self) -> list[str]:
         trouble = self._links.trouble() if self._links else []
-        if self._launcher.welcome is None and self._settings.role.has_node:
+        if self._launcher.welcome is None and self._settings.role.has_launcher:
             trouble.append("no launcher is connected: nothing can be started")
         if self._sensor.problem:
             trouble.append(self._sensor.problem)

@@ -24,8 +24,13 @@ class Role(NamedTuple):
 
     @property
     def has_node(self) -> bool:
-        """Whether it runs tasks, and so has a launcher."""
+        """Whether it runs tasks."""
         return Part.NODE in self.parts
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether it runs anything: tasks, or what tells users that their jobs have finished."""
+        return self.has_node or self.has_home
 
     @property
     def has_home(self) -> bool:

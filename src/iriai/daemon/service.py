@@ -20,9 +20,12 @@ from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.links import Links
 from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.nodes import NodeAnswers
+from iriai.daemon.notification import Notices
 from iriai.daemon.past import Past
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.reports import Reports
+from iriai.daemon.retention import Retention
+from iriai.daemon.selection import Selected
 from iriai.daemon.settings import Mode, Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
@@ -30,7 +33,7 @@ from iriai.daemon.uplink import Uplink
 from iriai.identity.peers import peer_of
 from iriai.identity.users import Users
 from iriai.launcher.machine_file import EPILOG
-from iriai.model.ids import AttemptId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
@@ -79,6 +82,7 @@ class Service:
         self._writer = Writer(store, self._durable, self._report)
         self._links: Links | None = None
         self._uplink: Uplink | None = None
+        self._retention: Retention | None = None
         has_home = settings.role.has_home
         descriptors = Descriptors()
         payloads = Payloads(store.payload if has_home else self._text)
@@ -90,10 +94,10 @@ class Service:
             self._descriptor_gone,
         )
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
-        self._sensor = LoadSensor(
-            settings.configuration.machine.load_file, now.steady_s, self._engine.event
-        )
-        self._launcher.on_event = self._sensor.heard
+        load_file = settings.configuration.machine.load_file
+        self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
+        if settings.role.has_node:
+            self._launcher.on_event = self._sensor.heard
         self._launcher.on_epilog_failed = self._epilog_failed
         users = Users(
             settings.configuration,
@@ -109,6 +113,7 @@ class Service:
             )
             self._engine.on_settled = jobs.settled
             self._engine.on_changed = jobs.waits.job_changed
+            self._tell_users(store, past, payloads)
             home = machine.home
             self._links = Links(settings, self._engine, payloads, descriptors, home.has_attempts_on)
             handlers |= jobs.handlers() | self._links.handlers()
@@ -139,6 +144,26 @@ class Service:
         reports.began(now)
         machine.begin(now)
 
+    def _tell_users(self, store: Store, past: Past, payloads: Payloads) -> None:
+        """Tell users that their jobs have finished, and forget these in the end."""
+        home, jobs = self._settings.home, self._settings.configuration.jobs
+        notices = Notices(
+            home,
+            self._engine,
+            self._writer,
+            store,
+            lambda number: past.outcome(Selected(JobId(home, number))),
+            payloads,
+            self._launcher,
+            jobs.sendmail,
+        )
+        self._engine.on_notice = notices.settled
+        self._launcher.on_notice_ended = notices.ended
+        self._launcher.on_attached = notices.attached
+        self._retention = Retention(
+            self._engine, self._writer, store, payloads, jobs.keep_history_s, jobs.keep_jobs
+        )
+
     def _capacities(self) -> dict[str, Resources]:
         """What each machine has; empty while some that was linked before has not said."""
         settings = self._settings
@@ -165,8 +190,11 @@ class Service:
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
         self._engine.turn()
+        if self._retention is not None:
+            self._retention.begin()
         if self._settings.role.has_node:
             self._measure_load()
+        if self._settings.role.has_launcher:
             self._launcher.connect()
         if self._uplink is not None:
             self._uplink.connect()
@@ -203,7 +231,7 @@ class Service:
     def _down(self, kill: bool) -> None:
         """Someone wants the end: once all is told and stored."""
         self._settings.announce_down(kill=kill)
-        if kill and self._settings.role.has_node:
+        if kill and self._settings.role.has_launcher:
             self._launcher.shut_down(self._end_after_kill)
         else:
             self._loop.call_soon(self._end, 0)

@@ -47,7 +47,8 @@ class Standing(NamedTuple):
     @property
     def is_complete(self) -> bool:
         """Whether nothing is missing."""
-        has_launcher = self.launcher_pid is not None or Part.NODE not in self.parts
+        runs_things = Part.NODE in self.parts or Part.HOME in self.parts
+        has_launcher = self.launcher_pid is not None or not runs_things
         return has_launcher and self.supervisor_pid is not None
 
 

@@ -15,6 +15,7 @@ from iriai.daemon.job_rules import (
     checked_resources,
     dependencies_here,
 )
+from iriai.daemon.notification import check_notice
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
@@ -64,6 +65,7 @@ class Submissions:
     def check(self, draft: JobDraft, person: Person) -> tuple[Account, Resources]:
         """Whom the job would be counted for and what it asks for; raises where it is refused."""
         self._check_form(draft)
+        check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
         account = self._users.account(person, draft.group, draft.account)
         return account, self._resources(draft)
@@ -103,6 +105,8 @@ class Submissions:
             interaction=draft.interaction,
             descriptors=descriptors,
             kill_grace_s=jobs.kill_grace_s,
+            notify=draft.notify,
+            notify_on=draft.notify_on,
             lease_s=jobs.lease_s,
             throttle=draft.throttle,
             after=dependencies_here(draft.after, self._settings.home),

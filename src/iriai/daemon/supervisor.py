@@ -1,7 +1,7 @@
 """The supervisor: a small process that starts launcher and daemon again when they die.
 
-`python -m iriai.daemon.supervisor DIR DAEMON_UID MINIMUM_UID NODE MODE`, NODE `node` or `no-node`
-(a machine that runs no tasks has no launcher), MODE `detached` or `foreground`; started by `iriai
+`python -m iriai.daemon.supervisor DIR DAEMON_UID MINIMUM_UID RUNS MODE`, RUNS `launcher`, or
+`no-launcher` for a machine that runs nothing, MODE `detached` or `foreground`; started by `iriai
 up` after everything was checked. It imports little, since it stays.
 SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now
 what is waiting to be tried again. When it is killed itself, launcher and daemon go on, and the next
@@ -232,11 +232,14 @@ def _describe_end(code: int | None) -> str:
 
 
 def supervisor_command(
-    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, has_node: bool, foreground: bool
+    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, has_launcher: bool, foreground: bool
 ) -> list[str]:
     """What to run to supervise a state directory."""
     words = [paths.directory, str(daemon_uid), str(minimum_uid)]
-    words += ["node" if has_node else "no-node", "foreground" if foreground else "detached"]
+    words += [
+        "launcher" if has_launcher else "no-launcher",
+        "foreground" if foreground else "detached",
+    ]
     return [sys.executable, "-P", "-m", "iriai.daemon.supervisor", *words]
 
 
@@ -254,11 +257,11 @@ def retry_now(paths: StatePaths) -> bool:
     return True
 
 
-def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, node: str, mode: str) -> Plan:
+def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mode: str) -> Plan:
     """Our own launcher and daemon, for one state directory."""
     python = [sys.executable, "-P", "-m"]
     launcher = []
-    if node == "node":
+    if runs == "launcher":
         launcher = [*python, "iriai.launcher", "--state", paths.directory]
         launcher += ["--socket", paths.launcher_socket]
         launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
@@ -289,8 +292,8 @@ def supervise(plan: Plan) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Supervise one state directory; returns the exit code."""
-    directory, daemon_uid, minimum_uid, node, mode = arguments
-    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, node, mode)
+    directory, daemon_uid, minimum_uid, runs, mode = arguments
+    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, runs, mode)
     os.chdir("/")
     return supervise(plan)
 

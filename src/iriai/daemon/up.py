@@ -40,7 +40,7 @@ class _Checked(NamedTuple):
     paths: StatePaths
     daemon_uid: int
     minimum_uid: int
-    has_node: bool
+    has_launcher: bool
 
     def command(self, *, foreground: bool) -> list[str]:
         """What to run as its supervisor."""
@@ -48,7 +48,7 @@ class _Checked(NamedTuple):
             self.paths,
             self.daemon_uid,
             self.minimum_uid,
-            has_node=self.has_node,
+            has_launcher=self.has_launcher,
             foreground=foreground,
         )
 
@@ -118,7 +118,7 @@ def _check(directory: str, user: str | None, wanted: Wanted) -> _Checked:
         check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
     minimum_uid = configuration.identity.minimum_uid
-    return _Checked(paths, uid, minimum_uid, identity.role.has_node)
+    return _Checked(paths, uid, minimum_uid, identity.role.has_launcher)
 
 
 def _let_it_end(paths: StatePaths) -> None:

@@ -33,6 +33,7 @@ from iriai.model.records import (
     JobAccepted,
     JobEvent,
     JobFinished,
+    NoticeDue,
     Promised,
     Released,
     Started,
@@ -268,6 +269,8 @@ class Home:
             spec = job.spec if job.altered else None
             finished = JobFinished(number, now.wall_s, job.worst.cause, spec)
             self._effects.append(Persist(finished))
+            if _has_notice(job):
+                self._effects.append(Persist(NoticeDue(number)))
         self._finished.clear()
         self._told = 0
         return self._take_effects()
@@ -536,7 +539,7 @@ class Home:
         self._folded_at.pop(number, None)
         if not self._posted.get(number):  # else the broker must be told, in `settle`
             self._posted.pop(number, None)
-        self._effects.append(JobSettled(number))
+        self._effects.append(JobSettled(number, _has_notice(job)))
         self._finished[number] = job
 
     # --- wants and events ------------------------------------------------------------------------
@@ -585,3 +588,9 @@ class Home:
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
+
+
+def _has_notice(job: JobState) -> bool:
+    """Whether the user of a job that has finished wants to be told."""
+    spec = job.spec
+    return bool(spec.notify and job.worst and spec.notify_on.concerns(job.worst.cause))

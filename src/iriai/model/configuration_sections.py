@@ -52,6 +52,10 @@ HOOK_TIMEOUT_S_MAX = 86_400.0
 """A prolog that needs a day is something else."""
 
 
+KEEP_JOBS_MAX = 1_000_000_000
+"""More rows than a database of this kind is asked to hold."""
+
+
 class MachineSection(msgspec.Struct, frozen=True):
     """`[machine]`: what this machine offers. None: as measured at start."""
 
@@ -158,6 +162,14 @@ class JobSection(msgspec.Struct, frozen=True):
     processes: int = 4096
     """Processes and threads of a task whose job names no limit. Smaller: a runaway fork is caught
     sooner; larger: programs with many threads run. Every user's usual limit on Debian is larger."""
+    sendmail: str = ""
+    """The program that takes mail for `--notify mailto:`, called as `sendmail -i ADDRESS` with the
+    mail as its input. Empty: /usr/sbin/sendmail or /usr/lib/sendmail, where there is one."""
+    keep_history_s: float | None = 7_776_000.0
+    """How long a finished job and its attempts are kept, for `show`, `usage` and `story`. Longer: a
+    larger database; shorter: less to look back at. 90 days, a quarter of a year's reports."""
+    keep_jobs: int | None = None
+    """How many finished jobs are kept at most; the first to end go first. None: no bound."""
 
 
 class IdentitySection(msgspec.Struct, frozen=True):
@@ -224,6 +236,9 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("lease_s", "lease_s", duration()),
         Key("max_array", "max_array", whole(1, 100_000_000)),
         Key("processes", "processes", whole(1, 4_194_304)),
+        Key("sendmail", "sendmail", PROGRAM),
+        Key("keep_history_s", "keep_history_s", or_none(duration())),
+        Key("keep_jobs", "keep_jobs", or_none(whole(0, KEEP_JOBS_MAX))),
     ),
     "identity": (
         Key("minimum_uid", "minimum_uid", whole(0, UID_MAX)),

@@ -10,6 +10,7 @@ import msgspec
 from iriai.model.account import Account
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
+from iriai.model.notice import NotifyOn
 from iriai.model.resources import Resources
 
 DEFAULT_LEASE_S = 1200.0
@@ -81,6 +82,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """How others must have ended before any of its tasks may start; all of them."""
     exclusive: bool = False
     """Whether each of its tasks takes a whole machine, which is empty when it starts."""
+    notify: str = ""
+    """What is done when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
+    notify_on: NotifyOn = NotifyOn.END
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

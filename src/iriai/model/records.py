@@ -192,6 +192,28 @@ class LedgerRow(msgspec.Struct, frozen=True):
     """How long the recent ones took; see `policy.expectation.RunTimes`."""
 
 
+class NoticeDue(msgspec.Struct, frozen=True):
+    """Home: a job has finished whose user wants to be told; durable with its end."""
+
+    number: int
+
+
+class NoticesDropped(msgspec.Struct, frozen=True):
+    """Daemon: the users of these jobs were told, or cannot be."""
+
+    numbers: tuple[int, ...]
+
+
+class HistoryDropped(msgspec.Struct, frozen=True):
+    """Daemon: delete what is stored of a job that has finished long ago.
+
+    At most `attempts_max` rows of attempts; as long as there were so many the job itself stays.
+    """
+
+    number: int
+    attempts_max: int
+
+
 class Incarnated(msgspec.Struct, frozen=True):
     """Node: a new incarnation of this machine began; its earlier capabilities are void."""
 
@@ -222,6 +244,9 @@ Record = (
     | ClaimsDropped
     | LedgerRow
     | Incarnated
+    | NoticeDue
+    | NoticesDropped
+    | HistoryDropped
     | Drained
     | Resumed
 )

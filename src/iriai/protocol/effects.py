@@ -101,6 +101,8 @@ class JobSettled(msgspec.Struct, frozen=True):
     """Home: the last task of a job ended; whoever waits for it may be told."""
 
     number: int
+    has_notice: bool = False
+    """Whether its user wants to be told as well; see model.notice."""
 
 
 Effect = (

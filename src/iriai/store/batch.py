@@ -10,23 +10,28 @@ from iriai.model.records import (
     ClaimsDropped,
     ClaimStored,
     Drained,
+    HistoryDropped,
     Incarnated,
     JobAccepted,
     JobEvent,
     JobFinished,
     LedgerRow,
+    NoticeDue,
+    NoticesDropped,
     Record,
     Resumed,
     Snapshot,
 )
 from iriai.store import schema
 from iriai.store.codec import encode, encode_factors
+from iriai.store.pruning import digests_of, drop_history
 from iriai.store.statements import (
     Row,
     alteration_of_jobs,
     deletion_of_claims,
     deletion_of_drain,
     deletion_of_events,
+    deletion_of_notices,
     insertion,
     insertion_of_missing,
     marking_of_finished,
@@ -43,6 +48,10 @@ class Batch:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.payloads: list[Row] = []
+        self.payload_uses: list[Row] = []
+        self.notices: dict[int, bool] = {}
+        """By job: whether it is due."""
+        self.history: list[HistoryDropped] = []
         self.jobs: list[Row] = []
         self.events: list[Row] = []
         self.snapshots: list[Row] = []
@@ -76,6 +85,12 @@ class Batch:
                 self._finish(record)
             case Incarnated():
                 self.meta["incarnation"] = record.incarnation
+            case NoticeDue(number):
+                self.notices[number] = True
+            case NoticesDropped(numbers):
+                self.notices.update(dict.fromkeys(numbers, False))
+            case HistoryDropped():
+                self.history.append(record)
             case Drained() | Resumed():
                 self.drain = record
 
@@ -88,6 +103,7 @@ class Batch:
         spec = record.spec
         group, user = spec.account
         self.payloads.extend(record.payloads)
+        self.payload_uses += [(digest, record.number) for digest in digests_of(spec)]
         submitted = record.submitted_wall_s
         self.jobs.append(
             (record.number, group, user, spec.user, spec.name, encode(spec), submitted, *_NO_END)
@@ -151,6 +167,9 @@ class BatchWriter:
 
     def __init__(self) -> None:
         self._payloads = insertion_of_missing(schema.payloads)
+        self._payload_uses = insertion(schema.payload_uses)
+        self._notices = insertion_of_missing(schema.notices)
+        self._told = deletion_of_notices()
         self._jobs = insertion(schema.jobs)
         self._events = insertion(schema.events)
         self._snapshots = deletion_of_events()
@@ -168,6 +187,7 @@ class BatchWriter:
     def write(self, cursor: sqlite3.Cursor, batch: Batch) -> None:
         """Execute `batch` within the transaction of `cursor`."""
         self._payloads.run(cursor, batch.payloads)
+        self._payload_uses.run(cursor, batch.payload_uses)
         self._jobs.run(cursor, batch.jobs)
         self._events.run(cursor, batch.events)
         if batch.snapshots:
@@ -179,11 +199,20 @@ class BatchWriter:
         self._write_claims(cursor, batch.claims)
         self._ledger.run(cursor, list(batch.ledger.values()))
         self._meta.run(cursor, list(batch.meta.items()))
+        self._write_notices(cursor, batch.notices)
+        for record in batch.history:
+            drop_history(cursor, record)
         match batch.drain:
             case Drained(reason, by, since_wall_s):
                 self._drain.run(cursor, [(1, reason, by, since_wall_s)])
             case Resumed():
                 cursor.execute(self._resumed)
+
+    def _write_notices(self, cursor: sqlite3.Cursor, notices: dict[int, bool]) -> None:
+        self._notices.run(cursor, [(number,) for number, is_due in notices.items() if is_due])
+        told = [(number,) for number, is_due in notices.items() if not is_due]
+        if told:
+            cursor.executemany(self._told, told)
 
     def _write_claims(self, cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
         kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]

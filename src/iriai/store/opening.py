@@ -82,6 +82,7 @@ def _make_database(path: Path) -> None:
         if os.geteuid() == 0:
             owner = path.parent.stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        sqlite.let_pages_go(fresh)
         migrate(fresh)
         os.fsync(descriptor)
     finally:

@@ -21,6 +21,7 @@ from iriai.model.state import EndCause
 from iriai.store import schema, sums
 from iriai.store.codec import decode_change, decode_factors, decode_spec
 from iriai.store.problems import translated
+from iriai.store.pruning import HISTORY_FROM_MS, LAST_NUMBER, digests_of
 from iriai.store.sqlite import matches, reading_engine
 
 LISTED_MAX = 1000
@@ -202,6 +203,52 @@ class Reader:
         if not rows:
             raise NotFound("no-payload", f"no text is stored under '{digest}'")
         return rows[0][0]
+
+    def expired(
+        self, until_wall_s: float | None, keep: int | None, limit: int
+    ) -> dict[int, tuple[str, ...]]:
+        """Finished jobs to be deleted, and the payloads of each; the first to end come first.
+
+        Those that ended before `until_wall_s`, and those beyond the latest `keep`; at most `limit`.
+        """
+        jobs = schema.jobs
+        ended = jobs.c.finished_wall_s
+        told = jobs.c.number.not_in(select(schema.notices.c.job))
+        query = select(jobs.c.number, jobs.c.spec).where(ended.is_not(None), told)
+        excess = 0 if keep is None else self._finished_count() - keep
+        if excess > 0:
+            limit = min(limit, excess)
+        elif until_wall_s is None:
+            return {}
+        else:
+            query = query.where(ended < until_wall_s)
+        oldest = query.order_by(ended, jobs.c.number).limit(limit)
+        rows = self._rows(oldest, tuple[int, bytes])
+        return {number: digests_of(decode_spec(spec)) for number, spec in rows}
+
+    def _finished_count(self) -> int:
+        ended = schema.jobs.c.finished_wall_s
+        query = select(func.count()).select_from(schema.jobs).where(ended.is_not(None))
+        return self._rows(query, tuple[int])[0][0]
+
+    def history_from_wall_s(self) -> float | None:
+        """The latest end of a job that was deleted; None: none ever was."""
+        value = self._meta(HISTORY_FROM_MS)
+        return None if value is None else value / 1000
+
+    def last_deleted(self) -> int:
+        """The highest number of a job that was deleted; 0 where none was."""
+        return self._meta(LAST_NUMBER) or 0
+
+    def _meta(self, name: str) -> int | None:
+        query = select(schema.meta.c.value).where(schema.meta.c.name == name)
+        rows = self._rows(query, tuple[int])
+        return rows[0][0] if rows else None
+
+    def notices(self) -> list[int]:
+        """The finished jobs whose users want to be told and were not yet."""
+        query = select(schema.notices.c.job).order_by(schema.notices.c.job)
+        return [number for (number,) in self._rows(query, tuple[int])]
 
     def close(self) -> None:
         """Close the connections for reading."""

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration. Revisions are numbers, so that a newer one is known as newer."""
 
 metadata = MetaData()
@@ -44,7 +44,7 @@ meta = Table(
     sqlite_with_rowid=False,
 )
 """Single numbers: `incarnation` of the node; `last_number`, the highest job number that may have
-been given out, where no job of it is left."""
+been given out, where no job of it is left; `history_from_ms`, the latest end of a deleted job."""
 
 payloads = Table(
     "payloads",
@@ -150,6 +150,23 @@ drain = Table(
     _column("since_wall_s", Float),
 )
 """One row (`id` 1) while the node takes nothing because somebody said so."""
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("job", RowNumber, primary_key=True, autoincrement=False),
+)
+"""Finished jobs whose users want to be told and were not yet."""
+
+payload_uses = Table(
+    "payload_uses",
+    metadata,
+    _column("digest", String),
+    _column("job", BigInteger),
+    PrimaryKeyConstraint("digest", "job"),
+    sqlite_with_rowid=False,
+)
+"""Which jobs need a payload; one that nobody needs is deleted with the last of them."""
 
 _JOB_COLUMNS = ("group_name", "user_name", "owner", "job_name", "submitted_wall_s")
 

@@ -6,6 +6,7 @@ A store on another database replaces this module; the others speak SQLAlchemy.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -36,6 +37,10 @@ BUSY_TIMEOUT_S = 5.0
 CHECKPOINT_PAGES = 8192
 """The log is folded into the database when it has 32 MB and nobody gave it the time before. More
 would make recovery after a crash slower, less would interrupt the work more often."""
+FREE_PAGES_KEPT = 256
+"""1 MB: less is not worth moving anything."""
+FREED_PAGES_MAX = 1024
+"""At a time: 4 MB, some milliseconds in which nothing else is written."""
 STATEMENTS_CACHED = 256
 """Prepared statements kept: all that the store has, with room."""
 
@@ -66,6 +71,31 @@ def prepare_for_writing(connection: sqlite3.Connection) -> None:
 def checkpoint(connection: sqlite3.Connection) -> None:
     """Fold the write-ahead log into the database, as far as no reader needs it."""
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def give_back_pages(connection: sqlite3.Connection) -> bool:
+    """Give some of the pages that hold nothing back to the system; whether there are more.
+
+    A quarter of the database may stay free: what comes next needs room as well.
+    """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    excess = free - max(FREE_PAGES_KEPT, (pages - free) // 4)
+    if excess <= 0:
+        return False
+    count = min(excess, FREED_PAGES_MAX)
+    # One step of this statement frees one page, and `execute` takes one step.
+    connection.executescript(f"PRAGMA incremental_vacuum({count})")
+    (left,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return bool(left < free and excess > count)
+
+
+def let_pages_go(path: Path) -> None:
+    """Have a database that is about to be made able to give pages back one by one."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        # Something has to be written in the same connection, or it is forgotten.
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
 def missing_pages(connection: sqlite3.Connection, path: Path) -> int:

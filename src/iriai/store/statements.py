@@ -152,6 +152,12 @@ def deletion_of_events() -> str:
     return str(statement.compile(dialect=DIALECT))
 
 
+def deletion_of_notices() -> str:
+    """Parameters: (job)."""
+    statement = delete(schema.notices).where(schema.notices.c.job == _parameter("number"))
+    return str(statement.compile(dialect=DIALECT))
+
+
 def deletion_of_drain() -> str:
     """Without parameters: the node takes work again."""
     return str(delete(schema.drain).compile(dialect=DIALECT))

@@ -60,14 +60,18 @@ class Store(Reader):
                     cursor.execute("ROLLBACK")
                 raise
 
-    def checkpoint(self) -> None:
-        """Fold the log into the database; nothing depends on when.
+    def checkpoint(self) -> bool:
+        """Fold the log into the database, and give a little of what is free back to the system.
+
+        Nothing depends on when. Returns whether there is more to be given back.
 
         Raises:
             StoreFailure: the disk is full or does not work; nothing is lost by that.
         """
         with translated(self.path):
+            more = sqlite.give_back_pages(self._connection)
             sqlite.checkpoint(self._connection)
+            return more
 
     def close(self) -> None:
         """Give everything back to the system. Nobody writes or reads any more."""

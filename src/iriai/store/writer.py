@@ -215,7 +215,7 @@ class Writer:
     def _tidy(self) -> None:
         self._untidy = False
         try:
-            self._store.checkpoint()
+            self._untidy = self._store.checkpoint()
         except StoreFailure as failure:
             if not failure.passing:
                 self._fail(failure)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.job import Interaction
+from iriai.model.notice import NotifyOn
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
 from iriai.wire.stories import AskStory, Story
@@ -53,6 +54,9 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """`ok:ID[,ID...]`, `any:...` and `fail:...`: what must have ended before; all must hold."""
     exclusive: bool = False
     """Each task takes a whole machine."""
+    notify: str = ""
+    """A command to run when it has finished, or `mailto:ADDRESS`."""
+    notify_on: NotifyOn = NotifyOn.END
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -318,6 +322,8 @@ class UsageTable(msgspec.Struct, frozen=True, tag="usage-table"):
     """Answer to `AskUsage`."""
 
     rows: tuple[UsageRow, ...]
+    history_from_wall_s: float | None = None
+    """Of what ended before, some is deleted and not counted; None: nothing is."""
 
 
 class Logs(msgspec.Struct, frozen=True, tag="logs"):
