@@ -266,3 +266,16 @@ def test_a_refusal_by_the_launcher_ends_the_lease():
     said = node.tell(exited(1, EndCause.REFUSED, why="no room"))
     assert isinstance(only(said.home, Refusal), Refusal)
     assert not asks(wake(node, 60.0))
+
+
+def test_what_starts_after_it_was_given_up_is_ended():
+    """The launcher slept, and the lease went by."""
+    node = leased(is_running=False)
+    wake(node, 30.0)
+    wake(node, 60.0)
+    assert node.node.running() == []
+    said = node.tell(AttemptStarted(attempt(1), WALL_S))
+    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]
+    node.tell(Acknowledge(attempt(1)))
+    said = node.tell(AttemptStarted(attempt(1), WALL_S))
+    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]
