@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from iriai.broker.machines import MATCH_UNTIL_S
-from iriai.broker.queues import Queues
+from iriai.broker.rooms import Rooms
 from iriai.model.configuration_sections import GroupSection
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
@@ -239,9 +239,9 @@ def shares_of(broker: LoneBroker, rounds: int, *wants) -> Counter[str]:
     for _ in range(rounds):
         wanted = next(each for each in wants if each.job == match.job)
         drawn[wanted.account.user] += 1
-        said = broker.tell(
-            wanted, broker.idle(1, whole=False, spent=(match.capability,), **version)
-        )
+        began = as_running(wanted, capability=match.capability)
+        over = {"spent": (match.capability,), "began": (began,), "ended": (began.attempt,)}
+        said = broker.tell(wanted, broker.idle(1, whole=False, **version, **over))
         [match] = matches(said)
     return drawn
 
@@ -336,15 +336,15 @@ def test_an_account_that_is_alone_runs_whatever_it_has_used():
 def test_what_cannot_start_is_looked_at_once_in_a_pass(monkeypatch, kinds):
     """Not once for each kind of task: a thousand limits would make a turn take seconds."""
     looks = []
-    first = Queues.first
+    place = Rooms.place
 
-    def counted_first(self, queue, without=()):
-        looks.append(queue.account)
-        return first(self, queue, without)
+    def counted_place(self, kind):
+        looks.append(kind)
+        return place(self, kind)
 
     broker = LoneBroker()
     broker.tell(broker.idle(1, capacity=Resources(1)), *kinds)
-    monkeypatch.setattr(Queues, "first", counted_first)
+    monkeypatch.setattr(Rooms, "place", counted_place)
     broker.tell(broker.idle(0, whole=False))
     assert len(looks) < 10
 

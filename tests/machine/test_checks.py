@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from iriai.broker.core import Broker
-from iriai.broker.passes import Pass
+from iriai.broker.heads import Heads
+from iriai.broker.passes import Outcome, Pass
+from iriai.broker.rooms import Rooms
 from iriai.home.core import Home
 from iriai.home.job import JobState
 from iriai.model.configuration import Configuration
@@ -177,6 +179,7 @@ def test_counters_that_fall(monkeypatch):
 
 def test_a_fill_that_delays_a_head(monkeypatch):
     monkeypatch.setattr(ReservedHead, "tolerates", lambda *_: True)
+    monkeypatch.setattr(Rooms, "_mask_of", lambda *_: -1)
     expect("put off")
 
 
@@ -206,15 +209,15 @@ def test_a_promise_that_is_forgotten(monkeypatch):
 
 
 def test_a_promise_that_is_taken_back(monkeypatch):
-    whole = Pass._plan
+    whole = Heads.plan
 
-    def plan(self, head, view):
+    def plan(self, head, view, now_s):
         if head.told_start_s is None:
-            whole(self, head, view)
-        else:
-            self._tell(head, None)
+            return whole(self, head, view, now_s)
+        self.tell(head, None, now_s)
+        return False
 
-    monkeypatch.setattr(Pass, "_plan", plan)
+    monkeypatch.setattr(Heads, "plan", plan)
     expect("withdrawn")
 
 
@@ -227,20 +230,17 @@ def test_a_job_without_a_reason(monkeypatch):
 
 
 def test_a_broker_that_matches_nothing(monkeypatch):
-    monkeypatch.setattr(Pass, "run", lambda self: [])
+    monkeypatch.setattr(Pass, "run", lambda self: Outcome([], []))
     expect("could start")
 
 
 def test_a_broker_that_leaves_something_out(monkeypatch):
-    whole = Pass._draw
+    whole = Pass._next_of
 
-    def draw(self):
-        if self._rng.random() < 0.5:
-            self._contenders.clear()
-        else:
-            whole(self)
+    def next_of(self, queue):
+        return whole(self, queue) if self._rng.random() < 0.5 else None
 
-    monkeypatch.setattr(Pass, "_draw", draw)
+    monkeypatch.setattr(Pass, "_next_of", next_of)
     expect("could start")
 
 

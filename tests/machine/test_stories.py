@@ -350,7 +350,7 @@ def test_nothing_adds_up_where_all_has_finished():
     parts = machine.machine
     home, queues = parts.home, parts.broker.state.queues
     assert (home.jobs, home._posted, home._unposted, home._folded_at) == ({}, {}, {}, {})
-    assert (queues.entries, queues.accounts, queues._classes) == ({}, {}, {})
+    assert (queues.entries, queues.accounts, list(queues.kinds)) == ({}, {}, [])
     assert parts.broker.state.standings._runs == {}
     assert parts.node.claims() == []
     assert len(parts.node._capabilities) == 4

@@ -20,23 +20,24 @@ from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason, Rule
-from iriai.policy.backfill import ReservedHead
+from iriai.model.reason import Reason
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.offpeak import QuietRule
-from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Wake, WakeAt
+from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
     Counted,
     Decline,
     Idle,
+    Match,
+    Promise,
     Running,
     ToBroker,
     Want,
     Withdraw,
 )
 
-BrokerEvent = ToBroker | Wake | LinkUp | LinkDown
+BrokerEvent = ToBroker | Wake | LinkDown | LinkUp
 
 
 class Broker:
@@ -49,6 +50,9 @@ class Broker:
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._must_pass = False
         self._alarm_s: float | None = None
+        self._matching: dict[str, MachineView] = {}
+        """Machines with matches under way."""
+        self._backed_off: dict[str, MachineView] = {}
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
             Counted: self._counted,
@@ -56,8 +60,8 @@ class Broker:
             Withdraw: self._withdraw,
             Decline: self._decline,
             Wake: self._wake,
-            LinkUp: self._link_up,
             LinkDown: self._link_down,
+            LinkUp: self._link_up,
         }
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
@@ -71,10 +75,13 @@ class Broker:
         effects: list[Effect] = [*self._quiet.publish(state.machines, now.steady_s)]
         if self._must_pass:
             self._must_pass = False
-            if state.reserved or (state.queues.entries and state.is_open):
-                effects += Pass(state, self._rng, now).run()
-            if any(view.matched for view in state.machines.values()):
+            if state.may_start_something:
+                effects += self._pass(now)
+            state.park.fresh.clear()
+            if self._matching:
                 effects += self._wake_by(now.steady_s + MATCH_UNTIL_S)
+            for view in self._backed_off.values():
+                effects += self._wake_by(view.back_off.until_s or now.steady_s)
         if self._quiet.next_s is not None:
             effects += self._wake_by(self._quiet.next_s)
         return effects
@@ -85,6 +92,19 @@ class Broker:
             return []
         self._alarm_s = steady_s
         return [WakeAt(Part.BROKER, steady_s)]
+
+    def _pass(self, now: Instant) -> list[Effect]:
+        outcome = Pass(self.state, self._rng, now).run()
+        effects: list[Effect] = []
+        for job, machine, start_in_s in outcome.told:
+            effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
+        for entry, view, key in outcome.decisions:
+            assert isinstance(key, Capability)
+            self._matching[view.name] = view
+            job = entry.want.job
+            match = Match(job, view.name, key, MATCH_UNTIL_S)
+            effects.append(Send(job.home, Part.HOME, match))
+        return effects
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
@@ -101,79 +121,67 @@ class Broker:
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
-        state = self.state
-        for view in state.machines.values():
-            view.check()
-        state.standings.check([key for view in state.machines.values() for key in view.calendar])
-        for machine, head in state.reserved.items():
-            assert machine == head.machine
-            entry = state.queues.entries.get(head.job)
-            assert entry is not None, f"a place is kept for {head.job}, which does not wait"
-            view_of_head = state.machines.get(machine)
-            if view_of_head is not None:
-                assert head.resources.fits_in(view_of_head.calendar.capacity), f"{head.job}"
-        state.queues.check()
+        self.state.check()
+        matching = [view.name for view in self.state.machines.values() if view.matched]
+        assert sorted(matching) == sorted(self._matching), f"matches under way at {matching}"
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _link_up(self, event: LinkUp, now: Instant) -> None:
-        """The machine reports whole."""
-
-    def _link_down(self, event: LinkDown, now: Instant) -> None:
-        self._quiet.away(event.machine)
-        view = self.state.machines.get(event.machine)
-        if view is not None:
-            had = "it cannot be reached"
-            view.unavailable = Reason(Rule.MACHINE_AWAY, "a link", had, event.machine)
-            self._must_pass = True
-
     def _idle(self, idle: Idle, now: Instant) -> None:
-        view = self.state.machines.get(idle.machine)
+        state = self.state
+        view = state.machines.get(idle.machine)
         if view is not None and view.is_stale(idle):
             return
         if idle.whole:
             view = self._new_view(idle)
         elif view is None or view.incarnation != idle.incarnation:
             return  # the node will report whole when it hears of a broker that is new to it
-        view.version = idle.version
-        view.unavailable = idle.unavailable
-        view.load, view.foreign_load = idle.load, idle.foreign_load
+        was_available = view.is_available
+        view.told(idle)
         self._quiet.measured(idle)
-        for capability in idle.spent:
-            if not self._settle_match(view, capability):
-                view.forget(capability)
+        is_wider = self._spent(view, idle, now)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
-            view.calendar.remove(attempt)
-            self.state.standings.ended(attempt)
+            is_wider |= state.end(view, attempt)
         view.capabilities.extend(idle.capabilities)
+        if view.is_available != was_available:
+            state.availability_changed(view)
+        elif is_wider or idle.capabilities or idle.whole or view.name in state.reserved:
+            state.park.grew(view)
+        else:
+            state.park.changed(view)
+            return
         self._must_pass = True
 
     def _new_view(self, idle: Idle) -> MachineView:
-        old = self.state.machines.get(idle.machine)
-        if old is not None:
-            for key in old.calendar:
-                self.state.standings.ended(key)
-        view = self.state.machines[idle.machine] = MachineView(idle.machine, idle.capacity)
+        self._matching.pop(idle.machine, None)
+        self._backed_off.pop(idle.machine, None)
+        view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
+        self.state.add_machine(view)
         return view
 
+    def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
+        """Capabilities came back: what became no claim was refused; whether one was."""
+        granted = [running.capability for running in idle.began]
+        is_wider = False
+        for capability in idle.spent:
+            if not self._settle_match(view, capability):
+                view.forget(capability)
+            elif capability in granted:
+                view.back_off.succeeded()
+            else:
+                is_wider = True
+                if view.back_off.failed(now.steady_s):
+                    self._backed_off[view.name] = view
+        return is_wider
+
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
-        if running.attempt in view.calendar:
-            return
-        resources = running.resources
-        view.calendar.add(running.attempt, resources, now.steady_s, running.ends_in_s)
-        self.state.standings.began(
-            running.attempt,
-            self.state.counts_for(running.account),
-            resources,
-            running.limit_s,
-            running.urgency,
-            running.charge_so_far_s,
-            speed=view.speed,
-        )
+        if running.attempt not in view.calendar:
+            account = self.state.counts_for(running.account)
+            self.state.began(view, running, account, now.steady_s)
 
     def _counted(self, counted: Counted, now: Instant) -> None:
         for row in counted.rows:
@@ -186,34 +194,42 @@ class Broker:
         account = self.state.counts_for(want.account)
         if account != want.account:
             want = replace(want, account=account)
-        self.state.queues.put(want, now.steady_s)
+        self.state.put(want, now.steady_s)
+        if want.promised_in_s is not None:
+            start_s = now.steady_s + want.promised_in_s
+            self.state.heads.restore(want, want.promised_machine, start_s)
         self._must_pass = True
-        self._restore_promise(want, now)
-
-    def _restore_promise(self, want: Want, now: Instant) -> None:
-        """An earlier broker's reserved head keeps its place under this one."""
-        machine, in_s = want.promised_machine, want.promised_in_s
-        if in_s is None or machine in self.state.reserved:
-            return
-        start_s = now.steady_s + in_s
-        self.state.reserved[machine] = ReservedHead(
-            want.job, machine, want.resources, start_s, want.resources, start_s
-        )
 
     def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
-        if self.state.queues.remove(withdraw.job):
+        if self.state.remove(withdraw.job):
             self._must_pass = True
 
     def _decline(self, decline: Decline, now: Instant) -> None:
         view = self.state.machines.get(decline.machine)
         if view is not None and self._settle_match(view, decline.capability):
             view.capabilities.append(decline.capability)
+            self.state.park.grew(view)
             self._must_pass = True
 
     def _settle_match(self, view: MachineView, capability: Capability) -> bool:
         """A match is over, whatever came of it; False where there was none."""
-        self.state.standings.ended(capability)
-        return view.settle_match(capability)
+        if view.matched.pop(capability, None) is None:
+            return False
+        if not view.matched:
+            del self._matching[view.name]
+        return self.state.end(view, capability)
+
+    def _link_down(self, event: LinkDown, now: Instant) -> None:
+        """Nothing is started there until the machine has reported whole; what runs goes on."""
+        self._quiet.away(event.machine)
+        view = self.state.machines.get(event.machine)
+        if view is not None and not view.is_away:
+            view.is_away = True
+            self.state.availability_changed(view)
+            self._must_pass = True
+
+    def _link_up(self, event: LinkUp, now: Instant) -> None:
+        """Nothing yet: the machine will report whole."""
 
     def _wake(self, wake: Wake, now: Instant) -> None:
         """Matches that nobody has heard of for too long free their place again.
@@ -222,10 +238,14 @@ class Broker:
         refusal, or a match that is declined.
         """
         self._alarm_s = None
-        for view in self.state.machines.values():
+        for view in list(self._matching.values()):
             over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now.steady_s]
             for capability, entry in over:
                 self._settle_match(view, capability)
                 view.capabilities.append(capability)
                 self.state.queues.give_back(entry)
+        for view in list(self._backed_off.values()):
+            if view.back_off.is_over(now.steady_s):
+                del self._backed_off[view.name]
+                self.state.availability_changed(view)
         self._must_pass = True

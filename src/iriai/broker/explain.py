@@ -16,6 +16,26 @@ from iriai.model.resources import Resources, describe_amount
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.calendar import OPEN_END_S
 
+MACHINES_MAX = 8
+"""Machines of which each reason is told: as many as a person reads. Of the others, how many there
+are with each rule."""
+CLOSEST = (
+    Rule.RESERVED,
+    Rule.MACHINE_BUSY,
+    Rule.NOT_EMPTY,
+    Rule.ONE_PER_MACHINE,
+    Rule.RESERVED_HEAD_AHEAD,
+    Rule.AHEAD_IN_ACCOUNT,
+    Rule.STARTING,
+    Rule.BACKED_OFF,
+    Rule.LOAD_ABOVE_THRESHOLD,
+    Rule.DRAINED,
+    Rule.MACHINE_AWAY,
+    Rule.NO_LAUNCHER,
+)
+"""Of machines with as many reasons each, the one of the first of these leads: the job will start
+there, or somebody nearer to it can change something."""
+
 
 def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
     """Why the first waiting task of `job` has not started; the main reason first."""
@@ -25,16 +45,16 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
     if not state.machines:
         return [Reason(Rule.MACHINE_UNKNOWN, "a machine", "none has reported yet")]
     resources = entry.want.resources
-    large_enough = [
-        view for view in state.machines.values() if resources.fits_in(view.calendar.capacity)
-    ]
-    if not large_enough:
-        return [too_large(resources, view) for view in state.machines.values()]
+    views = list(state.machines.values())
+    able = [view for view in views if resources.fits_in(view.calendar.capacity)]
+    if not able:
+        return _summary([[too_large(resources, view)] for view in views])
     cap = state.running_cap(entry)
     if not cap.allowed:
         return [cap.reason()]
-    reasons = [reason for view in large_enough for reason in _on_machine(state, entry, view, now)]
-    return sorted(reasons, key=lambda reason: reason.rule is Rule.NO_LAUNCHER)
+    ahead = _ahead_in_account(state, entry)
+    found = [_on_machine(state, entry, view, ahead, now) for view in able]
+    return _summary(sorted(found, key=_distance))
 
 
 def too_large(resources: Resources, view: MachineView) -> Reason:
@@ -48,31 +68,93 @@ def too_large(resources: Resources, view: MachineView) -> Reason:
     )
 
 
-def _on_machine(state: BrokerState, entry: Entry, view: MachineView, now: Instant) -> list[Reason]:
-    if view.unavailable is not None:
-        return [view.unavailable]
+def _distance(reasons: list[Reason]) -> tuple[int, int]:
+    """How far the job is from starting on a machine."""
+    rules = [reason.rule for reason in reasons]
+    if Rule.RESERVED in rules:
+        return (0, 0)
+    return (len(rules), CLOSEST.index(rules[0]) if rules[0] in CLOSEST else len(CLOSEST))
+
+
+def _summary(machines: list[list[Reason]]) -> list[Reason]:
+    """All reasons of the first machines; of the others, how many have each."""
+    told = [reason for reasons in machines[:MACHINES_MAX] for reason in reasons]
+    others: dict[Rule, list[Reason]] = {}
+    for reasons in machines[MACHINES_MAX:]:
+        others.setdefault(reasons[0].rule, []).append(reasons[0])
+    for rule, reasons in others.items():
+        first, count = reasons[0], len(reasons)
+        more = f"{count} more {'machines' if count > 1 else 'machine'} as {first.machine}"
+        told.append(Reason(rule, first.needed, f"{more}: {first.had}"))
+    return told
+
+
+def _on_machine(
+    state: BrokerState, entry: Entry, view: MachineView, ahead: Reason | None, now: Instant
+) -> list[Reason]:
+    unavailable = why_unavailable(view, now)
+    if unavailable is not None:
+        return [unavailable]
+    kind = entry.kind
     reasons = []
-    lacking = entry.want.resources.lacking_in(view.calendar.free)
+    lacking = kind.key.resources.lacking_in(view.calendar.free)
     if lacking:
         reasons.append(_busy(state, lacking, view))
+    elif kind.key.exclusive and len(view.calendar):
+        reasons.append(_not_empty(view))
+    if kind.key.tenant in view.tenants:
+        reasons.append(_one_per_machine(kind.key.tenant, view))
     head = state.reserved.get(view.name)
     if head is not None and head.job == entry.want.job:
         reasons.append(_reserved(head, now))
-    elif head is not None and not head.tolerates(entry.want.resources, entry.stay_s, now.steady_s):
-        reasons.append(_behind_head(head, now))
-    return reasons or [_ahead_in_account(state, entry) or _starting(view)]
+    else:
+        before = state.rooms.head_before(view, kind)
+        if before is not None:
+            reasons.append(_behind_head(before, now))
+    return reasons or [ahead or _starting(view)]
+
+
+def why_unavailable(view: MachineView, now: Instant) -> Reason | None:
+    """Why a machine takes nothing at all; None: it does."""
+    if view.is_away:
+        return Reason(
+            Rule.MACHINE_AWAY,
+            "a link to the machine",
+            "it cannot be reached; look whether it is up, and its daemon (`iriai up`)",
+            view.name,
+        )
+    return view.unavailable or view.back_off.reason(now.steady_s)
 
 
 def _busy(
     state: BrokerState, lacking: tuple[tuple[str, int, int], ...], view: MachineView
 ) -> Reason:
     resource, needed, there = lacking[0]
-    waiting = sum(queue.ready for queue in state.queues.waiting())
+    waiting = state.queues.ready
     accounts = len(state.queues.accounts)
     return Reason(
         Rule.MACHINE_BUSY,
         describe_amount(resource, needed),
         f"{describe_amount(resource, there)} free; waiting tasks: {waiting}, accounts: {accounts}",
+        view.name,
+    )
+
+
+def _not_empty(view: MachineView) -> Reason:
+    count = len(view.calendar)
+    return Reason(
+        Rule.NOT_EMPTY,
+        "the whole machine, on which nothing runs",
+        f"{count} {'task runs' if count == 1 else 'tasks run'} there",
+        view.name,
+    )
+
+
+def _one_per_machine(tenant: str, view: MachineView) -> Reason:
+    return Reason(
+        Rule.ONE_PER_MACHINE,
+        f"that no other task of {tenant} runs there",
+        "one does, and the configuration permits one at a time (order.one_per_machine)",
         view.name,
     )
 
@@ -100,12 +182,16 @@ def _start(head: ReservedHead, now: Instant) -> str:
 
 def _ahead_in_account(state: BrokerState, entry: Entry) -> Reason | None:
     """What comes first in the account is over the running cap, and what follows must not pass."""
-    queue = state.queues.accounts[entry.want.account]
-    for ahead in state.queues.first_of_classes(queue):
-        cap = state.running_cap(ahead)
-        if cap.allowed or not state.could_ever_run(ahead.want.resources):
+    if state.cap_cpus is None:
+        return None
+    for line in entry.line.queue.order:
+        if line.first >= entry.precedence:
+            break
+        ahead = state.queues.entry_of(line)
+        if ahead.want.account != entry.want.account:
             continue
-        if ahead.precedence < entry.precedence:
+        cap = state.running_cap(ahead)
+        if not cap.allowed:
             return Reason(
                 Rule.AHEAD_IN_ACCOUNT,
                 f"{ahead.want.job} to start first",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from iriai.broker.back_off import BackOff
 from iriai.broker.queues import Entry
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason
@@ -16,6 +17,10 @@ MATCH_UNTIL_S = 10.0
 """How long a place is kept for a match whose claim has not been seen: the life of a tentative
 claim (design.md section 2)."""
 
+ClaimKey = AttemptId | Capability | int
+"""By what a claim is known: the attempt that holds it, the capability of a match under way, or a
+number where no messages are exchanged."""
+
 
 class Matched(NamedTuple):
     """A match under way."""
@@ -25,16 +30,51 @@ class Matched(NamedTuple):
     entry: Entry
 
 
+class Rank(NamedTuple):
+    """The order in which machines are chosen: smaller first."""
+
+    load: float
+    """For each cpu, relative to speed."""
+    taken: float
+    """The part of its cpus that is claimed."""
+    name: str
+
+
 class MachineView:
     """Calendar, capabilities and matches under way of one machine."""
 
-    def __init__(self, name: str, capacity: Resources) -> None:
+    __slots__ = (
+        "back_off",
+        "calendar",
+        "capabilities",
+        "foreign_load",
+        "incarnation",
+        "is_away",
+        "load",
+        "matched",
+        "mints",
+        "name",
+        "speed",
+        "tenants",
+        "unavailable",
+        "version",
+    )
+
+    def __init__(self, name: str, capacity: Resources, *, mints: bool = True) -> None:
+        """`mints` is False where claims need no capability, since no messages are exchanged."""
         self.name = name
-        self.calendar: Calendar[AttemptId | Capability] = Calendar(capacity)
+        self.calendar: Calendar[ClaimKey] = Calendar(capacity)
         self.capabilities: deque[Capability] = deque()
+        self.mints = mints
         self.matched: dict[Capability, Matched] = {}
         """Handed on and not seen again, oldest first."""
+        self.tenants: dict[str, int] = {}
+        """How many tasks run or are matched of each who may have one at a time; see `KindKey`."""
         self.unavailable: Reason | None = None
+        """Why it takes nothing, as it says."""
+        self.is_away = False
+        """Whether it cannot be reached."""
+        self.back_off = BackOff(name)
         self.speed = 1.0
         self.load = 0.0
         self.foreign_load = 0.0
@@ -42,26 +82,68 @@ class MachineView:
         self.version = -1
 
     @property
+    def is_available(self) -> bool:
+        """Whether it takes tasks at all."""
+        return self.unavailable is None and not self.is_away and self.back_off.until_s is None
+
+    @property
     def is_open(self) -> bool:
         """Whether anything could be started there now."""
-        return bool(self.capabilities) and self.calendar.free.cpus > 0 and not self.unavailable
+        return (
+            (bool(self.capabilities) or not self.mints)
+            and self.calendar.free.cpus > 0
+            and self.is_available
+        )
+
+    def rank(self) -> Rank:
+        """Where it stands among those where a task may start (paper 000, section 5.4).
+
+        What was claimed counts at once: a load average follows only within a minute, and matches
+        of one moment would all go to one machine.
+        """
+        capacity, free = self.calendar.capacity.cpus, self.calendar.free.cpus
+        claimed = capacity - free
+        load = max(self.load, self.foreign_load + claimed)
+        return Rank(load / (capacity * self.speed), claimed / capacity, self.name)
 
     def is_stale(self, idle: Idle) -> bool:
         """Whether a report is older than what is known."""
         return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
 
-    def match(self, entry: Entry, now_s: float) -> Capability:
-        """Use a capability for a task of `entry`; its place is kept for a while."""
+    def match(self, entry: Entry, now_s: float, key: int) -> ClaimKey:
+        """Claim the place of a task of `entry`; by `key` where no capabilities are in use."""
+        kind = entry.kind.key
+        resources = self.calendar.capacity if kind.exclusive else kind.resources
+        if not self.mints:
+            self.calendar.add(key, resources, now_s, kind.stay_s)
+            return key
         capability = self.capabilities.popleft()
-        self.calendar.add(capability, entry.want.resources, now_s, entry.stay_s)
+        self.calendar.add(capability, resources, now_s, kind.stay_s)
         self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry)
         return capability
 
-    def settle_match(self, capability: Capability) -> bool:
-        """The match is over, whatever came of it; False where there was none."""
-        if self.matched.pop(capability, None) is None:
-            return False
-        return self.calendar.remove(capability)
+    def told(self, idle: Idle) -> None:
+        """What the machine says of itself beside its claims."""
+        self.version = idle.version
+        self.unavailable = idle.unavailable
+        self.load, self.foreign_load = idle.load, idle.foreign_load
+
+    def forget(self, capability: Capability) -> None:
+        """The machine has seen it: it is good for nothing any more."""
+        if capability in self.capabilities:
+            self.capabilities.remove(capability)
+
+    def moved_in(self, tenant: str) -> None:
+        """A task of somebody who may have one at a time begins; empty: of nobody such."""
+        if tenant:
+            self.tenants[tenant] = self.tenants.get(tenant, 0) + 1
+
+    def moved_out(self, tenant: str) -> None:
+        """It is over."""
+        if tenant:
+            self.tenants[tenant] -= 1
+            if not self.tenants[tenant]:
+                del self.tenants[tenant]
 
     def check(self) -> None:
         """Raise where places and matches do not go together: (a) as the broker sees it."""
@@ -69,8 +151,3 @@ class MachineView:
         for capability in self.matched:
             assert capability in self.calendar, f"{capability} has no place"
         assert len(set(self.capabilities)) == len(self.capabilities), "a capability twice"
-
-    def forget(self, capability: Capability) -> None:
-        """The machine has seen it: it is good for nothing any more."""
-        if capability in self.capabilities:
-            self.capabilities.remove(capability)

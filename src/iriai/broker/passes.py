@@ -6,27 +6,43 @@ holds the machines that could serve it; later draws only fill in beside it.
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Iterator
+from itertools import islice
 from random import Random
+from typing import NamedTuple
 
-from iriai.broker.machines import MATCH_UNTIL_S, MachineView
-from iriai.broker.queues import AccountQueue, Entry
+from iriai.broker.heads import PROMISE_STEP_S, Told, kept_for
+from iriai.broker.kinds import Kind
+from iriai.broker.machines import ClaimKey, MachineView
+from iriai.broker.queues import AccountQueue, Entry, Line, Queue
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
-from iriai.model.ids import JobId, TaskId
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.backfill import ReservedHead
-from iriai.policy.calendar import OPEN_END_S
-from iriai.policy.limits import within_burst
-from iriai.policy.order import Contender, GroupStanding, shares_wanted
-from iriai.protocol.effects import Effect, Part, Send
-from iriai.protocol.messages import Match, Promise
+from iriai.policy.order import Contender
 
-NO_STAY_S = -inf
-"""Shorter than anything stays."""
-PROMISE_STEP_S = 1.0
-"""A promise is told again when it improves by at least this much; less is noise to a person."""
+FRESH_LOOKS_MAX = 16
+"""Machines with new room on which an earlier start of a reserved head is sought in one pass. After
+a while in which thousands got room, one of them starts what comes next anyway."""
+
+
+class Decision(NamedTuple):
+    """A task starts on a machine; its claim is in the machine's calendar already."""
+
+    entry: Entry
+    view: MachineView
+    key: ClaimKey
+    """By which the claim is known."""
+
+
+class Outcome(NamedTuple):
+    """What a pass came to."""
+
+    decisions: list[Decision]
+    told: list[Told]
+    """What homes should hear of promised starts."""
 
 
 class Pass:
@@ -37,251 +53,252 @@ class Pass:
         self._rng = rng
         self._now = now
         self._order = state.settings.order
-        self._burst = state.settings.configuration.order.burst
-        self._cap_cpus = state.settings.configuration.order.running_cap_cpus
-        self._total_cpus = state.total_cpus
-        self._groups: dict[str, GroupStanding] = {}
-        self._blocked: set[int] = set()
-        """Classes that fit nowhere; in one pass room only shrinks, so they stay blocked."""
-        self._possible: set[int] = set()
-        self._impossible: set[int] = set()
-        """Classes that no machine, or no cap, could ever let run: they wait, and block nobody."""
-        self._heads: dict[Account, Entry] = {}
-        self._contenders: dict[Account, Contender] = {}
-        self._within_burst: dict[Account, Contender] = {}
-        """Those of them that may start one task more though others wait."""
-        self._shares: dict[Account, float] = {}
-        self._effects: list[Effect] = []
+        self._rooms = state.rooms
+        self._heads = state.heads
+        self._draws = state.draws
+        self._out: dict[Account, None] = {}
+        """Accounts of which nothing more can start in this pass."""
+        self._decisions: list[Decision] = []
 
-    def run(self) -> list[Effect]:
-        """Match what can start; the messages to homes."""
-        self._start_reserved()
-        if self._state.is_open:
-            self._gather()
-        while self._contenders:
-            account = self._draw()
-            if not self._state.is_open:
+    def run(self) -> Outcome:
+        """Decide what starts, and where; the claims are made in the view of the machines."""
+        state = self._state
+        self._rooms.begin(self._now.steady_s)
+        self._settle_heads()
+        shared = state.queues.shared
+        if shared is not None:
+            self._serve(shared)
+        elif len(state.park.open):
+            self._draws.begin(self._now.wall_s)
+            self._share_out()
+            self._serve_drawn()
+        state.park.fresh.clear()
+        if not len(state.park.open):
+            state.queues.kinds.settle_all()
+        told, state.heads.told = state.heads.told, []
+        return Outcome(self._decisions, told)
+
+    # --- who is next -----------------------------------------------------------------------------
+
+    def _serve(self, queue: Queue) -> None:
+        """One queue for all: its first that fits, until none does."""
+        while len(self._state.park.open):
+            entry = self._next_of(queue)
+            if entry is None:
                 break
-            self._renew(account)
-            self._judge(account)
-        return self._effects
+            if self._may_run_more(entry):
+                self._start_or_keep(entry)
+            else:
+                self._rooms.stopped[entry.want.account] = None
+
+    def _serve_drawn(self) -> None:
+        """Draw an account, start its next task or keep a place for it, until nothing is left."""
+        draws = self._draws
+        while len(self._state.park.open):
+            candidates = self._candidates()
+            if not candidates:
+                break
+            account = self._order.choose(candidates, draws.groups, self._rng)
+            entry = self._next_of(self._state.queues.accounts[account].queue)
+            if entry is None:
+                self._out[account] = None
+            elif not self._may_run_more(entry):
+                self._out[account] = None
+                draws.renew(account, entry)
+                self._state.queues.accounts[account].queue.is_behind = True
+            elif entry is draws.entries[account] or not draws.renew(account, entry):
+                self._start_or_keep(entry)
+            # Else it contends with that task from now on, at its chances.
+
+    def _share_out(self) -> None:
+        """Whose tasks wait as the pass begins: of those the shares are that the burst goes by."""
+        draws = self._draws
+        waiting: list[Account] = []
+        for account, queue in self._state.queues.accounts.items():
+            entry = draws.stands_for(queue)
+            if entry is not None and self._contends(queue, entry):
+                waiting.append(account)
+        draws.share_out(waiting)
+
+    def _candidates(self) -> list[Contender]:
+        """Accounts of which something may start, or whose first task may have a place kept.
+
+        Those within their burst; where only others are left, those (nothing stands idle).
+        """
+        state, draws = self._state, self._draws
+        draws.refresh()
+        mask = self._rooms.mask()
+        contenders, total_cpus = draws.contenders, state.park.total_cpus
+        within: list[Contender] = []
+        others: list[Contender] = []
+        for account, queue in state.queues.accounts.items():
+            if account in self._out or not self._may_start(queue.queue, mask):
+                continue
+            entry = draws.stands_for(queue)
+            if entry is None or not self._contends(queue, entry):
+                continue
+            if draws.is_within_burst(account, entry, total_cpus):
+                within.append(contenders[account])
+            else:
+                others.append(contenders[account])
+        return within or others
+
+    def _contends(self, queue: AccountQueue, entry: Entry) -> bool:
+        """Whether the account may run more; after a time in which it might not, all may fit."""
+        if not self._may_run_more(entry):
+            first = self._state.queues.entry_of(queue.queue.order.first())
+            if first is entry or not self._may_run_more(first):
+                queue.queue.is_behind = True
+                return False
+            self._draws.renew(queue.account, first)
+        if queue.queue.is_behind:
+            self._state.queues.catch_up(queue.queue)
+        return True
+
+    def _may_start(self, queue: Queue, mask: int) -> bool:
+        """Whether something of it may fit, or its first task may have a place kept."""
+        if queue.mask & mask:
+            return True
+        return bool(queue.order) and self._heads.may_reserve(queue.order.first().kind)
+
+    def _may_run_more(self, entry: Entry) -> bool:
+        state = self._state
+        return state.cap_cpus is None or state.running_cap(entry).allowed
+
+    def _next_of(self, queue: Queue) -> Entry | None:
+        """The queue's first, if it fits or a place may be kept for it; else what may fill in."""
+        first = self._first_of(queue)
+        if first is None:
+            return None
+        if self._rooms.place(first.kind) is not None or self._heads.may_reserve(first.kind):
+            return self._state.queues.entry_of(first)
+        return self._state.backfill.next_fill(self._fitting(queue))
+
+    def _first_of(self, queue: Queue) -> Line | None:
+        """The queue's first line, of those whose accounts may run more."""
+        stopped = self._rooms.stopped
+        if stopped:
+            return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
+        return queue.order.first() if queue.order else None
+
+    def _fitting(self, queue: Queue) -> Iterator[Entry]:
+        """The first entries of each kind that fit somewhere now."""
+        queues, rooms = self._state.queues, self._rooms
+        for line in queues.lines(queue, rooms.mask()):
+            if rooms.place(line.kind) is not None:
+                yield queues.entry_of(line)
 
     # --- reserved heads --------------------------------------------------------------------------
 
-    def _start_reserved(self) -> None:
+    def _settle_heads(self) -> None:
+        """Heads that can start do; others are planned anew where their machines changed."""
+        for head in list(self._heads.by_machine.values()):
+            if self._heads.by_machine.get(head.machine) is head:
+                self._settle_head(head)
+
+    def _settle_head(self, head: ReservedHead) -> None:
         state = self._state
-        for machine, head in list(state.reserved.items()):
-            entry = state.queues.entries.get(head.job)
-            view = state.machines.get(machine)
-            if entry is None or entry.want.resources != head.resources:
-                del state.reserved[machine]
-            elif view is None:
-                continue  # an earlier broker's promise, told before its machine has reported
-            elif not self._may_run_more(entry):
-                self._tell(head, None)
-                del state.reserved[machine]
-            elif view.is_open and head.resources.fits_in(view.calendar.free):
-                del state.reserved[machine]
-                self._match(entry, view)
-            else:
-                self._plan(head, view)
+        entry = state.queues.entries.get(head.job)
+        view = state.park.views.get(head.machine)
+        if entry is not None and entry.want.exclusive and view is not None:
+            head.resources = view.calendar.capacity
+        if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
+            self._drop(head)
+        elif view is None:
+            return  # an earlier broker's promise, told before its machine has reported
+        elif not head.resources.fits_in(view.calendar.capacity):
+            self._drop(head)
+        elif not self._may_run_more(entry):
+            self._heads.tell(head, None, self._now.steady_s)
+            self._drop(head)
+        elif not self._start_head(head, entry, view):
+            self._improve(head, entry.kind, view)
 
-    def _plan(self, head: ReservedHead, view: MachineView) -> None:
-        slot = view.calendar.earliest(head.resources, self._now.steady_s)
-        assert slot is not None, "a reserved head fits on its machine"
-        head.start_s, head.spare = slot
-        rests_on_open_claim = head.start_s > self._now.steady_s + OPEN_END_S / 2
-        self._tell(head, None if rests_on_open_claim else head.start_s)
+    def _start_head(self, head: ReservedHead, entry: Entry, view: MachineView) -> bool:
+        """Start it on its machine, or on another with new room; whether it did."""
+        places = [view, *self._fresh_for(head)]
+        for place in places:
+            if self._rooms.has_room(place, entry.kind):
+                self._drop(head)
+                self._start(entry, place)
+                return True
+        return False
 
-    def _tell(self, head: ReservedHead, start_s: float | None) -> None:
-        told = head.told_start_s
-        if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
-            return
-        head.told_start_s = start_s
-        in_s = None if start_s is None else max(0.0, start_s - self._now.steady_s)
-        self._effects.append(Send(head.job.home, Part.HOME, Promise(head.job, head.machine, in_s)))
-
-    def _reserve(self, entry: Entry) -> None:
-        """Keep the earliest place for an entry that does not fit, unless others hold it."""
+    def _improve(self, head: ReservedHead, kind: Kind, view: MachineView) -> None:
+        """Plan it anew where something changed: earlier on another machine, if that is so."""
         now_s = self._now.steady_s
-        able = [
+        fresh = self._state.park.fresh
+        if not view.is_available:
+            found = self._heads.earliest(kind, now_s)
+            if found is not None:
+                self._move(head, view, found[0], kind)
+                return
+        if view.name in fresh and self._heads.plan(head, view, now_s):
+            self._rooms.grew(view)
+        for other in self._fresh_for(head):
+            slot = other.calendar.earliest(kept_for(kind, other), now_s)
+            if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
+                self._move(head, view, other, kind)
+                view = other
+
+    def _move(self, head: ReservedHead, old: MachineView, new: MachineView, kind: Kind) -> None:
+        kept = head.resources
+        self._heads.move(head, new, kind, self._now.steady_s)
+        self._rooms.shrank(new)
+        self._given_up(old.name, kept)
+
+    def _fresh_for(self, head: ReservedHead) -> list[MachineView]:
+        """Machines with new room that could take the head, and hold no other."""
+        held = self._heads.by_machine
+        able = (
             view
-            for view in self._state.machines.values()
-            if entry.want.resources.fits_in(view.calendar.capacity) and not view.unavailable
-        ]
-        if any(view.name in self._state.reserved for view in able):
-            return
-        slots = [(view.calendar.earliest(entry.want.resources, now_s), view) for view in able]
-        found = [(slot.start_s, view.name, slot, view) for slot, view in slots if slot is not None]
-        if not found:
-            return
-        _, _, slot, view = min(found, key=lambda item: item[:2])
-        want = entry.want
-        head = ReservedHead(want.job, view.name, want.resources, slot.start_s, slot.spare)
-        self._state.reserved[view.name] = head
-        self._plan(head, view)
-
-    # --- the draw --------------------------------------------------------------------------------
-
-    def _gather(self) -> None:
-        """The contenders: accounts with a ready task that some machine could ever hold."""
-        state = self._state
-        self._groups = dict(state.group_standings(self._now.wall_s))
-        for account in state.queues.accounts:
-            self._renew(account)
-        self._shares = shares_wanted(list(self._contenders.values()), self._groups)
-        for account in self._contenders:
-            self._judge(account)
-
-    def _renew(self, account: Account) -> None:
-        """Bring an account's contender up to date; without a task that may fit, it leaves."""
-        queue = self._state.queues.accounts.get(account)
-        entry = self._first(queue) if queue else None
-        if entry is None or not self._may_run_more(entry):
-            self._contenders.pop(account, None)
-            return
-        self._heads[account] = entry
-        want = entry.want
-        self._contenders[account] = Contender(
-            account,
-            self._state.standings.usage_s(account, self._now.wall_s),
-            self._state.right_of(account),
-            want.urgency,
-            entry.precedence.queued_at_s,
-            TaskId(want.job.home, want.job.number, 0),
-            self._state.standings.expected_s(account, want.resources, want.limit_s),
+            for view in self._state.park.fresh.values()
+            if view.name not in held
+            and view.is_available
+            and head.resources.fits_in(view.calendar.capacity)
         )
+        return list(islice(able, FRESH_LOOKS_MAX))
 
-    def _first(self, queue: AccountQueue) -> Entry | None:
-        """The account's first entry that is not known to fit nowhere."""
-        while True:
-            entry = self._state.queues.first(queue, self._blocked)
-            if entry is None or entry.class_id in self._possible:
-                return entry
-            if self._state.could_ever_run(entry.want.resources):
-                self._possible.add(entry.class_id)
-                return entry
-            self._leave_out_impossible()
+    def _drop(self, head: ReservedHead) -> None:
+        del self._heads.by_machine[head.machine]
+        self._given_up(head.machine, head.resources)
 
-    def _leave_out_impossible(self) -> None:
-        queues = self._state.queues
-        for resources in queues.resources():
-            if not self._state.could_ever_run(resources):
-                self._impossible.update(queues.classes_of(resources, NO_STAY_S))
-        self._blocked |= self._impossible
-
-    def _may_run_more(self, entry: Entry) -> bool:
-        return self._cap_cpus is None or self._state.running_cap(entry).allowed
-
-    def _draw(self) -> Account:
-        """Draw an account and match its head, or see that it fits nowhere."""
-        account = self._order.choose(self._candidates(), self._groups, self._rng)
-        entry = self._heads[account]
-        queue = self._state.queues.accounts[account]
-        view = self._place(entry)
+    def _given_up(self, machine: str, kept: Resources) -> None:
+        """A place is not kept any more: where nothing passes a head, on any machine it fits."""
+        self._heads.changes += 1
+        self._out.clear()
+        view = self._state.park.views.get(machine)
         if view is not None:
-            self._match(entry, view)
-        else:
-            if entry is self._state.queues.first(queue, self._impossible):
-                self._reserve(entry)
-            self._block()
-        return account
+            self._rooms.grew(view)
+        if not self._state.backfill.passes_heads:
+            for other in list(self._state.park.views.values()):
+                if kept.fits_in(other.calendar.capacity):
+                    self._rooms.grew(other)
 
-    def _block(self) -> None:
-        """Block all that fits nowhere now: many tasks may be of a class each."""
-        queues = self._state.queues
-        for resources in queues.resources():
-            longest_s = self._longest_stay_s(resources)
-            if longest_s < inf:
-                self._blocked.update(queues.classes_of(resources, longest_s))
+    # --- what is decided -------------------------------------------------------------------------
 
-    def _longest_stay_s(self, resources: Resources) -> float:
-        """How long a task that takes `resources` may stay at most, to start somewhere now."""
-        longest_s = NO_STAY_S
-        for view in self._state.machines.values():
-            if view.is_open and resources.fits_in(view.calendar.free):
-                head = self._state.reserved.get(view.name)
-                if head is None or resources.fits_in(head.spare):
-                    return inf
-                longest_s = max(longest_s, head.start_s - self._now.steady_s)
-        return longest_s
+    def _start_or_keep(self, entry: Entry) -> None:
+        view = self._rooms.place(entry.kind)
+        if view is not None:
+            self._start(entry, view)
+            return
+        reserved = self._heads.reserve(entry, self._now.steady_s)
+        if reserved is not None:
+            self._rooms.shrank(reserved)
 
-    def _candidates(self) -> list[Contender]:
-        """Accounts within their burst; where only others are left, those (nothing stands idle)."""
-        return list((self._within_burst or self._contenders).values())
-
-    def _judge(self, account: Account) -> None:
-        """Keep up who is within the burst: a draw changes that of the drawn account alone."""
-        contender = self._contenders.get(account)
-        if contender is not None and self._is_within_burst(contender):
-            self._within_burst[account] = contender
-        else:
-            self._within_burst.pop(account, None)
-
-    def _is_within_burst(self, contender: Contender) -> bool:
-        account = contender.account
-        running = self._state.standings.running_cpus(account)
-        if not running:
-            return True  # the rule never binds such an account, and most are
-        return within_burst(
-            self._heads[account].want.resources.cpus,
-            running,
-            self._shares.get(account, 0.0),
-            self._total_cpus,
-            burst=self._burst,
-            others_wait=len(self._shares) > 1,
-        ).allowed
-
-    def _place(self, entry: Entry) -> MachineView | None:
-        """Among the machines where it may start now, the one with the largest part free."""
-        best: tuple[float, MachineView] | None = None
-        for view in self._state.machines.values():
-            if not view.is_open or not self._tolerated(entry, view):
-                continue
-            part = view.calendar.free.cpus / view.calendar.capacity.cpus
-            if best is None or part > best[0]:
-                best = (part, view)
-        return best[1] if best else None
-
-    def _tolerated(self, entry: Entry, view: MachineView) -> bool:
-        want = entry.want
-        if not want.resources.fits_in(view.calendar.free):
-            return False
-        head = self._state.reserved.get(view.name)
-        return head is None or head.tolerates(want.resources, entry.stay_s, self._now.steady_s)
-
-    def _match(self, entry: Entry, view: MachineView) -> None:
-        want = entry.want
+    def _start(self, entry: Entry, view: MachineView) -> None:
         now_s = self._now.steady_s
-        head = self._state.reserved.get(view.name)
+        head = self._heads.by_machine.get(view.name)
         if head is not None:
-            head.filled(want.resources, entry.stay_s, now_s)
-        capability = view.match(entry, now_s)
-        standings = self._state.standings
-        before_s = standings.usage_s(want.account, self._now.wall_s)
-        standings.began(
-            capability,
-            want.account,
-            want.resources,
-            want.limit_s,
-            want.urgency,
-            speed=view.speed,
-        )
-        self._add_to_group(want.account, before_s)
-        self._state.queues.take_one(entry)
+            head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
+        key = self._state.start(entry, view, now_s)
+        self._decisions.append(Decision(entry, view, key))
+        self._rooms.shrank(view)
         if not entry.count:
-            self._give_back_places(want.job)
-        match = Match(want.job, view.name, capability, MATCH_UNTIL_S)
-        self._effects.append(Send(want.job.home, Part.HOME, match))
+            self._give_back_places(entry.want.job)
 
     def _give_back_places(self, job: JobId) -> None:
         """Nothing of the job waits any more, so no other machine keeps a place for it."""
-        for machine, head in list(self._state.reserved.items()):
+        for head in list(self._heads.by_machine.values()):
             if head.job == job:
-                del self._state.reserved[machine]
-
-    def _add_to_group(self, account: Account, before_s: float) -> None:
-        group = self._groups.get(account.group)
-        if group is not None:
-            more_s = self._state.standings.usage_s(account, self._now.wall_s) - before_s
-            self._groups[account.group] = group._replace(usage_s=group.usage_s + more_s)
+                self._drop(head)

@@ -1,16 +1,18 @@
-"""Wants by account, and within it by class: tasks of one class fit on a machine alike."""
+"""Wants by account, and within it in lines of alike tasks, in the order in which they may start."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from iriai.broker.kinds import Kind, KindKey, Kinds
+from iriai.broker.lines import LineUp
+from iriai.broker.shapes import Mask
 from iriai.model.account import Account
 from iriai.model.ids import JobId
-from iriai.model.resources import Resources
-from iriai.policy.calendar import END_SLACK_S, longest_stay_s
+from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.messages import Want
 
 
@@ -23,15 +25,19 @@ class Precedence(NamedTuple):
     job: JobId
 
 
-class _Class:
-    """Tasks that fit alike: they take the same, and stay as long at most."""
+class Line:
+    """The tasks of one kind in one queue, in order."""
 
-    __slots__ = ("entries", "id", "stay_s")
+    __slots__ = ("bit", "first", "heap", "kind", "queue")
 
-    def __init__(self, class_id: int, stay_s: float | None) -> None:
-        self.id = class_id
-        self.stay_s = stay_s
-        self.entries = 0
+    def __init__(self, queue: Queue, kind: Kind, first: Precedence) -> None:
+        self.queue = queue
+        self.kind = kind
+        self.bit = kind.bit
+        self.first = first
+        """That of the first entry."""
+        self.heap: list[Precedence] = []
+        """Those of entries that were replaced or moved since are dropped on the way."""
 
 
 @dataclass(slots=True)
@@ -40,20 +46,55 @@ class Entry:
 
     want: Want
     precedence: Precedence
-    kind: _Class
+    line: Line
     count: int
     front: int
     """How many of them come before the account's others."""
 
     @property
-    def class_id(self) -> int:
+    def kind(self) -> Kind:
         """Equal for tasks that fit alike."""
-        return self.kind.id
+        return self.line.kind
 
     @property
     def stay_s(self) -> float | None:
         """How long one of the tasks keeps its place at most; None: open."""
-        return self.kind.stay_s
+        return self.line.kind.key.stay_s
+
+
+class Queue:
+    """What waits in one order: an account's tasks, or everybody's."""
+
+    __slots__ = ("is_behind", "lines", "mask", "order", "shapes")
+
+    def __init__(self) -> None:
+        self.lines: dict[Kind, Line] = {}
+        self.order: LineUp[Precedence, Line] = LineUp()
+        """Those of them that could ever run."""
+        self.mask: Mask = 0
+        """The shapes that are in `order`."""
+        self.shapes: dict[int, int] = {}
+        """How many lines of `order` are of each."""
+        self.is_behind = False
+        """Whether passes went by in which nothing of it was looked at."""
+
+    def enter(self, line: Line) -> None:
+        """The line contends."""
+        self.order.add(line.first, line)
+        position = line.kind.position
+        lines = self.shapes.get(position, 0)
+        self.shapes[position] = lines + 1
+        if not lines:
+            self.mask |= line.bit
+
+    def leave(self, line: Line) -> None:
+        """The line contends no more."""
+        self.order.remove(line.first)
+        position = line.kind.position
+        lines = self.shapes[position] = self.shapes[position] - 1
+        if not lines:
+            del self.shapes[position]
+            self.mask ^= line.bit
 
 
 @dataclass(slots=True)
@@ -61,148 +102,205 @@ class AccountQueue:
     """What one account has waiting."""
 
     account: Account
+    queue: Queue
     ready: int = 0
-    heaps: dict[int, list[Precedence]] = field(default_factory=dict)
-    """By class; those of entries that were replaced or moved since are dropped on the way."""
+
+
+class Waiting(NamedTuple):
+    """How wants become queues and kinds."""
+
+    end_slack_s: float
+    is_shared: bool
+    """Whether all wait in one queue, whoever they are."""
+    is_capped: bool
+    """Whether cpus of each account have a cap."""
+    tenant_of: Callable[[Account], str]
+    """Who an account counts as where a machine runs one task of each; see `KindKey`."""
 
 
 class Queues:
     """All wants; see the module."""
 
-    def __init__(self, end_slack_s: float = END_SLACK_S) -> None:
-        self._end_slack_s = end_slack_s
+    def __init__(self, rules: Waiting, could_ever_run: Callable[[KindKey], bool]) -> None:
+        self._rules = rules
+        self._could_ever_run = could_ever_run
         self.accounts: dict[Account, AccountQueue] = {}
         self.entries: dict[JobId, Entry] = {}
-        self._classes: dict[Resources, dict[float | None, _Class]] = {}
-        """By what a task takes, and by how long it stays at most."""
-        self._class_ids = 0
+        self.ready = 0
+        """Waiting tasks of all accounts."""
+        self.kinds = Kinds()
+        self.shared: Queue | None = Queue() if rules.is_shared else None
 
     def put(self, want: Want, now_s: float) -> None:
         """Replace what was known of the want's job."""
-        self.remove(want.job)
-        is_front = want.front > 0
-        precedence = Precedence(not is_front, -want.urgency, now_s - want.waited_s, want.job)
-        self._insert(Entry(want, precedence, self._class_of(want), want.count, want.front))
-        self.accounts[want.account].ready += want.count
+        old = self.entries.get(want.job)
+        precedence = Precedence(want.front <= 0, -want.urgency, now_s - want.waited_s, want.job)
+        queue = self._account(want.account)
+        queue.ready += want.count
+        self.ready += want.count
+        line = self._line(queue.queue, self._kind(want), precedence)
+        self.entries[want.job] = Entry(want, precedence, line, want.count, want.front)
+        if old is not None:
+            self._count_out(old, old.count)
+            self._advance(old.line)
 
     def give_back(self, matched: Entry) -> None:
         """A match came to nothing: a task of the entry waits again, as far as is known."""
-        entry = self.entries.get(matched.want.job)
+        want = matched.want
+        entry = self.entries.get(want.job)
+        queue = self._account(want.account)
         if entry is None:
             entry = matched
             entry.count = entry.front = 0
             entry.precedence = entry.precedence._replace(not_front=True)
-            self._insert(entry)
+            entry.line = self._line(queue.queue, self._kind(want), entry.precedence)
+            self.entries[want.job] = entry
         entry.count += 1
-        self.accounts[entry.want.account].ready += 1
+        queue.ready += 1
+        self.ready += 1
 
     def remove(self, job: JobId) -> bool:
         """Forget a job's want; False where there is none."""
         entry = self.entries.get(job)
         if entry is None:
             return False
-        self._take(entry, entry.count)
+        self._count_out(entry, entry.count)
+        del self.entries[job]
+        self._advance(entry.line)
         return True
 
     def take_one(self, entry: Entry) -> None:
         """One task of the entry was matched."""
-        self._take(entry, 1)
-        if entry.front:
+        self._count_out(entry, 1)
+        if not entry.count:
+            del self.entries[entry.want.job]
+            self._advance(entry.line)
+        elif entry.front:
             entry.front -= 1
-            if not entry.front and entry.count:  # the others have not been started before
+            if not entry.front:  # the others have not been started before
                 entry.precedence = entry.precedence._replace(not_front=True)
-                heap = self.accounts[entry.want.account].heaps[entry.class_id]
-                heappush(heap, entry.precedence)
+                heappush(entry.line.heap, entry.precedence)
+                self._advance(entry.line)
 
-    def waiting(self) -> Iterator[AccountQueue]:
-        """The accounts with something ready, in the order in which they were first seen."""
-        yield from self.accounts.values()
+    def entry_of(self, line: Line) -> Entry:
+        """The line's first."""
+        return self.entries[line.first.job]
 
-    def first(self, queue: AccountQueue, without: Container[int] = ()) -> Entry | None:
-        """The account's first entry whose class is not among `without`."""
-        best: Entry | None = None
-        for class_id in list(queue.heaps):
-            if class_id in without:
-                continue
-            entry = self._head_of_class(queue, class_id)
-            if entry is not None and (best is None or entry.precedence < best.precedence):
-                best = entry
-        return best
+    def review(self) -> None:
+        """Machines came or went: kinds that stood aside may contend, others may not."""
+        for kind in self.kinds:
+            is_possible = self._could_ever_run(kind.key)
+            if is_possible and not kind.is_possible:
+                self._admit(kind)
+            elif kind.is_possible and not is_possible:
+                kind.is_possible = False
+                self.kinds.settle(kind)
+                for line in kind.lines:
+                    line.queue.leave(line)
 
-    def first_of_classes(self, queue: AccountQueue) -> list[Entry]:
-        """The account's first entry of each class."""
-        heads = [self._head_of_class(queue, class_id) for class_id in list(queue.heaps)]
-        return [entry for entry in heads if entry is not None]
+    def review_impossible(self) -> None:
+        """A larger machine came: kinds that stood aside may contend."""
+        for kind in self.kinds:
+            if not kind.is_possible and self._could_ever_run(kind.key):
+                self._admit(kind)
 
-    def resources(self) -> Iterator[Resources]:
-        """What waiting tasks take, each once."""
-        return iter(self._classes)
+    def catch_up(self, queue: Queue) -> None:
+        """Nothing of it was looked at for a while: all of it may fit."""
+        queue.is_behind = False
+        for line in queue.order:
+            self.kinds.unsettle(line.kind)
 
-    def classes_of(self, resources: Resources, longest_s: float) -> list[int]:
-        """The classes of tasks that take `resources` and may stay longer than that."""
-        alike = self._classes.get(resources, {})
-        return [
-            each.id for each in alike.values() if each.stay_s is None or each.stay_s > longest_s
-        ]
+    def lines(self, queue: Queue, mask: Mask) -> Iterator[Line]:
+        """The lines of these shapes, in order."""
+        return queue.order.of(mask & queue.mask)
 
     def check(self) -> None:
-        """Raise where the accounts' sums are not those of their entries."""
+        """Raise where the accounts' sums and lines are not those of their entries."""
         ready: dict[Account, int] = {}
         for entry in self.entries.values():
             assert entry.count > 0
             assert 0 <= entry.front <= entry.count
             account = entry.want.account
             ready[account] = ready.get(account, 0) + entry.count
+            line = entry.line
+            assert line.queue.lines[line.kind] is line, f"{entry.want.job} stands in no line"
+            assert line.first <= entry.precedence, f"{entry.want.job} is not behind its first"
+            assert self.entries[line.first.job].precedence == line.first
+        assert self.ready == sum(ready.values())
         assert ready == {account: queue.ready for account, queue in self.accounts.items()}
 
-    def _head_of_class(self, queue: AccountQueue, class_id: int) -> Entry | None:
-        heap = queue.heaps[class_id]
+    # --- lines -----------------------------------------------------------------------------------
+
+    def _account(self, account: Account) -> AccountQueue:
+        queue = self.accounts.get(account)
+        if queue is None:
+            queue = AccountQueue(account, self.shared or Queue())
+            self.accounts[account] = queue
+        return queue
+
+    def _kind(self, want: Want) -> Kind:
+        rules = self._rules
+        key = KindKey(
+            want.resources,
+            longest_stay_s(want.limit_s, want.grace_s, rules.end_slack_s),
+            want.exclusive,
+            rules.tenant_of(want.account),
+            want.account if rules.is_shared and rules.is_capped else None,
+        )
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.kinds.make(key)
+            if self._could_ever_run(key):
+                self._admit(kind)
+        return kind
+
+    def _admit(self, kind: Kind) -> None:
+        """It contends from now on."""
+        kind.is_possible = True
+        self.kinds.unsettle(kind)
+        for line in kind.lines:
+            line.queue.enter(line)
+
+    def _line(self, queue: Queue, kind: Kind, precedence: Precedence) -> Line:
+        """The line of that kind, with one entry more."""
+        line = queue.lines.get(kind)
+        if line is None:
+            line = queue.lines[kind] = Line(queue, kind, precedence)
+            kind.lines.append(line)
+            if kind.is_possible:
+                queue.enter(line)
+        elif precedence < line.first:
+            self._move(line, precedence)
+        heappush(line.heap, precedence)
+        return line
+
+    def _move(self, line: Line, first: Precedence) -> None:
+        if line.kind.is_possible:
+            line.queue.order.remove(line.first)
+            line.queue.order.add(first, line)
+        line.first = first
+
+    def _count_out(self, entry: Entry, count: int) -> None:
+        entry.count -= count
+        self.ready -= count
+        queue = self.accounts[entry.want.account]
+        queue.ready -= count
+        if not queue.ready:
+            del self.accounts[entry.want.account]
+
+    def _advance(self, line: Line) -> None:
+        """Its first may have left, or moved."""
+        heap = line.heap
         while heap:
             entry = self.entries.get(heap[0].job)
             if entry is not None and entry.precedence is heap[0]:
-                return entry
+                if heap[0] is not line.first:
+                    self._move(line, heap[0])
+                return
             heappop(heap)
-        del queue.heaps[class_id]
-        return None
-
-    def _insert(self, entry: Entry) -> None:
-        """Make the entry known; its tasks are counted by the caller."""
-        account = entry.want.account
-        entry.kind = self._class_of(entry.want)  # its class may have gone with its last entry
-        entry.kind.entries += 1
-        self.entries[entry.want.job] = entry
-        queue = self.accounts.get(account)
-        if queue is None:
-            queue = self.accounts[account] = AccountQueue(account)
-        heappush(queue.heaps.setdefault(entry.class_id, []), entry.precedence)
-
-    def _take(self, entry: Entry, count: int) -> None:
-        account = entry.want.account
-        entry.count -= count
-        queue = self.accounts[account]
-        queue.ready -= count
-        if not queue.ready:
-            del self.accounts[account]
-        if not entry.count:
-            del self.entries[entry.want.job]
-            entry.kind.entries -= 1
-            if not entry.kind.entries:
-                self._forget_class(entry)
-
-    def _class_of(self, want: Want) -> _Class:
-        stay_s = longest_stay_s(want.limit_s, want.grace_s, self._end_slack_s)
-        alike = self._classes.get(want.resources)
-        if alike is None:
-            alike = self._classes[want.resources] = {}
-        known = alike.get(stay_s)
-        if known is None:
-            self._class_ids += 1
-            known = alike[stay_s] = _Class(self._class_ids, stay_s)
-        return known
-
-    def _forget_class(self, entry: Entry) -> None:
-        resources = entry.want.resources
-        alike = self._classes[resources]
-        del alike[entry.stay_s]
-        if not alike:
-            del self._classes[resources]
+        if line.kind.is_possible:
+            line.queue.leave(line)
+        del line.queue.lines[line.kind]
+        line.kind.lines.remove(line)
+        if not line.kind.lines:
+            self.kinds.forget(line.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from iriai.broker.state import BrokerState
@@ -9,11 +10,11 @@ from iriai.model.account import Account
 from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING
-from iriai.policy.order import Contender, shares_wanted
+from iriai.policy.order import Contender, Groups, GroupStanding, shares_wanted
 from iriai.protocol.messages import Want
 
 _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
-"""Of an account that only runs: it has a share wanted, but is not drawn."""
+"""Of an account that only runs, or whose tasks are behind others in one queue for all."""
 
 
 class AccountShare(NamedTuple):
@@ -37,24 +38,24 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
     """All accounts that have used, run or want something, by name."""
     accounts = sorted({*state.standings, *state.queues.accounts})
     usage = {account: state.standings.usage_s(account, now.wall_s) for account in accounts}
-    groups = state.group_standings(now.wall_s)
+    groups = _group_standings(state, now.wall_s)
     waiting, active = [], []
     for account in accounts:
         queue = state.queues.accounts.get(account)
-        entry = state.queues.first(queue) if queue else None
+        entry = state.first_of(queue) if queue else None
         want = entry.want if entry else _NO_WANT
         contender = Contender(
             account,
             usage[account],
             state.right_of(account),
             want.urgency,
-            entry.precedence.queued_at_s if entry else 0.0,
+            entry.precedence.queued_at_s if entry else inf,
             TaskId(want.job.home, want.job.number, 0),
             state.standings.expected_s(account, want.resources, want.limit_s),
         )
-        if entry:
+        if queue:
             waiting.append(contender)
-        if entry or state.standings.running_cpus(account):
+        if queue or state.standings.running_cpus(account):
             active.append(contender)
     wanted = shares_wanted(active, groups)
     rates = state.settings.order.rates(waiting, groups) if waiting else {}
@@ -72,3 +73,20 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
         )
         for account in accounts
     ]
+
+
+def _group_standings(state: BrokerState, wall_s: float) -> Groups:
+    """Usage of each configured group and of those that accounts name; empty without groups."""
+    configuration = state.settings.configuration
+    if not configuration.groups:
+        return {}
+    usage: dict[str, float] = dict.fromkeys(configuration.groups, 0.0)
+    for account in state.standings:
+        usage_s = state.standings.usage_s(account, wall_s)
+        usage[account.group] = usage.get(account.group, 0.0) + usage_s
+    for account in state.queues.accounts:
+        usage.setdefault(account.group, 0.0)
+    return {
+        name: GroupStanding(name, configuration.right_of_group(name), usage_s)
+        for name, usage_s in usage.items()
+    }

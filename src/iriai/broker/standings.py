@@ -14,7 +14,7 @@ from iriai.policy.expectation import (
     mean_run_s,
     provisional_charge,
 )
-from iriai.policy.fairshare import ChargeRule, DecayedUsage
+from iriai.policy.fairshare import ChargeRule, DecayedUsage, UsageSum
 
 ROUNDING_S = 1e-3
 """What sums of provisional charges may be off by: they are added to and taken from for days."""
@@ -37,10 +37,10 @@ class _Run:
 
 
 class _Standing:
-    __slots__ = ("provisional_s", "rows", "running_cpus", "sums", "times")
+    __slots__ = ("provisional_s", "running_cpus", "settled", "sums", "times")
 
-    def __init__(self) -> None:
-        self.rows: dict[_Counter, DecayedUsage] = {}
+    def __init__(self, half_life_s: float) -> None:
+        self.settled = UsageSum[_Counter](half_life_s)
         self.times: dict[_Counter, RunTimes] = {}
         self.sums = RunSums()
         self.running_cpus = 0
@@ -56,17 +56,31 @@ class Standings:
         self._sums = RunSums()
         self._accounts: dict[Account, _Standing] = {}
         self._runs: dict[Hashable, _Run] = {}
+        self._changed: dict[Account, None] = {}
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts)
 
+    @property
+    def mean_s(self) -> float:
+        """Mean run time to expect of an account of which nothing is known."""
+        return mean_run_s(RunSums(), self._sums)
+
+    def take_changed(self) -> list[Account]:
+        """Accounts whose usage or run times changed since they were last taken."""
+        if not self._changed:
+            return []
+        changed = list(self._changed)
+        self._changed.clear()
+        return changed
+
     def counted(self, machine: str, row: LedgerRow, account: Account) -> None:
         """A machine's counter, which counts for `account`; of two copies the later one stays."""
         standing = self._of(account)
+        self._changed[account] = None
         counter = (machine, row.account)
         usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
-        known = standing.rows.get(counter)
-        standing.rows[counter] = usage if known is None else known.merged(usage)
+        standing.settled.merge(counter, usage)
         old = standing.times.get(counter, RunTimes())
         times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
@@ -88,6 +102,7 @@ class Standings:
         `speed` is that of its machine: charges are multiplied by it.
         """
         standing = self._of(account)
+        self._changed[account] = None
         expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
         run = self._runs[key] = _Run(account, resources.cpus, expected_s, accrued_s)
         standing.running_cpus += resources.cpus
@@ -97,30 +112,30 @@ class Standings:
         """So much of a running task has been charged by now."""
         run = self._runs.get(key)
         if run is not None:
+            self._changed[run.account] = None
             remaining_s = provisional_charge(run.expected_s, charge_s)
             self._accounts[run.account].provisional_s += remaining_s - run.remaining_s
             run.remaining_s = remaining_s
 
-    def ended(self, key: Hashable) -> None:
-        """A task ended, or a match came to nothing."""
+    def ended(self, key: Hashable) -> Account | None:
+        """A task ended, or a match came to nothing; whose it was, None where there is none."""
         run = self._runs.pop(key, None)
         if run is None:
-            return
+            return None
+        self._changed[run.account] = None
         standing = self._accounts[run.account]
         standing.running_cpus -= run.cpus
         standing.provisional_s -= run.remaining_s
         if not standing.running_cpus:
             standing.provisional_s = 0.0  # what rounding left
+        return run.account
 
     def usage_s(self, account: Account, wall_s: float) -> float:
         """Decayed charges of the account on all machines, and its provisional charges."""
         standing = self._accounts.get(account)
         if standing is None:
             return 0.0
-        settled_s = 0.0
-        for usage in standing.rows.values():
-            settled_s += usage.at(wall_s)
-        return settled_s + standing.provisional_s
+        return standing.settled.at(wall_s) + standing.provisional_s
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
         """What a task of the account will be charged, as far as is known; without its urgency."""
@@ -150,5 +165,5 @@ class Standings:
     def _of(self, account: Account) -> _Standing:
         standing = self._accounts.get(account)
         if standing is None:
-            standing = self._accounts[account] = _Standing()
+            standing = self._accounts[account] = _Standing(self._half_life_s)
         return standing

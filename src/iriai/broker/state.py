@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from iriai.broker.machines import MachineView
-from iriai.broker.queues import Entry, Queues
+from iriai.broker.draws import Draws
+from iriai.broker.heads import Heads, kept_for
+from iriai.broker.kinds import KindKey
+from iriai.broker.machines import ClaimKey, MachineView
+from iriai.broker.park import Park
+from iriai.broker.queues import AccountQueue, Entry, Queues, Waiting
+from iriai.broker.rooms import Rooms
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
-from iriai.model.resources import Resources
-from iriai.policy.backfill import ReservedHead
+from iriai.model.ids import JobId
+from iriai.policy.backfill import BACKFILLS, ReservedHead
 from iriai.policy.limits import CpuLimit, within_running_cap
-from iriai.policy.order import Groups, GroupStanding, Order
+from iriai.policy.order import Order, is_one_queue
+from iriai.protocol.messages import Running, Want
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,46 +29,130 @@ class BrokerSettings:
     order: Order
 
 
-@dataclass(slots=True)
 class BrokerState:
-    """Machines, wants, standings and reserved heads."""
+    """Machines, wants, standings and reserved heads, and the indices over them.
 
-    settings: BrokerSettings
-    standings: Standings
-    machines: dict[str, MachineView] = field(default_factory=dict)
-    queues: Queues = field(init=False)
-    reserved: dict[str, ReservedHead] = field(default_factory=dict)
-    """By machine. At most one for each disjoint set of machines."""
-    _of_users: dict[str, Account] = field(default_factory=dict)
+    This is also how a pass is run without messages, as a replay does it:
 
-    def __post_init__(self) -> None:
-        self.queues = Queues(self.settings.configuration.jobs.end_slack_s)
+        state = BrokerState(settings, standings)
+        state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
+        state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
+        outcome = Pass(state, rng, now).run()           # at each moment at which anything changed
+        for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
+            ...
+        state.end(view, key)                            # such a task has ended
+
+    After a pass nothing that waits could start, so it need not be run before something changes:
+    a want is put, a claim ends, a machine comes or changes. Whatever changes a machine's view
+    goes through the methods below, which keep the indices up.
+    """
+
+    def __init__(self, settings: BrokerSettings, standings: Standings) -> None:
+        configuration = settings.configuration
+        order = configuration.order
+        self.settings = settings
+        self.standings = standings
+        self.cap_cpus = order.running_cap_cpus
+        self.backfill = BACKFILLS[order.backfill]
+        self.park = Park()
+        rules = Waiting(
+            configuration.jobs.end_slack_s,
+            is_one_queue(settings.order),
+            self.cap_cpus is not None,
+            self.tenant_of,
+        )
+        self.queues = Queues(rules, self.could_ever_run)
+        self.heads = Heads(self.park)
+        self.rooms = Rooms(self.park, self.queues, self.heads.by_machine, self.backfill)
+        self.draws = Draws(configuration, standings, self.queues)
+        self._of_users: dict[str, Account] = {}
+        self._keys = 0
 
     @property
-    def total_cpus(self) -> int:
-        """Cpus of all machines in reach."""
-        return sum(view.calendar.capacity.cpus for view in self.machines.values())
+    def machines(self) -> dict[str, MachineView]:
+        """By name. To be changed through the methods of this class alone."""
+        return self.park.views
 
     @property
-    def is_open(self) -> bool:
-        """Whether anything could be started anywhere now."""
-        return any(view.is_open for view in self.machines.values())
+    def reserved(self) -> dict[str, ReservedHead]:
+        """By machine. At most one for each disjoint set of machines."""
+        return self.heads.by_machine
 
-    def group_standings(self, wall_s: float) -> Groups:
-        """Usage of each configured group and of those that accounts name; empty without groups."""
-        configuration = self.settings.configuration
-        if not configuration.groups:
-            return {}
-        usage: dict[str, float] = dict.fromkeys(configuration.groups, 0.0)
-        for account in self.standings:
-            usage_s = self.standings.usage_s(account, wall_s)
-            usage[account.group] = usage.get(account.group, 0.0) + usage_s
-        for account in self.queues.accounts:
-            usage.setdefault(account.group, 0.0)
-        return {
-            name: GroupStanding(name, configuration.right_of_group(name), usage_s)
-            for name, usage_s in usage.items()
-        }
+    @property
+    def may_start_something(self) -> bool:
+        """Whether a pass could come to anything now."""
+        return bool(self.reserved or (self.queues.entries and len(self.park.open)))
+
+    # --- what changes ----------------------------------------------------------------------------
+
+    def put(self, want: Want, now_s: float) -> None:
+        """A job's want is new, or replaces what was known of it."""
+        self.queues.put(want, now_s)
+
+    def remove(self, job: JobId) -> bool:
+        """A job's want is withdrawn; False where there is none."""
+        return self.queues.remove(job)
+
+    def add_machine(self, view: MachineView) -> None:
+        """A machine is new, or known anew: what the old view held is given up."""
+        old = self.park.views.get(view.name)
+        if old is not None:
+            for key in old.calendar:
+                self.standings.ended(key)
+        before = self.park.capacities()
+        self.park.put(view)
+        after = self.park.capacities()
+        if before != after:
+            self.queues.review()
+        self.heads.changes += 1
+
+    def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+        """Claim the place of a task that starts; it counts, and one less of its job waits."""
+        want = entry.want
+        self._keys += 1
+        key = view.match(entry, now_s, self._keys)
+        claimed = kept_for(entry.kind, view)
+        self.standings.began(
+            key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed
+        )
+        view.moved_in(self.tenant_of(want.account))
+        self.queues.take_one(entry)
+        return key
+
+    def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
+        """A claim that its machine granted."""
+        resources = running.resources
+        view.calendar.add(running.attempt, resources, now_s, running.ends_in_s)
+        self.standings.began(
+            running.attempt,
+            account,
+            resources,
+            running.limit_s,
+            running.urgency,
+            running.charge_so_far_s,
+            speed=view.speed,
+        )
+        view.moved_in(self.tenant_of(account))
+
+    def end(self, view: MachineView, key: ClaimKey) -> bool:
+        """A claim is over: its place is free; False where there was none."""
+        if not view.calendar.remove(key):
+            return False
+        account = self.standings.ended(key)
+        if account is not None:
+            tenant = self.tenant_of(account)
+            if tenant:
+                view.moved_out(tenant)
+                self.heads.changes += 1
+        self.park.grew(view)
+        return True
+
+    def availability_changed(self, view: MachineView) -> None:
+        """Whether a machine takes anything may have changed."""
+        self.heads.changes += 1
+        self.park.grew(view)
+
+    # --- what holds ------------------------------------------------------------------------------
 
     def counts_for(self, account: Account) -> Account:
         """The account in whose name wants and use of `account` count here.
@@ -74,6 +164,16 @@ class BrokerState:
         if self.settings.configuration.groups:
             return account
         return self._of_users.setdefault(account.user, account)
+
+    def tenant_of(self, account: Account) -> str:
+        """Who it counts as where a machine runs one task of each (paper 000, section 5.4)."""
+        match self.settings.configuration.order.one_per_machine:
+            case "user":
+                return account.user
+            case "group":
+                return account.group
+            case _:
+                return ""
 
     def running_cap(self, entry: Entry) -> CpuLimit:
         """What the running cap says of one task more.
@@ -88,16 +188,36 @@ class BrokerState:
                 reserved = self.queues.entries.get(head.job)
                 if reserved is not None and reserved.want.account == account:
                     cpus += head.resources.cpus
-        cap_cpus = self.settings.configuration.order.running_cap_cpus
-        return within_running_cap(entry.want.resources.cpus, cpus, cap_cpus)
+        return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
 
-    def could_ever_run(self, resources: Resources) -> bool:
+    def could_ever_run(self, key: KindKey) -> bool:
         """Whether some machine, and the running cap, would let a task start if nothing else ran."""
-        cap_cpus = self.settings.configuration.order.running_cap_cpus
-        return within_running_cap(resources.cpus, 0, cap_cpus).allowed and any(
-            resources.fits_in(view.calendar.capacity) for view in self.machines.values()
-        )
+        return within_running_cap(
+            key.resources.cpus, 0, self.cap_cpus
+        ).allowed and self.park.has_kind_for(key.resources)
 
     def right_of(self, account: Account) -> float:
         """The user's right within the group."""
         return self.settings.configuration.right_of_user(account.group, account.user)
+
+    def first_of(self, queue: AccountQueue) -> Entry | None:
+        """The account's first task, whether it could ever run or not; None: of one queue for all.
+
+        There, it is the first of all where that is the account's.
+        """
+        firsts = [line.first for line in queue.queue.lines.values()]
+        entry = self.queues.entries[min(firsts).job] if firsts else None
+        return entry if entry is not None and entry.want.account == queue.account else None
+
+    def check(self) -> None:
+        """Raise where an invariant is broken, or an index is not what it is of."""
+        self.park.check()
+        self.standings.check([key for view in self.machines.values() for key in view.calendar])
+        for machine, head in self.reserved.items():
+            assert machine == head.machine
+            entry = self.queues.entries.get(head.job)
+            assert entry is not None, f"a place is kept for {head.job}, which does not wait"
+            view = self.machines.get(machine)
+            if view is not None:
+                assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
+        self.queues.check()

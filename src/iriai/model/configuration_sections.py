@@ -138,6 +138,12 @@ class OrderSection(msgspec.Struct, frozen=True):
     running_cap_cpus: int | None = None
     """At most so many cpus of one account run at once, even on an idle machine. None: no cap,
     so that one user alone gets everything."""
+    one_per_machine: str = "none"
+    """`user` or `group`: at most one task of a user, or of a group, runs on each machine, so that
+    nobody slows down a desk twice (paper 000, section 5.4). `none`: as many as fit."""
+    backfill: str = "easy"
+    """What may pass a task that a place is kept for. `easy`: what does not delay it. `none`:
+    nothing, first come, first served."""
 
 
 class JobSection(msgspec.Struct, frozen=True):
@@ -228,6 +234,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("offpeak_factor", "offpeak_factor", number(0, 1)),
         Key("offpeak", "offpeak", choice(*OFFPEAK_DEFINITIONS)),
         Key("running_cap_cpus", "running_cap_cpus", or_none(whole(1, CPUS_MAX))),
+        Key("one_per_machine", "one_per_machine", choice("none", "user", "group")),
+        Key("backfill", "backfill", choice("easy", "none")),
     ),
     "jobs": (
         Key("time_limit_s", "time_limit_s", or_none(duration())),

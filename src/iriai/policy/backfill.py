@@ -1,12 +1,15 @@
-"""EASY backfill: the reserved head keeps its earliest start, others may only fill in before it.
+"""What may pass a reserved head: the head keeps its earliest start, others fill in before it.
 
-After Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); design.md section 6. Times are on the
-steady clock.
+`Easy` is EASY backfill after Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); `NoBackfill`
+is first come, first served. design.md section 6. Times are on the steady clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
@@ -19,6 +22,7 @@ class ReservedHead:
     job: JobId
     machine: str
     resources: Resources
+    """What is kept: what the task takes, or the whole machine where it runs alone there."""
     start_s: float
     """When it starts at the latest, if every claim ends at its end."""
     spare: Resources
@@ -37,3 +41,75 @@ class ReservedHead:
 
     def _ends_before(self, stay_s: float | None, now_s: float) -> bool:
         return stay_s is not None and now_s + stay_s <= self.start_s
+
+
+class Filling(Protocol):
+    """A waiting task that could start beside the reserved heads now."""
+
+    @property
+    def stay_s(self) -> float | None:
+        """How long it keeps its place at most; None: open."""
+        ...
+
+
+Fill = TypeVar("Fill", bound=Filling)
+
+
+class Backfill(Protocol):
+    """What may pass a reserved head, and in which order. It keeps nothing between two calls."""
+
+    passes_heads: bool
+    """False: where a head could ever run, nothing else starts while it waits."""
+
+    def tolerates(
+        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
+    ) -> bool:
+        """Whether `resources`, which are free on the head's machine, may be claimed for `stay_s`.
+
+        Only asked where `passes_heads`.
+        """
+        ...
+
+    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
+        """Of the tasks that could start now, the one that does; None: none.
+
+        `fitting` has them in their order of precedence, one for each kind of task (those alike
+        in what they take and how long they stay), and finds the next only when it is asked.
+        """
+        ...
+
+
+class Easy:
+    """What does not delay the head, in order of precedence."""
+
+    passes_heads = True
+
+    def tolerates(
+        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
+    ) -> bool:
+        """Whether it ends before the head starts, or takes what the head leaves."""
+        return head.tolerates(resources, stay_s, now_s)
+
+    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
+        """The first."""
+        return next(fitting, None)
+
+
+class NoBackfill:
+    """Nothing passes a head: first come, first served."""
+
+    passes_heads = False
+
+    def tolerates(
+        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
+    ) -> bool:
+        """Never."""
+        return False
+
+    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
+        """The first of what could never run where a head waits."""
+        return next(fitting, None)
+
+
+BACKFILLS: Mapping[str, Backfill] = MappingProxyType({"easy": Easy(), "none": NoBackfill()})
+"""By their names in the configuration."""

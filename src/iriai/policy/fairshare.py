@@ -6,7 +6,9 @@ All amounts are charged seconds: a CPU second on a machine of speed 1 at peak ti
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from iriai.model.configuration_sections import OrderSection
 from iriai.model.resources import Resources
@@ -152,3 +154,46 @@ class DecayedUsage:
             return self
         counter = math.ldexp(self.counter, self.epoch - epoch)
         return replace(self, epoch=epoch, counter=counter if counter >= NEGLIGIBLE_S else 0.0)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class UsageSum(Generic[Key]):
+    """The decayed usage of many counters, read without looking at each.
+
+    Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last
+    reading counts in full, as `DecayedUsage.at` has it.
+    """
+
+    __slots__ = ("_counters", "_epoch", "_half_life_s", "_total")
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._epoch = 0
+        self._counters: dict[Key, DecayedUsage] = {}
+        self._total = 0.0
+        """Of all, as of the epoch."""
+
+    def merge(self, key: Key, usage: DecayedUsage) -> None:
+        """A counter's copy; of two the later one stays."""
+        known = self._counters.get(key)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+            usage = known.merged(usage)
+        self._counters[key] = usage
+        self._total += self._in_epoch(usage)
+
+    def at(self, wall_s: float) -> float:
+        """The sum of all counters, read at `wall_s`, in charged seconds."""
+        half_lives = wall_s / self._half_life_s
+        epoch = math.floor(half_lives)
+        if epoch > self._epoch:
+            self._epoch = epoch
+            self._total = 0.0
+            for usage in self._counters.values():
+                self._total += self._in_epoch(usage)
+        return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
+
+    def _in_epoch(self, usage: DecayedUsage) -> float:
+        return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))

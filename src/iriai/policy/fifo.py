@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 from iriai.model.account import Account
 from iriai.policy.draw import certain_rates
@@ -16,6 +17,7 @@ class Fifo:
     """The most urgent head task, then the one that waits longest, then the lowest id."""
 
     settings: OrderSettings
+    is_one_queue: ClassVar[bool] = True
 
     def rates(
         self,

@@ -79,6 +79,15 @@ class Order(Protocol):
         ...
 
 
+def is_one_queue(order: Order) -> bool:
+    """Whether all wait in one queue under that order, whoever they are.
+
+    An order says so by an attribute `is_one_queue` that is true. It is then never asked who is
+    next: that is the task that waits again after an attempt, is more urgent, waited longer.
+    """
+    return bool(getattr(order, "is_one_queue", False))
+
+
 @dataclass(frozen=True, slots=True)
 class OrderSettings:
     """What an order may be told; from `[order]` of the configuration."""

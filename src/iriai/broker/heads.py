@@ -1,0 +1,144 @@
+"""Reserved heads: tasks that did not fit when they were drawn, each with a place that is kept.
+
+A head starts as soon as it fits, and moves to where it can start earlier; its promise is kept or
+improved. At most one stands for each disjoint set of machines.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from iriai.broker.kinds import Kind
+from iriai.broker.machines import MachineView
+from iriai.broker.park import Park
+from iriai.broker.queues import Entry
+from iriai.model.ids import JobId
+from iriai.model.resources import Resources
+from iriai.policy.backfill import ReservedHead
+from iriai.policy.calendar import OPEN_END_S, Slot
+from iriai.protocol.messages import Want
+
+PROMISE_STEP_S = 1.0
+"""A promise is told again when it improves by at least this much; less is noise to a person."""
+LOOKS_MAX = 32
+"""Machines whose calendars are searched for the earliest place, in the order of their first ends.
+With more machines than that, a head may be promised a later start than the earliest; it moves when
+another machine gets room for it."""
+
+
+class Told(NamedTuple):
+    """What a home should hear of its job's place."""
+
+    job: JobId
+    machine: str
+    start_in_s: float | None
+    """At the latest; None: nothing is promised (any more)."""
+
+
+class Heads:
+    """Lives as long as the broker."""
+
+    def __init__(self, park: Park) -> None:
+        self.by_machine: dict[str, ReservedHead] = {}
+        self.changes = 0
+        """Counts up whenever a place could be kept for a kind for which none could before."""
+        self.told: list[Told] = []
+        """Taken at the end of each pass."""
+        self._park = park
+
+    def restore(self, want: Want, machine: str, start_s: float) -> None:
+        """An earlier broker's reserved head keeps its place, unless another has it."""
+        if machine not in self.by_machine:
+            resources = want.resources
+            self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+
+    def may_reserve(self, kind: Kind) -> bool:
+        """Whether a place may be kept for a task of that kind: no head holds its machines."""
+        if kind.unreservable == self.changes:
+            return False
+        for machine in self.by_machine:
+            view = self._park.views.get(machine)
+            if (
+                view is not None
+                and view.is_available
+                and kind.key.resources.fits_in(view.calendar.capacity)
+            ):
+                kind.unreservable = self.changes
+                return False
+        return True
+
+    def reserve(self, entry: Entry, now_s: float) -> MachineView | None:
+        """Keep the earliest place for an entry that does not fit; None: no machine takes it."""
+        found = self.earliest(entry.kind, now_s)
+        if found is None:
+            entry.kind.unreservable = self.changes
+            return None
+        view, slot = found
+        want = entry.want
+        kept = view.calendar.capacity if want.exclusive else want.resources
+        head = ReservedHead(want.job, view.name, kept, slot.start_s, slot.spare)
+        self._keep(head)
+        self._tell_plan(head, now_s)
+        return view
+
+    def earliest(self, kind: Kind, now_s: float) -> tuple[MachineView, Slot] | None:
+        """The machine without a head where a task of that kind can start first, and when.
+
+        Nothing starts before the first end of a machine on which it does not fit now, so the
+        search ends with the first such end that is later than what was found.
+        """
+        best: tuple[float, str, Slot, MachineView] | None = None
+        looks = 0
+        for end_s, view in self._park.by_first_end(kind.key.resources):
+            if not view.is_available or view.name in self.by_machine:
+                continue
+            if kind.key.tenant in view.tenants:
+                continue  # it waits for its own task there, whose end says nothing of room
+            if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
+                break
+            looks += 1
+            slot = view.calendar.earliest(kept_for(kind, view), now_s)
+            if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
+                best = (slot.start_s, view.name, slot, view)
+        return None if best is None else (best[3], best[2])
+
+    def plan(self, head: ReservedHead, view: MachineView, now_s: float) -> bool:
+        """Its machine changed: plan it anew; whether it leaves more beside it than before."""
+        slot = view.calendar.earliest(head.resources, now_s)
+        assert slot is not None, "a reserved head fits on its machine"
+        is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
+        head.start_s, head.spare = slot
+        self._tell_plan(head, now_s)
+        return is_wider
+
+    def move(self, head: ReservedHead, view: MachineView, kind: Kind, now_s: float) -> None:
+        """Keep its place on another machine, which could hold it and holds no other head.
+
+        The place it had is free: the caller tells whoever looks for room.
+        """
+        del self.by_machine[head.machine]
+        head.machine, head.resources = view.name, kept_for(kind, view)
+        self._keep(head)
+        self.plan(head, view, now_s)
+
+    def tell(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
+        """Tell its home, unless it knows."""
+        told = head.told_start_s
+        if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
+            return
+        head.told_start_s = start_s
+        in_s = None if start_s is None else max(0.0, start_s - now_s)
+        self.told.append(Told(head.job, head.machine, in_s))
+
+    def _keep(self, head: ReservedHead) -> None:
+        self.by_machine[head.machine] = head
+        self.changes += 1
+
+    def _tell_plan(self, head: ReservedHead, now_s: float) -> None:
+        rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
+        self.tell(head, None if rests_on_open_claim else head.start_s, now_s)
+
+
+def kept_for(kind: Kind, view: MachineView) -> Resources:
+    """What must be kept on a machine for a task of that kind."""
+    return view.calendar.capacity if kind.key.exclusive else kind.key.resources

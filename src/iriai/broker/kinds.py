@@ -1,0 +1,118 @@
+"""Kinds of tasks: those that fit alike, because they take the same and stay as long at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from iriai.broker.shapes import Mask, Shapes, bins_of
+from iriai.model.account import Account
+from iriai.model.resources import Resources
+
+if TYPE_CHECKING:
+    from iriai.broker.queues import Line
+
+
+class KindKey(NamedTuple):
+    """What makes tasks fit alike."""
+
+    resources: Resources
+    stay_s: float | None
+    """At most; None: open."""
+    exclusive: bool = False
+    """Whether it takes a whole machine."""
+    tenant: str = ""
+    """Who it counts as where a machine runs one task of each at a time; empty elsewhere."""
+    capped: Account | None = None
+    """Its account where all wait in one queue and each has a cap; None elsewhere."""
+
+
+class Kind:
+    """One kind of which tasks wait."""
+
+    __slots__ = (
+        "bit",
+        "is_possible",
+        "is_settled",
+        "key",
+        "lines",
+        "looked",
+        "position",
+        "unreservable",
+    )
+
+    def __init__(self, key: KindKey, position: int) -> None:
+        self.key = key
+        self.position = position
+        self.bit: Mask = 1 << position
+        """Of its shape."""
+        self.lines: list[Line] = []
+        """Its tasks, a line for each queue that has some."""
+        self.is_possible = False
+        """Whether it could run somewhere if nothing else did. Otherwise it stands aside."""
+        self.is_settled = True
+        """Whether it is known to fit on no machine but those with new room."""
+        self.looked = -1
+        """When it was last found to fit nowhere, as `Rooms` counts."""
+        self.unreservable = -1
+        """As of which state of the reserved heads (`Heads.changes`) no place is kept for it."""
+
+
+class Kinds:
+    """All kinds of which tasks wait."""
+
+    def __init__(self) -> None:
+        self.shapes = Shapes()
+        self._kinds: dict[KindKey, Kind] = {}
+        self._unsettled: dict[Kind, None] = {}
+        self._shapes: dict[int, int] = {}
+        """By position: how many kinds of that shape are not settled."""
+        self.unsettled: Mask = 0
+        """The shapes of those."""
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(list(self._kinds.values()))
+
+    def get(self, key: KindKey) -> Kind | None:
+        """The kind with that key, where some of it wait."""
+        return self._kinds.get(key)
+
+    def make(self, key: KindKey) -> Kind:
+        """A new kind, impossible until somebody says otherwise."""
+        together = 0 if key.exclusive else -1
+        position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
+        kind = self._kinds[key] = Kind(key, position)
+        return kind
+
+    def forget(self, kind: Kind) -> None:
+        """Nothing of it waits any more."""
+        self.settle(kind)
+        self.shapes.release(kind.position)
+        del self._kinds[kind.key]
+
+    def unsettle(self, kind: Kind) -> None:
+        """It may fit anywhere, as far as is known."""
+        kind.looked = -1
+        if kind.is_settled:
+            kind.is_settled = False
+            self._unsettled[kind] = None
+            self._shapes[kind.position] = self._shapes.get(kind.position, 0) + 1
+            self.unsettled |= kind.bit
+
+    def settle(self, kind: Kind) -> None:
+        """It fits nowhere but perhaps on machines with new room."""
+        if not kind.is_settled:
+            kind.is_settled = True
+            del self._unsettled[kind]
+            self._shapes[kind.position] -= 1
+            if not self._shapes[kind.position]:
+                del self._shapes[kind.position]
+                self.unsettled ^= kind.bit
+
+    def settle_all(self) -> None:
+        """No machine is open: none fits anywhere."""
+        for kind in self._unsettled:
+            kind.is_settled = True
+        self._unsettled.clear()
+        self._shapes.clear()
+        self.unsettled = 0

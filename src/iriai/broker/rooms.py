@@ -1,0 +1,178 @@
+"""Where a task may start now, and which kinds of tasks may start anywhere at all.
+
+What waits after a pass fits nowhere. So the next looks at machines with new room only, and at all
+of them for kinds of tasks that are new.
+"""
+
+from __future__ import annotations
+
+from iriai.broker.kinds import Kind
+from iriai.broker.machines import MachineView
+from iriai.broker.park import Park
+from iriai.broker.queues import Queues
+from iriai.broker.shapes import Bins, Mask, bin_of, bins_of
+from iriai.model.account import Account
+from iriai.policy.backfill import Backfill, ReservedHead
+
+FEW_MACHINES = 8
+"""So many with new room are looked at one by one; for more, the order of all open ones is used."""
+MASKS_MAX = 64
+"""Of rooms that differ, in the union of all. With more, it is made anew only when as many are
+gone; until then, some tasks are looked at in vain."""
+
+
+class Rooms:
+    """Lives as long as the broker; `begin` starts a pass."""
+
+    def __init__(
+        self,
+        park: Park,
+        queues: Queues,
+        reserved: dict[str, ReservedHead],
+        backfill: Backfill,
+    ) -> None:
+        self._park = park
+        self._queues = queues
+        self._reserved = reserved
+        self._backfill = backfill
+        self._now_s = 0.0
+        self._looks = 0
+        """Counts up whenever a kind that fits nowhere may fit again."""
+        self._of_machine: dict[str, Mask] = {}
+        """What may fit on each machine with new room."""
+        self.stopped: dict[Account | None, None] = {}
+        """Accounts that may run nothing more in this pass, where all wait in one queue."""
+        self._count: dict[Mask, int] = {}
+        """How many machines have each of these masks."""
+        self._union: Mask = 0
+        self._gone = 0
+        """Masks that are in the union and may not belong there."""
+
+    def begin(self, now_s: float) -> None:
+        """A pass begins: all machines with new room are looked at."""
+        self._now_s = now_s
+        self._looks += 1
+        self.stopped.clear()
+        self._of_machine.clear()
+        self._count.clear()
+        self._union = self._gone = 0
+        for view in self._park.fresh.values():
+            self._look_at(view)
+
+    def shrank(self, view: MachineView) -> None:
+        """Something was claimed there, or a place was kept."""
+        self._park.changed(view)
+        if view.name in self._of_machine:
+            self._look_at(view)
+
+    def grew(self, view: MachineView) -> None:
+        """A place that was kept there is free again."""
+        self._park.grew(view)
+        self._looks += 1
+        self._look_at(view)
+
+    def mask(self) -> Mask:
+        """The shapes of kinds that may start somewhere now."""
+        if self._gone and (len(self._count) <= MASKS_MAX or self._gone >= len(self._count)):
+            self._gone = self._union = 0
+            for mask in self._count:
+                self._union |= mask
+        return self._union | self._queues.kinds.unsettled
+
+    def place(self, kind: Kind) -> MachineView | None:
+        """The machine where a task of that kind should start now; None: there is none.
+
+        Among those where it may, the least loaded relative to speed, then the one with the larger
+        free part, then by name.
+        """
+        if kind.looked == self._looks:
+            return None
+        if kind.key.capped in self.stopped:
+            self._queues.kinds.unsettle(kind)  # nothing is said of its room
+            return None
+        found = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
+        if found is None:
+            kind.looked = self._looks
+            self._queues.kinds.settle(kind)
+        return found
+
+    def admits(self, view: MachineView, kind: Kind) -> bool:
+        """Whether a task of that kind may start on that machine now."""
+        return self.has_room(view, kind) and (
+            not self._reserved or self.head_before(view, kind) is None
+        )
+
+    def has_room(self, view: MachineView, kind: Kind) -> bool:
+        """Whether it could start there if no place were kept for another."""
+        key = kind.key
+        return (
+            view.is_open
+            and key.resources.fits_in(view.calendar.free)
+            and not (key.exclusive and len(view.calendar))
+            and key.tenant not in view.tenants
+        )
+
+    def head_before(self, view: MachineView, kind: Kind) -> ReservedHead | None:
+        """The reserved head that a task of that kind may not pass there; None: there is none."""
+        key, capacity = kind.key, view.calendar.capacity
+        if not self._backfill.passes_heads:
+            for head in self._reserved.values():
+                if head.resources.fits_in(capacity):
+                    return head
+            return None
+        here = self._reserved.get(view.name)
+        if here is None:
+            return None
+        resources = capacity if key.exclusive else key.resources
+        if not self._backfill.tolerates(here, resources, key.stay_s, self._now_s):
+            return here
+        if key.tenant:
+            ahead = self._queues.entries.get(here.job)
+            if ahead is not None and ahead.kind.key.tenant == key.tenant:
+                return here
+        return None
+
+    def _is_simple(self, kind: Kind) -> bool:
+        return kind.is_settled and len(self._park.fresh) <= FEW_MACHINES
+
+    def _among_fresh(self, kind: Kind) -> MachineView | None:
+        able = [view for view in self._park.fresh.values() if self.admits(view, kind)]
+        if len(able) <= 1:
+            return able[0] if able else None
+        return min(able, key=MachineView.rank)
+
+    def _among_open(self, kind: Kind) -> MachineView | None:
+        for view in self._park.open.with_room(kind.key.resources):
+            if self.admits(view, kind):
+                return view
+        return None
+
+    def _look_at(self, view: MachineView) -> None:
+        """Keep up what may fit on a machine with new room."""
+        old = self._of_machine.get(view.name)
+        mask = self._of_machine[view.name] = self._mask_of(view)
+        if mask == old:
+            return
+        self._count[mask] = self._count.get(mask, 0) + 1
+        self._union |= mask
+        if old is not None:
+            self._count[old] -= 1
+            if not self._count[old]:
+                del self._count[old]
+                self._gone += 1
+
+    def _mask_of(self, view: MachineView) -> Mask:
+        if not view.is_open:
+            return 0
+        shapes = self._queues.kinds.shapes
+        together = -1 if len(view.calendar) else 0
+        room = bins_of(view.calendar.free, None, together)
+        head = self._reserved.get(view.name)
+        if head is None:
+            return shapes.fitting(room)
+        spare = bins_of(head.spare, None, together)
+        mask = shapes.fitting(Bins(*map(min, room, spare)))
+        if head.start_s > self._now_s:
+            until_s = int(head.start_s - self._now_s) + 1
+            mask |= shapes.fitting(room._replace(stay=bin_of(until_s)))
+        return mask

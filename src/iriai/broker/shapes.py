@@ -1,0 +1,134 @@
+"""Which kinds of tasks could fit in a room, for all kinds at once.
+
+Kinds of tasks (what they take, how long they stay) that fall into the same bins share a *shape*, a
+bit in large integers. The shapes that fit in a room are the conjunction of one mask for each
+dimension; a queue that has nothing of them is passed over with one operation. Bins are coarse where
+amounts are large, so a mask may hold shapes of which no kind fits in the end: whoever found one
+looks at it exactly. This keeps the number of shapes small whatever people ask for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from iriai.model.resources import Resources
+
+BITS = 4
+"""Amounts are told apart by so many leading bits: all below 16, then eight bins an octave. Fewer:
+more tasks are looked at in vain; more: more shapes, longer masks."""
+OPEN_STAY_BIN = 1 << 20
+"""Of what stays without end; more than the bin of any time."""
+SPARE_SHAPES_MAX = 1024
+"""So many shapes of which nothing waits keep their bits: what was asked for is asked for again, and
+a known shape costs less than a new one. More would make masks longer than they need be."""
+
+Mask = int
+"""A bit for each shape."""
+
+
+class Bins(NamedTuple):
+    """The bins of a kind of task, or of a room."""
+
+    cpus: int
+    memory: int
+    gpus: int
+    disk: int
+    stay: int
+    together: int
+    """Of a kind: 0 where it runs alone on its machine, else -1. Of a room: 0 where nothing runs
+    there, else -1. So a kind fits where each of its bins is at most the room's."""
+
+
+def bin_of(amount: int) -> int:
+    """The bin of an amount; it never falls as amounts rise. Less than nothing: below all."""
+    if amount < 0:
+        return -1
+    excess = amount.bit_length() - BITS
+    return amount if excess <= 0 else (excess << (BITS - 1)) + (amount >> excess)
+
+
+def bins_of(resources: Resources, stay_s: float | None, together: int) -> Bins:
+    """The bins of what takes `resources` for `stay_s` (None: open), or of a room that has them."""
+    return Bins(
+        bin_of(resources.cpus),
+        bin_of(resources.memory_bytes),
+        bin_of(resources.gpus),
+        bin_of(resources.disk_bytes),
+        OPEN_STAY_BIN if stay_s is None else bin_of(int(stay_s)),
+        together,
+    )
+
+
+class Shapes:
+    """All shapes that are in use; see the module."""
+
+    def __init__(self) -> None:
+        self._positions: dict[Bins, int] = {}
+        self._bins: list[Bins] = []
+        """By position."""
+        self._users: list[int] = []
+        """By position: how many kinds are of that shape."""
+        self._spare: dict[int, None] = {}
+        """Positions of shapes without a kind, the longest unused first."""
+        self._masks: tuple[dict[int, Mask], ...] = tuple({} for _ in Bins._fields)
+        """For each dimension, by bin."""
+        self._up_to: tuple[dict[int, Mask], ...] = tuple({} for _ in Bins._fields)
+        """The same of all bins up to one, as far as anybody asked."""
+
+    def acquire(self, bins: Bins) -> int:
+        """The position of the shape with these bins, for one kind more."""
+        position = self._positions.get(bins)
+        if position is None:
+            position = self._new_position()
+            self._positions[bins] = position
+            self._bins[position] = bins
+            self._mark(bins, 1 << position)
+        elif not self._users[position]:
+            del self._spare[position]
+        self._users[position] += 1
+        return position
+
+    def release(self, position: int) -> None:
+        """A kind of that shape is gone."""
+        self._users[position] -= 1
+        if not self._users[position]:
+            self._spare[position] = None
+
+    def fitting(self, room: Bins) -> Mask:
+        """The shapes that may fit in a room."""
+        mask = -1
+        for bound, masks, up_to in zip(room, self._masks, self._up_to, strict=True):
+            known = up_to.get(bound)
+            if known is None:
+                known = 0
+                for amount, of_bin in masks.items():
+                    if amount <= bound:
+                        known |= of_bin
+                up_to[bound] = known
+            mask &= known
+            if not mask:
+                return 0
+        return mask
+
+    def _new_position(self) -> int:
+        if len(self._spare) < SPARE_SHAPES_MAX:
+            self._bins.append(Bins(0, 0, 0, 0, 0, 0))
+            self._users.append(0)
+            return len(self._bins) - 1
+        position = next(iter(self._spare))
+        del self._spare[position]
+        old = self._bins[position]
+        del self._positions[old]
+        self._mark(old, 1 << position)
+        return position
+
+    def _mark(self, bins: Bins, bit: Mask) -> None:
+        """Put the bit in, or take it out again."""
+        for amount, masks in zip(bins, self._masks, strict=True):
+            left = masks.get(amount, 0) ^ bit
+            if left:
+                masks[amount] = left
+            else:
+                del masks[amount]
+        for up_to in self._up_to:
+            up_to.clear()
