@@ -214,13 +214,14 @@ def test_a_restarted_front_end_waits_for_a_machine_that_does_not_answer():
 
 
 def tell_apart(world: World, count: int, mishap) -> None:
-    """Have `mishap` happen when so many messages have been sent."""
+    """Have `mishap` happen once, when so many messages have been sent."""
     network, send = world.network, world.network.send
+    ahead = [mishap]
 
     def counting(sender, message) -> None:
         send(sender, message)
-        if network.sent == count:
-            world.agenda.after(0.0, mishap)
+        if network.sent == count and ahead:
+            world.agenda.after(0.0, ahead.pop())
 
     for machine in world.machines.values():
         machine.on_send = counting

@@ -244,6 +244,8 @@ class Broker:
                 self._settle_match(view, capability)
                 view.capabilities.append(capability)
                 self.state.queues.give_back(entry)
+            if over:
+                self.state.park.grew(view)
         for view in list(self._backed_off.values()):
             if view.back_off.is_over(now.steady_s):
                 del self._backed_off[view.name]

@@ -18,6 +18,8 @@ _MEANINGS: dict[str, str] = {
     Rule.TURN_OF_OTHERS: "it is the turn of others",
     Rule.AHEAD_IN_ACCOUNT: "other jobs of the account come first",
     Rule.MACHINE_UNKNOWN: "the machine is not known yet",
+    Rule.ONE_PER_MACHINE: "it runs there already, and may run once at a time",
+    Rule.NOT_EMPTY: "the machine is not empty",
     Rule.NO_LAUNCHER: "nothing can be started: the launcher is away",
     Rule.BACKED_OFF: "nothing is started for a while: starts have failed",
     Rule.STALE_CAPABILITY: "the machine's state has just changed",

@@ -21,7 +21,6 @@ class Rule(StrEnum):
     RESERVED = "reserved"
     TURN_OF_OTHERS = "turn-of-others"
     AHEAD_IN_ACCOUNT = "ahead-in-account"
-    MACHINE_AWAY = "machine-away"
     MACHINE_UNKNOWN = "machine-unknown"
     NO_LAUNCHER = "no-launcher"
     BACKED_OFF = "backed-off"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 
-from iriai.broker.machines import MachineView
+from iriai.broker.machines import ClaimKey, MachineView
 from iriai.broker.passes import Pass
 from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
@@ -20,8 +20,7 @@ from iriai.model.resources import Resources
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
-from iriai.protocol.effects import Send
-from iriai.protocol.messages import Capability, Match, Want
+from iriai.protocol.messages import Want
 from iriai.sim.bill import Bill
 from iriai.sim.log import Log, LogJob
 from iriai.sim.record import Progress, Record, no_progress, with_starts
@@ -62,16 +61,15 @@ class _Replay:
             BrokerSettings(configuration, named),
             Standings(order.half_life_s, ChargeRule.of(order)),
         )
-        view = MachineView(MACHINE, Resources(log.processors))
-        view.capabilities.extend(Capability(1, 1, slot, 0) for slot in range(log.processors))
-        self._view = self._state.machines[MACHINE] = view
+        self._view = MachineView(MACHINE, Resources(log.processors), mints=False)
+        self._state.add_machine(self._view)
         self._bill = None
         if settings.order != FIFO:
             self._bill = Bill(
                 MACHINE, self._state.standings, ChargeRule.of(order), order.half_life_s
             )
         self._by_number = {job.number: job for job in log.jobs}
-        self._ends: list[tuple[float, int, Capability]] = []
+        self._ends: list[tuple[float, int, ClaimKey]] = []
 
     def instants(self) -> Iterator[tuple[float, list[LogJob]]]:
         """Each moment at which something ends or is handed in, with what is handed in."""
@@ -95,12 +93,10 @@ class _Replay:
         state, view, ends = self._state, self._view, self._ends
         wall_s = self._log.began_wall_s + now_s
         while ends and ends[0][0] == now_s:
-            _, number, capability = heappop(ends)
+            _, number, key = heappop(ends)
             if self._bill:
                 self._bill.ended(self._by_number[number], now_s, wall_s)
-            state.standings.ended(capability)
-            view.settle_match(capability)
-            view.capabilities.append(capability)
+            state.end(view, key)
         for job in arrived:
             want = Want(
                 JobId(HOME, job.number),
@@ -111,19 +107,18 @@ class _Replay:
                 0.0,
                 1,
             )
-            state.queues.put(want, now_s)
+            state.put(want, now_s)
         if self._bill:
             self._bill.bring_up_to(now_s, wall_s)
         started = []
-        if state.reserved or (state.queues.entries and state.is_open):
-            for effect in Pass(state, self._rng, Instant(now_s, wall_s)).run():
-                if isinstance(effect, Send) and isinstance(effect.message, Match):
-                    job = self._by_number[effect.message.job.number]
-                    started.append(job)
-                    capability = effect.message.capability
-                    heappush(ends, (now_s + job.run_s, job.number, capability))
-                    if self._bill:
-                        self._bill.began(capability, job, now_s)
+        if state.may_start_something:
+            outcome = Pass(state, self._rng, Instant(now_s, wall_s)).run()
+            for entry, _, key in outcome.decisions:
+                job = self._by_number[entry.want.job.number]
+                started.append(job)
+                heappush(ends, (now_s + job.run_s, job.number, key))
+                if self._bill:
+                    self._bill.began(key, job, now_s)
         if self._settings.is_checked:
             view.check()
             state.queues.check()
