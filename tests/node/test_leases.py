@@ -176,10 +176,22 @@ def test_a_lease_that_is_over_stays_over():
     node.tell(LauncherLost())
     wake(node, 30.0)
     node.wait(70.0)
-    said = node.tell(Renewed(HOME, 30.0))
-    assert only(said.home, End).result.cause is EndCause.LOST
+    said = node.tell(Renewed(HOME, 30.0))  # only a launcher can tell whether it runs
+    assert not [message for message in said.home if isinstance(message, End)]
     said = node.tell(LauncherAttached(()))
+    assert only(said.home, End).result.cause is EndCause.LOST
     assert not launches(said)
+
+
+def test_what_ran_before_a_restart_is_not_given_up_before_a_launcher_is_heard():
+    """Its lease counted from the grant is over; the launcher knows of the renewals since."""
+    old = leased()
+    old.wait(200.0)
+    node = restarted(old)
+    said = node.tell()
+    assert not [message for message in said.home if isinstance(message, End)]
+    said = node.tell(LauncherAttached(((attempt(1), WALL_S),)))
+    assert [type(message) for message in said.home] == [Begun]
 
 
 # --- links and restarts --------------------------------------------------------------------------
@@ -266,16 +278,3 @@ def test_a_refusal_by_the_launcher_ends_the_lease():
     said = node.tell(exited(1, EndCause.REFUSED, why="no room"))
     assert isinstance(only(said.home, Refusal), Refusal)
     assert not asks(wake(node, 60.0))
-
-
-def test_what_starts_after_it_was_given_up_is_ended():
-    """The launcher slept, and the lease went by."""
-    node = leased(is_running=False)
-    wake(node, 30.0)
-    wake(node, 60.0)
-    assert node.node.running() == []
-    said = node.tell(AttemptStarted(attempt(1), WALL_S))
-    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]
-    node.tell(Acknowledge(attempt(1)))
-    said = node.tell(AttemptStarted(attempt(1), WALL_S))
-    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]

@@ -394,6 +394,10 @@ class Node:
                 if held.started_wall_s is not None or not self._is_of_this_boot(held):
                     self._exited(held.lost(now), now)
                     continue
+                held.is_ordered = False  # the launcher that would know of it does not
+                if held.has_lapsed(now.steady_s):
+                    self._lapsed(held, now)
+                    continue
                 self._launch(held, now)
             if held.stop is not None:
                 stop = held.stop
@@ -409,10 +413,7 @@ class Node:
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
         held = self._held.get(event.attempt)
-        if held is None or held.end is not None:  # it was given up before it started
-            self._effects.append(TerminateAttempt(event.attempt, EndCause.LOST, 0.0))
-            return
-        if held.started_wall_s is not None:
+        if held is None or held.started_wall_s is not None or held.end is not None:
             return
         self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
@@ -477,6 +478,8 @@ class Node:
             )
         )
         self._free(claim)
+        if claim.lease_s is not None:  # its home is elsewhere: it may be told again after a restart
+            self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
         return held.end
 
     # --- other machines --------------------------------------------------------------------------
@@ -497,10 +500,13 @@ class Node:
         if next_s is None or next_s > now.steady_s:
             return
         for held in self._leases.lapsed(now.steady_s):
-            message = "its home was not heard for the time of its lease, and it had not started"
-            self._exited(held.over(EndCause.LOST, message, now), now)
+            self._lapsed(held, now)
         for home, renew in self._leases.due(now.steady_s):
             self._effects.append(Send(home, Part.HOME, renew))
+
+    def _lapsed(self, held: Held, now: Instant) -> None:
+        message = "its home was not heard for the time of its lease, and it had not started"
+        self._exited(held.over(EndCause.LOST, message, now), now)
 
     def _renewed(self, renewed: Renewed, now: Instant) -> None:
         confirmed = self._leases.answered(renewed, now.steady_s)

@@ -73,10 +73,12 @@ class Held:
             self.leased_steady_s = max(asked_s, self.leased_steady_s or asked_s)
 
     def has_lapsed(self, now_s: float) -> bool:
-        """Whether its lease is over, or it was never confirmed for as long."""
+        """Whether its lease is over, or it was never confirmed for as long; never without one."""
+        if self.claim.lease_s is None:
+            return False
         if self.is_confirmed:
             return self.is_lease_over(now_s)
-        return now_s >= self.granted_steady_s + (self.claim.lease_s or 0.0)
+        return now_s >= self.granted_steady_s + self.claim.lease_s
 
     def started(self, started_wall_s: float, now: Instant) -> None:
         """Its process runs."""

@@ -122,10 +122,13 @@ class Leases:
                 yield name, home.answered_s
 
     def lapsed(self, now_s: float) -> list[Held]:
-        """Claims that never started, and whose lease has gone by."""
+        """Claims whose start was never ordered, and whose lease has gone by.
+
+        Where it was, only the launcher can tell whether it runs, and ends it in time.
+        """
         return [
             held
             for home in self._homes.values()
             for held in home.held.values()
-            if held.started_wall_s is None and held.end is None and held.has_lapsed(now_s)
+            if not held.is_ordered and held.end is None and held.has_lapsed(now_s)
         ]
