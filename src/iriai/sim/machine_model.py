@@ -104,6 +104,7 @@ class SimulatedMachine:
         self._dice = (node_dice, broker_dice)
         self._answers: list[Callable[[], None]] = []
         self._has_requests = False
+        self._waits_for_welcome = False
 
     # --- the daemon ------------------------------------------------------------------------------
 
@@ -115,8 +116,8 @@ class SimulatedMachine:
         self.is_up, self.is_stopped = True, False
         self.core.begin(now)
         self.turn(now_s)
-        if self.launcher.is_up and not self.launcher.is_stopped:
-            self._hear(self.launcher.welcome())
+        if self.launcher.is_up:
+            self._greeted()
 
     def go_down(self, kept_turns: int = 0) -> None:
         """The daemon dies; of what it wrote and did not sync the first turns may be kept."""
@@ -175,11 +176,21 @@ class SimulatedMachine:
     def start_launcher(self, now_s: float) -> None:
         """A new launcher comes up, with the journal of the old one."""
         self.launcher.come_up(now_s)
-        self._hear(self.launcher.welcome())
+        self._greeted()
 
     def wake_launcher(self, now_s: float) -> None:
-        """A launcher that was stopped goes on."""
-        self._hear(self.launcher.wake(now_s))
+        """A launcher that was stopped goes on; whoever came up meanwhile is answered now."""
+        events = self.launcher.wake(now_s)
+        if self._waits_for_welcome:
+            self._greeted()
+        else:
+            self._hear(events)
+
+    def _greeted(self) -> None:
+        """A daemon has connected: it is told all, once the launcher is awake."""
+        self._waits_for_welcome = self.launcher.is_stopped
+        if not self.launcher.is_stopped:
+            self._hear(self.launcher.welcome())
 
     def _hear(self, events: list[LauncherEvent]) -> None:
         """What the launcher says; it is lost where nobody listens, and told again some day."""

@@ -81,7 +81,8 @@ class Network:
         """What each message is turned into on its way; None: itself."""
         self.sent = 0
         self._agenda = agenda
-        self._arrive = arrive
+        self.on_arrival = arrive
+        """Takes what reaches a machine."""
         self._latency = Dice(seed, "latency")
         self._mishaps = Dice(seed, "mishaps")
         self._notice = Dice(seed, "notice")
@@ -163,7 +164,7 @@ class Network:
             return
         link.believes[name] = False
         if end.is_up:
-            self._arrive(end, LinkDown(link.other(name).plan.name))
+            self.on_arrival(end, LinkDown(link.other(name).plan.name))
 
     def _open(self, link: _Link) -> None:
         """Try; again in a while where it cannot be."""
@@ -191,7 +192,7 @@ class Network:
     def _is_up(self, link: _Link, end: SimulatedMachine, epoch: int) -> None:
         if link.epoch == epoch and end.is_up:
             link.believes[end.plan.name] = True
-            self._arrive(end, LinkUp(link.other(end.plan.name).plan.name))
+            self.on_arrival(end, LinkUp(link.other(end.plan.name).plan.name))
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -228,7 +229,7 @@ class Network:
 
         def arrive() -> None:
             if link.epoch == epoch and receiver.is_up:
-                self._arrive(receiver, delivered)
+                self.on_arrival(receiver, delivered)
 
         self._agenda.at(arrival_s, arrive)
 

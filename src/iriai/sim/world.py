@@ -121,8 +121,19 @@ class World:
     def power_on(self, machine: SimulatedMachine) -> None:
         """It boots: launcher and daemon."""
         if not machine.launcher.is_up:
-            machine.launcher.come_up(self.now_s)
+            machine.start_launcher(self.now_s)
         self.come_up(machine)
+        self.touch(machine)
+
+    def stop(self, machine: SimulatedMachine) -> None:
+        """Its daemon sleeps (SIGSTOP); what reaches it waits."""
+        machine.is_stopped = True
+
+    def wake(self, machine: SimulatedMachine) -> None:
+        """Its daemon goes on, if it sleeps."""
+        if machine.is_up and machine.is_stopped:
+            machine.is_stopped = False
+            self.touch(machine)
 
     # --- time ------------------------------------------------------------------------------------
 

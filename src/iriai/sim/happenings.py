@@ -1,0 +1,260 @@
+"""What people do and what breaks, as data: a story is a list of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from iriai.model.account import Account
+from iriai.model.job import JobSpec
+from iriai.model.problem import Problem
+from iriai.model.resources import Resources
+from iriai.model.state import TaskState
+from iriai.protocol.effects import LoadMeasured, Part
+from iriai.sim.execution import Work
+from iriai.sim.machine_model import SimulatedMachine
+from iriai.sim.world import World
+
+PING_S = 3.0
+"""How long others take a daemon that is stopped for one that works."""
+BY = "someone"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is handed in."""
+
+    user: str
+    cpus: int
+    tasks: int
+    work: Work
+    limit_s: float | None
+    lease_s: float
+    urgency: float
+    max_restarts: int | None
+
+    def spec(self) -> JobSpec:
+        """As its home keeps it."""
+        return JobSpec(
+            Account("lab", self.user),
+            self.user,
+            "job",
+            ("true",),
+            "/",
+            Resources(self.cpus),
+            ((1, self.tasks, 1),) if self.tasks > 1 else ((0, 0, 1),),
+            self.tasks > 1,
+            self.limit_s,
+            max_restarts=self.max_restarts,
+            urgency=self.urgency,
+            kill_grace_s=3.0,
+            lease_s=self.lease_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happens to a machine, and for how long."""
+
+    at_s: float
+    kind: str
+    """A key of `KINDS`."""
+    machine: str
+    lasts_s: float = 0.0
+    other: str = ""
+    """The machine at the other end, of what happens to a link."""
+    number: int = 0
+    """Which job, or how many turns."""
+    submission: Submission | None = None
+
+    def __str__(self) -> str:
+        words = [f"{self.at_s:9.3f}", self.machine, self.kind]
+        if self.other:
+            words.append(self.other)
+        if self.submission is not None:
+            words.append(str(self.submission))
+        elif self.number:
+            words.append(str(self.number))
+        if self.lasts_s:
+            words.append(f"for {self.lasts_s:.3f} s")
+        return " ".join(words)
+
+
+def enter(world: World, happening: Happening) -> None:
+    """Have it happen when it is time."""
+    action = partial(KINDS[happening.kind], world, world.machines[happening.machine], happening)
+    world.agenda.at(happening.at_s, action)
+
+
+# --- people --------------------------------------------------------------------------------------
+
+
+def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    submission = happening.submission
+    assert submission is not None
+    world.submit(machine.plan.name, submission.spec(), submission.work)
+
+
+def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
+    """Somebody asks a daemon for something; it may say no."""
+    if not machine.is_up or machine.is_stopped:
+        return
+    try:
+        action()
+    except Problem:
+        return
+    machine.asked()
+    world.touch(machine)
+
+
+def _cancel(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    _asks(world, machine, lambda: machine.core.home.cancel(happening.number, (), BY))
+
+
+def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
+    """Of the first job with a task that runs, that task."""
+
+    def cancel() -> None:
+        for number, job in machine.core.home.jobs.items():
+            for index, task in job.tasks.items():
+                if task.state is not TaskState.QUEUED:
+                    machine.core.home.cancel(number, (index,), BY)
+                    return
+
+    _asks(world, machine, cancel)
+
+
+def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    number = happening.number
+    _asks(world, machine, lambda: machine.core.home.hold(number, BY))
+    later = partial(_asks, world, machine, lambda: machine.core.home.release(number, BY))
+    world.agenda.after(happening.lasts_s, later)
+
+
+def _drain(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    def now_there() -> None:
+        machine.core.node.drain("work on it", BY, machine.clock.at(world.now_s))
+
+    def resume() -> None:
+        machine.core.node.resume(BY, machine.clock.at(world.now_s))
+
+    _asks(world, machine, now_there)
+    world.agenda.after(happening.lasts_s, partial(_asks, world, machine, resume))
+
+
+def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    cpus = float(machine.plan.capacity.cpus)
+    for load, after_s in ((cpus * 2, 0.0), (0.0, happening.lasts_s)):
+        world.agenda.after(after_s, partial(_measured, world, machine, load))
+
+
+def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
+    if machine.is_up:
+        world.arrive(machine, LoadMeasured(load, load))
+
+
+# --- what breaks ---------------------------------------------------------------------------------
+
+
+def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.go_down(machine, happening.number)
+    world.agenda.after(happening.lasts_s, partial(world.come_up, machine))
+
+
+def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.power_off(machine, happening.number)
+    world.agenda.after(happening.lasts_s, partial(world.power_on, machine))
+
+
+def _daemon_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    if machine.is_up and not machine.is_stopped:
+        world.stop(machine)
+        world.agenda.after(PING_S, partial(_is_missed, world, machine, machine.turns))
+        world.agenda.after(happening.lasts_s, partial(world.wake, machine))
+
+
+def _is_missed(world: World, machine: SimulatedMachine, turns: int) -> None:
+    if machine.is_stopped and machine.turns == turns:
+        world.network.break_all_of(machine.plan.name)
+
+
+def _launcher_dies(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    if machine.launcher.is_up:
+        machine.kill_launcher(world.now_s)
+        world.touch(machine)
+        world.agenda.after(happening.lasts_s, partial(start_launcher, world, machine))
+
+
+def start_launcher(world: World, machine: SimulatedMachine) -> None:
+    """A launcher comes up, where there is none."""
+    if not machine.launcher.is_up:
+        machine.start_launcher(world.now_s)
+        world.touch(machine)
+
+
+def _launcher_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    machine.launcher.stop()
+    world.agenda.after(happening.lasts_s, partial(wake_launcher, world, machine))
+
+
+def wake_launcher(world: World, machine: SimulatedMachine) -> None:
+    """A launcher that was stopped goes on."""
+    if machine.launcher.is_stopped:
+        machine.wake_launcher(world.now_s)
+        world.touch(machine)
+
+
+def _starts_nothing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    machine.launcher.refuses = "no space left"
+    world.agenda.after(happening.lasts_s, partial(setattr, machine.launcher, "refuses", ""))
+
+
+def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.network.break_link(machine.plan.name, happening.other)
+
+
+def _link_is_cut(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    ends = machine.plan.name, happening.other
+    world.network.cut(*ends)
+    world.agenda.after(happening.lasts_s, partial(world.network.heal, *ends))
+
+
+KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "submit": _submit,
+    "cancel": _cancel,
+    "cancel-running": _cancel_running,
+    "hold": _hold,
+    "drain": _drain,
+    "owner": _owner_works,
+    "daemon-dies": _daemon_dies,
+    "daemon-stops": _daemon_stops,
+    "launcher-dies": _launcher_dies,
+    "launcher-stops": _launcher_stops,
+    "power-fails": _power_fails,
+    "starts-nothing": _starts_nothing,
+    "link-breaks": _link_breaks,
+    "link-is-cut": _link_is_cut,
+}
+OF_NODES = frozenset({"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing"})
+"""Kinds that only happen where tasks run."""
+
+
+def end_all(world: World) -> None:
+    """From here on everything works."""
+    for machine in world.machines.values():
+        machine.launcher.refuses = ""
+        world.power_on(machine)
+        start_launcher(world, machine)
+        wake_launcher(world, machine)
+        if machine.is_stopped:
+            world.wake(machine)
+        if Part.NODE in machine.plan.parts:
+            _measured(world, machine, 0.0)
+            node, now = machine.core.node, machine.clock.at(world.now_s)
+            _asks(world, machine, partial(node.resume, BY, now))
+        if Part.HOME in machine.plan.parts:
+            for number, job in list(machine.core.home.jobs.items()):
+                if job.held:
+                    _asks(world, machine, partial(machine.core.home.release, number, BY))
+    world.network.heal_all()

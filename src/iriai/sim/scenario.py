@@ -1,0 +1,168 @@
+"""A small world and what happens there, all drawn from a seed: cheap, so that many are tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import JobSection, OrderSection
+from iriai.model.resources import Resources
+from iriai.protocol.effects import Part
+from iriai.sim.clock import Clock
+from iriai.sim.dice import Dice
+from iriai.sim.execution import FAILURE, SUCCESS, Work
+from iriai.sim.happenings import KINDS, OF_NODES, Happening, Submission
+from iriai.sim.machine_model import MachinePlan
+from iriai.sim.network import NetworkPlan
+from iriai.sim.world import World
+
+BEGIN_S = 10.0
+"""All links are up by then."""
+FAULTS_UNTIL_S = 200.0
+"""From here on everything works, and every feasible job must end."""
+DRIFT_MAX = 0.004
+"""Two clocks differ by less than the hundredth that leases allow for."""
+FRONT = "front"
+FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "cancel", "cancel-running", "hold"))
+PEOPLE = ("cancel", "cancel-running", "hold")
+
+LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=1.0)
+SLOW = NetworkPlan(latency_s=0.1, jitter_s=1.0, notice_s=10.0)
+SCRAMBLED = NetworkPlan(0.01, 0.2, 5.0, loss=0.1, repeat=0.1, late=0.15)
+NETWORKS = (LAN, LAN, SLOW, SCRAMBLED)
+
+
+class Member(NamedTuple):
+    """A machine of the world."""
+
+    plan: MachinePlan
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A story that has not happened yet."""
+
+    seed: int
+    network: NetworkPlan
+    through_wire: bool
+    members: tuple[Member, ...]
+    happenings: tuple[Happening, ...]
+    is_calm: bool
+
+    def world(self) -> World:
+        """Its machines, all up and nothing done."""
+        world = World(self.seed, self.network, through_wire=self.through_wire)
+        for plan, clock in self.members:
+            world.add(plan, clock)
+        return world
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed: one in six is calm, which means that nothing breaks."""
+    shape = Dice(seed, "shape")
+    is_calm = shape.chance(1 / 6)
+    network = LAN if is_calm else shape.pick(NETWORKS)
+    members = _members(seed, shape)
+    homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
+    nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
+    cpus = max(plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts)
+    happenings = _work(Dice(seed, "work"), homes, cpus)
+    if not is_calm:
+        happenings += _people(Dice(seed, "people"), homes)
+        happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
+    happenings.sort(key=lambda each: each.at_s)
+    through_wire = shape.chance(0.2)
+    return Scenario(seed, network, through_wire, members, tuple(happenings), is_calm)
+
+
+def _members(seed: int, shape: Dice) -> tuple[Member, ...]:
+    configuration = Configuration(
+        order=OrderSection(
+            name=shape.pick(("lottery", "lottery", "stride", "fifo")),
+            half_life_s=604_800.0,
+            offpeak_factor=1.0,
+        ),
+        jobs=JobSection(end_slack_s=5.0),
+    )
+    clocks = Dice(seed, "clocks")
+    front = (Part.HOME, Part.BROKER)
+    parts: list[tuple[Part, ...]] = [(Part.NODE, *front) if shape.chance(0.3) else front]
+    back_ends = 1 + shape.below(3)
+    parts += [(Part.NODE, Part.HOME)[: 1 + shape.chance(0.2)] for _ in range(back_ends)]
+    members = []
+    for number, its in enumerate(parts):
+        plan = MachinePlan(
+            f"b{number}" if number else FRONT,
+            Resources(shape.pick((1, 2, 4)), 1 << 30),
+            its,
+            FRONT if number else "",
+            configuration,
+            load_max=1.0,
+            outward_only=number > 0 and shape.chance(0.3) and Part.HOME not in its,
+            sync_s=shape.pick((0.0, 0.005, 0.05)),
+        )
+        members.append(Member(plan, _clock(clocks)))
+    return tuple(members)
+
+
+def _clock(dice: Dice) -> Clock:
+    return Clock(
+        dice.between(0.0, 1e6),
+        dice.between(-100.0, 100.0),
+        dice.between(-DRIFT_MAX, DRIFT_MAX),
+    )
+
+
+def _work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+    happenings = []
+    for _ in range(4 + dice.below(9)):
+        run_s = dice.pick((0.0, 0.5, 3.0, 10.0, 40.0))
+        submission = Submission(
+            user=dice.pick(("ann", "bob", "eve")),
+            cpus=min(cpus_max, dice.pick((1, 1, 1, 2, 4))),
+            tasks=dice.pick((1, 1, 1, 2, 5)),
+            work=Work(run_s, FAILURE if dice.chance(0.1) else SUCCESS, dice.chance(0.2)),
+            limit_s=dice.pick((None, 5.0, 20.0, 60.0)),
+            lease_s=dice.pick((12.0, 20.0, 40.0)),
+            urgency=dice.pick((1.0, 1.0, 1.0, 2.0)),
+            max_restarts=dice.pick((None, None, None, 0, 1)),
+        )
+        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+    return happenings
+
+
+def _people(dice: Dice, homes: list[str]) -> list[Happening]:
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            dice.pick(PEOPLE),
+            dice.pick(homes),
+            dice.between(1.0, 30.0),
+            number=1 + dice.below(8),
+        )
+        for _ in range(dice.below(4))
+    ]
+
+
+def _faults(dice: Dice, names: list[str], nodes: list[str]) -> list[Happening]:
+    happenings = []
+    for _ in range(1 + dice.below(9)):
+        kind = dice.pick(FAULTS)
+        machine = dice.pick(nodes if kind in OF_NODES else names)
+        other = ""
+        if kind.startswith("link"):
+            other = dice.pick([name for name in names if name != machine])
+        happenings.append(
+            Happening(
+                dice.between(BEGIN_S, FAULTS_UNTIL_S),
+                kind,
+                machine,
+                dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+                other,
+                dice.below(4) if kind in ("daemon-dies", "power-fails") else 0,
+            )
+        )
+    return happenings

@@ -1,0 +1,49 @@
+"""Small worlds in which much breaks: the cores pass, and what does not is told and can be rerun."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.node.core import Node
+from iriai.sim.faults import fails, run, shrunk
+from iriai.sim.scenario import scenario_of
+
+SEEDS = 100
+SOAK_SEEDS = 10_000
+
+
+def failing(seeds) -> list[str]:
+    found = run(seeds, lambda _seed, _failure: None)
+    return [f"seed {failure.seed}: {failure.message}" for failure in found]
+
+
+def test_the_cores_pass_every_seed():
+    assert failing(range(1, SEEDS + 1)) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_the_cores_pass_thousands(part):
+    begin = 1 + part * SOAK_SEEDS // 10
+    assert failing(range(begin, begin + SOAK_SEEDS // 10)) == []
+
+
+def test_one_seed_is_one_story():
+    def story(seed: int) -> list[str]:
+        lines: list[str] = []
+        assert fails(scenario_of(seed), lines.append) is None
+        return lines
+
+    assert story(5) == story(5)
+    assert story(5) != story(6)
+
+
+def test_a_failure_comes_with_the_little_that_it_takes(monkeypatch):
+    """A node that never hears that an end was stored holds its claim for ever."""
+    monkeypatch.setattr(Node, "_acknowledge", lambda *_: None)
+    scenario = scenario_of(1)
+    failure = shrunk(scenario)
+    assert "claims" in failure.message
+    assert [happening.kind for happening in failure.happenings] == ["submit"]
+    assert any("End(" in line for line in failure.story)
+    assert len(scenario.happenings) > 1
