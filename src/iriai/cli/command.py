@@ -28,6 +28,8 @@ Command = Callable[..., int | None]
 
 DASHES = "iriai.dashes"
 """In the context's `meta`: whether `--` stands before the words of a command."""
+GIVEN = "iriai.given"
+"""In the context's `meta`: everything that stands after the name of the command."""
 WORDS = "words"
 """The parameter that takes the words of a command."""
 
@@ -37,7 +39,7 @@ class WordsCommand(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Note whether `--` stood before the words, which parsing forgets."""
-        given = list(args)
+        given = ctx.meta[GIVEN] = list(args)
         rest = super().parse_args(ctx, args)
         words = ctx.params[WORDS] or ()
         place = len(given) - len(words) - 1

@@ -13,8 +13,8 @@ from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.job_options import PLACE, JobOptions
+from iriai.cli.script_directives import SCRIPT, Script, submit_with_directives
 from iriai.cli.script_file import is_script, read_script, read_script_from_stdin, read_sent
-from iriai.client.answers import JobDraft
 from iriai.client.client import Client
 from iriai.client.drafting import DraftFields
 from iriai.model.problem import UsageProblem
@@ -67,47 +67,68 @@ def submit(
     hold: Annotated[
         bool, typer.Option("--hold", help="Keep it from starting until 'iriai release'.")
     ] = False,
-) -> None:
+    no_directives: Annotated[
+        bool,
+        typer.Option("--no-directives", help="Do not read #IRIAI, #SBATCH and #PBS in a script."),
+    ] = False,
+) -> int | None:
     """Hand in a job and print its id; it is durable then.
 
     The output goes to files in the working directory. Whatever happens to this machine's
-    processes, the job is finished or reported.
+    processes, the job is finished or reported. A script may hold options in its leading comments,
+    as #IRIAI, #SBATCH or #PBS; what stands on the command line counts more.
     """
+    script = _script(ctx, words, stdin)
+    if script is not None and not no_directives and not script.directives_are_read:
+        return submit_with_directives(ctx, script)
     more = DraftFields(output=output, error=error, held=hold)
     if array is not None:
         more["array"], more["throttle"] = parse_throttled(array)
     if stdin is not None:
+        if script is not None and script.path == STDIN:
+            _check_one_input(stdin)  # a directive may name one
         more["stdin"] = read_sent(stdin)
-    draft = _draft(words, job, more, after_dashes=ctx.meta[DASHES])
+    if script is None:
+        draft = job.draft(words, more)
+    else:
+        more["script"] = script.content
+        more["name"] = job.name or script.name
+        with script.naming_lines():
+            draft = job.draft(words[1:], more, variables=script.variables)
     with Client.connect(options.state) as client:
         if job.dry_run:
             print_dry_run(client.dry_run(draft), as_json=options.as_json)
-            return
+            return None
         submitted = client.submit(draft)
     if options.as_json:
         print_document(submitted)
     else:
         print(submitted.id)
+    return None
 
 
-def _draft(words: list[str], job: JobOptions, more: DraftFields, *, after_dashes: bool) -> JobDraft:
-    """The draft of a command, or of the script that the first word names."""
-    first, rest = words[0], words[1:]
-    if after_dashes:
-        return job.draft(words, more)
+def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
+    """The script that the first word names, if it is one; read once."""
+    known = ctx.meta.get(SCRIPT)
+    if known is not None:
+        assert isinstance(known, Script)
+        return known
+    first = words[0]
+    if ctx.meta[DASHES]:
+        return None
     if first == STDIN:
-        if "stdin" in more:
-            raise UsageProblem(
-                "two-inputs", "the script comes from standard input already", "leave out --stdin"
-            )
-        more["script"] = read_script_from_stdin()
-        more["name"] = job.name or "stdin"
-    elif is_script(Path(first)):
-        more["script"] = read_script(Path(first))
-        more["name"] = job.name or Path(first).name
-    else:
-        return job.draft(words, more)
-    return job.draft(rest, more)
+        _check_one_input(stdin)
+        return Script(STDIN, "stdin", read_script_from_stdin())
+    if is_script(Path(first)):
+        return Script(first, Path(first).name, read_script(Path(first)))
+    return None
+
+
+def _check_one_input(stdin: Path | None) -> None:
+    if stdin is not None:
+        raise UsageProblem(
+            "two-inputs", "the script comes from standard input already", "leave out --stdin"
+        )
 
 
 app = command_app(
@@ -118,6 +139,7 @@ app = command_app(
         ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
         ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script, whose text is sent"),
         ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
+        ("iriai submit --time 2h train.sbatch", "a script for Slurm, with another time limit"),
         ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
         ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the price"),
         ("iriai wait $(iriai submit -- ./step1) && ./step2", "go on when it has succeeded"),

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from iriai.launcher.batch_variables import DIALECT, add_batch_variables
 from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
 
@@ -65,4 +66,6 @@ def environment_of(
     result[b":TMPDIR"] = os.fsencode(tmp)
     if order.gpu_ids:
         result[b":CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids)).encode()
+    if DIALECT in result:
+        add_batch_variables(result, order.attempt, tmp)
     return result

@@ -11,6 +11,7 @@ import resource
 import sys
 from typing import NamedTuple
 
+from iriai.launcher.batch_variables import write_node_file
 from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.environment import environment_of
 from iriai.launcher.failures import EXIT_NOT_RUN
@@ -138,6 +139,7 @@ class Spawner:
             self.mark_of(order.attempt),
             tmp,
         )
+        write_node_file(environment, task.spec.resources.cpus, task.login.uid)
         opened: list[int] = []
         try:
             redirects = self._descriptors(task, order, payload, given_fd, opened)

@@ -99,7 +99,10 @@ def task_indices(array: tuple[tuple[int, int, int], ...]) -> Iterator[int]:
 
 
 def expand_pattern(pattern: str, attempt: AttemptId) -> str:
-    """File name for one attempt: %j job id, %t task index, %r rank, %a attempt, %% a percent."""
+    """File name for one attempt.
+
+    %j job id, %t task index, %r rank, %a attempt, %h home and %n number of the job, %% a percent.
+    """
     if "%" not in pattern:
         return pattern
     values = {
@@ -107,9 +110,11 @@ def expand_pattern(pattern: str, attempt: AttemptId) -> str:
         "t": str(attempt.index),
         "r": "0",
         "a": str(attempt.attempt),
+        "h": attempt.home,
+        "n": str(attempt.number),
         "%": "%",
     }
     pieces = pattern.split("%%")
-    for letter in "jtra":
+    for letter in "jtrahn":
         pieces = [piece.replace("%" + letter, values[letter]) for piece in pieces]
     return "%".join(pieces)

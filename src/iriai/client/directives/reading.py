@@ -1,0 +1,43 @@
+"""Which directives of a script count, and what they ask for."""
+
+from __future__ import annotations
+
+from iriai.client.directives.block import Block, Dialect
+from iriai.client.directives.option import Surroundings, Translation
+from iriai.client.directives.pbs_translation import translate_pbs
+from iriai.client.directives.slurm_translation import translate_slurm
+
+
+def translate(block: Block, around: Surroundings) -> Translation:
+    """What the directives of sbatch or qsub in `block` ask for, as options of iriai.
+
+    Where a script has both, it was written for two systems: those of sbatch count.
+
+    Raises:
+        Refused: something would run differently from what the script says.
+        UsageProblem: directives contradict each other, or cannot be understood.
+    """
+    slurm, pbs = (
+        [line for line in block.lines if line.dialect is dialect]
+        for dialect in (Dialect.SLURM, Dialect.PBS)
+    )
+    if slurm:
+        found = translate_slurm(slurm, around)
+    elif pbs:
+        found = translate_pbs(pbs, around)
+    else:
+        return Translation(warnings=_unread(block))
+    both: tuple[str, ...] = ()
+    if slurm and pbs:
+        both = (f"{pbs[0].place}: #PBS is ignored: the script has #SBATCH too",)
+    return found._replace(warnings=(*found.warnings, *both, *_unread(block)))
+
+
+def _unread(block: Block) -> tuple[str, ...]:
+    """A warning where a directive comes too late; a script without others may write such a file."""
+    used = {line.dialect for line in block.lines}
+    return tuple(
+        f"{line.place}: #{line.dialect} is ignored: it stands after the first command"
+        for line in block.unread
+        if line.dialect in used
+    )
