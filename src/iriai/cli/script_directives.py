@@ -199,9 +199,11 @@ def _surroundings(ctx: typer.Context, own: list[Setting]) -> Surroundings:
         for name in _CHOSEN
         if name in ctx.params and _is_given(ctx, name)
     }
+    user, home = _user_and_home()
     return Surroundings(
         directory=str(Path.cwd()),
-        user=_user(),
+        user=user,
+        home=home,
         host=socket.gethostname(),
         environment=os.environ,
         chosen=chosen,
@@ -209,8 +211,10 @@ def _surroundings(ctx: typer.Context, own: list[Setting]) -> Surroundings:
     )
 
 
-def _user() -> str:
+def _user_and_home() -> tuple[str, str]:
+    here = os.environ.get("HOME", str(Path.cwd()))
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        known = pwd.getpwuid(os.geteuid())
     except KeyError:
-        return os.environ.get("USER", str(os.geteuid()))
+        return os.environ.get("USER", str(os.geteuid())), here
+    return known.pw_name, known.pw_dir or here

@@ -11,7 +11,9 @@ def around(**chosen: str) -> Surroundings:
     """Ann in /work; `chosen` stands on the command line."""
     environment = {"HOME": HOME, "SHELL": "/bin/bash", "PATH": "/bin", "FLAVOUR": "plum"}
     options = {f"--{name}": value for name, value in chosen.items()}
-    return Surroundings("/work", "ann", "ume", environment, options, lambda path: path == "logs")
+    return Surroundings(
+        "/work", "ann", HOME, "ume", environment, options, lambda path: path == "logs"
+    )
 
 
 def read(*lines: str, **chosen: str) -> Translation:

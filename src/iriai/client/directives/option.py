@@ -75,6 +75,8 @@ class Surroundings(NamedTuple):
     directory: str
     """Where the job is handed in."""
     user: str
+    home: str
+    """The user's directory, as the system knows it and tasks find it in HOME."""
     host: str
     environment: Mapping[str, str]
     chosen: Mapping[str, str]

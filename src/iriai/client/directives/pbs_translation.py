@@ -102,8 +102,7 @@ class _Pbs:
         if "-V" not in self._all.given:
             self._set(None, "--no-env", None)
         directory = self._all.given.get("-d") or self._all.given.get("-w")
-        home = self._around.environment.get("HOME", self._around.directory)
-        self._set(directory, "--chdir", directory.value if directory else home)
+        self._set(directory, "--chdir", directory.value if directory else self._around.home)
 
     def _variables(self, given: Given) -> None:
         for each in filter(None, given.value.split(",")):
@@ -255,7 +254,7 @@ class _Pbs:
             ("PBS_ARRAYID", "%t"),
             ("PBS_O_WORKDIR", _escaped(self._around.directory)),
             ("PBS_O_HOME", _escaped(self._around.environment.get("HOME", ""))),
-            ("HOME", _escaped(self._around.environment.get("HOME", ""))),
+            ("HOME", _escaped(self._around.home)),
             ("USER", _escaped(self._around.user)),
         ):
             pattern = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", value.replace("\\", r"\\"), pattern)
