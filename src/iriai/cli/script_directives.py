@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ _FAMILIES = (("max_restarts", "no_restart"),)
 """Two ways to say one thing."""
 _FOREIGN = (*(each.name for each in fields(GlobalOptions)), "dry_run", "no_directives", "help")
 """Options that say how to submit, not what."""
+_ANY = re.compile(rb"^#(?:IRIAI|SBATCH|PBS)\b", re.MULTILINE)
 _CHOSEN = ("cpus", "array", "name", "memory", "gpus")
 
 
@@ -46,6 +48,11 @@ class Script:
     settings: tuple[Setting, ...] = ()
     """The options that its directives are."""
     directives_are_read: bool = False
+
+    @property
+    def has_directives(self) -> bool:
+        """Whether there may be some that were not read."""
+        return not self.directives_are_read and _ANY.search(self.content) is not None
 
     @contextmanager
     def naming_lines(self) -> Iterator[None]:

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.array_text import parse_throttled
 from iriai.cli.command import DASHES, WORK, command_app
 from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.job_options import PLACE, JobOptions
+from iriai.cli.job_options import JobOptions
 from iriai.cli.script_directives import SCRIPT, Script, submit_with_directives
-from iriai.cli.script_file import is_script, read_script, read_script_from_stdin, read_sent
+from iriai.cli.script_file import is_script, read_script, read_script_from_stdin
+from iriai.cli.submit_options import SubmitOptions
+from iriai.client.answers import JobDraft
 from iriai.client.client import Client
-from iriai.client.drafting import DraftFields
 from iriai.model.problem import UsageProblem
 
 STDIN = "-"
@@ -26,6 +26,7 @@ def submit(
     ctx: typer.Context,
     options: GlobalOptions,
     job: JobOptions,
+    own: SubmitOptions,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -34,43 +35,6 @@ def submit(
             show_default=False,
         ),
     ],
-    array: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RANGES[%N]",
-            help="A task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
-            "$IRIAI_TASK_ID tells which.",
-        ),
-    ] = None,
-    stdin: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Standard input; its content is sent.", rich_help_panel=PLACE
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="%j job, %t task, %a attempt. \\[default: iriai-%j.%t.out]",
-            rich_help_panel=PLACE,
-        ),
-    ] = None,
-    error: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="File for standard error. \\[default: into the output]",
-            rich_help_panel=PLACE,
-        ),
-    ] = None,
-    hold: Annotated[
-        bool, typer.Option("--hold", help="Keep it from starting until 'iriai release'.")
-    ] = False,
-    no_directives: Annotated[
-        bool,
-        typer.Option("--no-directives", help="Do not read #IRIAI, #SBATCH and #PBS in a script."),
-    ] = False,
 ) -> int | None:
     """Hand in a job and print its id; it is durable then.
 
@@ -78,23 +42,10 @@ def submit(
     processes, the job is finished or reported. A script may hold options in its leading comments,
     as #IRIAI, #SBATCH or #PBS; what stands on the command line counts more.
     """
-    script = _script(ctx, words, stdin)
-    if script is not None and not no_directives and not script.directives_are_read:
+    script = _script(ctx, words, own.stdin)
+    if script is not None and script.has_directives and not own.no_directives:
         return submit_with_directives(ctx, script)
-    more = DraftFields(output=output, error=error, held=hold)
-    if array is not None:
-        more["array"], more["throttle"] = parse_throttled(array)
-    if stdin is not None:
-        if script is not None and script.path == STDIN:
-            _check_one_input(stdin)  # a directive may name one
-        more["stdin"] = read_sent(stdin)
-    if script is None:
-        draft = job.draft(words, more)
-    else:
-        more["script"] = script.content
-        more["name"] = job.name or script.name
-        with script.naming_lines():
-            draft = job.draft(words[1:], more, variables=script.variables)
+    draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with Client.connect(options.state) as client:
         if job.dry_run:
             print_dry_run(client.dry_run(draft), as_json=options.as_json)
@@ -105,6 +56,17 @@ def submit(
     else:
         print(submitted.id)
     return None
+
+
+def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions) -> JobDraft:
+    """The draft of `script`; the first of `words` names it."""
+    with script.naming_lines():
+        if script.path == STDIN:
+            _check_one_input(own.stdin)  # a directive may name one
+        fields = own.fields()
+        fields["script"] = script.content
+        fields["name"] = job.name or script.name
+        return job.draft(words[1:], fields, variables=script.variables)
 
 
 def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
