@@ -3,8 +3,10 @@
 `array_per_s`: an array of `true`, from its submission until its last end is known to the client.
 `single_per_s`: as many jobs of one task as SINGLE_JOBS, handed in one after the other through one
 connection, each durable before the next. `single_pipelined_per_s`: the same without waiting for
-each answer. As root the tasks run as another user, with the default isolation; each has its own
-output file; every attempt and end is durable. `limit_per_s`: see limit.py. `peers`: see peers/.
+each answer. `back_ends`: the array again, through a front end with 1, 2 and 4 back ends on this
+host, which in sum give away as many cpus as the machine alone. As root the tasks run as another
+user, with the default isolation; each has its own output file; every attempt and end is durable.
+`limit_per_s`: see limit.py. `peers`: see peers/.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 import limit
 from harness import peers
 from harness.options import Options, read_options
+from harness.private_cluster import PrivateCluster
 from harness.private_iriai import PrivateIriai
 from harness.report import as_number, finish, machine_facts, median, progress, ratio
 
@@ -28,6 +31,7 @@ from iriai.wire.requests import JobDraft, Submitted
 ARRAY_TASKS = 10_000
 SINGLE_JOBS = 2_000
 QUICK_TASKS = 200
+BACK_ENDS = (1, 2, 4)
 WARM_UP_TASKS = 200
 """As for the peers: the first tasks make control groups and load code."""
 CPUS = limit.OUTSTANDING
@@ -100,6 +104,22 @@ def measure_iriai(options: Options) -> dict[str, float]:
     return rates
 
 
+def measure_back_ends(options: Options, count: int) -> float:
+    """Return the tasks a second of an array that a front end spreads over `count` back ends."""
+    array_tasks = options.tasks(ARRAY_TASKS, QUICK_TASKS)
+
+    def work(client: Client) -> float:
+        run_array(client, cluster.work, WARM_UP_TASKS)
+        return run_array(client, cluster.work, array_tasks)
+
+    with PrivateCluster(count, CPUS // count) as cluster:
+        rate = cluster.as_user(work)
+        files = sum(1 for _ in cluster.work.iterdir())
+    if files != WARM_UP_TASKS + array_tasks:
+        raise RuntimeError(f"{files} output files, not one for each task")
+    return rate
+
+
 def main() -> None:
     """Measure all in turns, `runs` times."""
     options = read_options(__doc__ or "")
@@ -113,6 +133,10 @@ def main() -> None:
         progress(f"run {run + 1} of {options.runs}: iriai")
         for name, rate in measure_iriai(options).items():
             samples.setdefault(name, []).append(rate)
+        for count in BACK_ENDS:
+            progress(f"{count} back ends")
+            rate = measure_back_ends(options, count)
+            samples.setdefault(f"back_ends_{count}_per_s", []).append(rate)
         progress("the limit")
         bare = limit.measure_apart(array_tasks)
         samples.setdefault("limit_per_s", []).append(as_number(bare["limit_per_s"]))
@@ -121,6 +145,7 @@ def main() -> None:
     finish(
         {
             **figures,
+            "back_ends": {str(count): figures[f"back_ends_{count}_per_s"] for count in BACK_ENDS},
             "array_of_limit": ratio(figures["array_per_s"], figures["limit_per_s"]),
             "single_of_array": ratio(figures["single_per_s"], figures["array_per_s"]),
             "array_of_best_peer": ratio(figures["array_per_s"], others.best_per_s()),

@@ -15,6 +15,7 @@ from harness.descendants import none_left
 from harness.kept_folder import kept_folder
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
+from iriai.daemon.role import AS_BEFORE, Wanted
 from iriai.daemon.up import bring_up
 from iriai.model.problem import Problem
 from iriai.wire.requests import StatusReport
@@ -31,10 +32,13 @@ _Result = TypeVar("_Result")
 class PrivateIriai:
     """Brought up by `with`, with `cpus` to give away; `work` is where tasks may write.
 
-    `system_users`: root may run tasks too.
+    `system_users`: root may run tasks too. `wanted`: what else `iriai up` is told.
     """
 
-    def __init__(self, cpus: int, *, system_users: bool = False) -> None:
+    def __init__(
+        self, cpus: int, *, system_users: bool = False, wanted: Wanted = AS_BEFORE
+    ) -> None:
+        self._wanted = wanted
         # The task user has to reach the socket and the working directory.
         self._folder = kept_folder("iriai-")
         self.state = self._folder / "state"
@@ -58,12 +62,16 @@ class PrivateIriai:
         with self._end:
             if kind is not None:
                 self._tell_what_was_logged()
-            for pid in self._shut_down():
-                _await_end(pid, END_S_MAX)
+            self.end()
+
+    def end(self) -> None:
+        """End everything."""
+        for pid in self._shut_down():
+            _await_end(pid, END_S_MAX)
 
     def start(self) -> None:
         """Bring up what does not run; returns when the daemon answers."""
-        bring_up(str(self.state))
+        bring_up(str(self.state), wanted=self._wanted)
         self._launcher = self.status().launcher_pid
 
     def crash(self) -> None:
@@ -83,7 +91,7 @@ class PrivateIriai:
 
     def status(self) -> StatusReport:
         """Return what the daemon says of itself."""
-        with self.connect() as client:
+        with Client.connect(self.state, follow=False) as client:
             return client.status()
 
     def pids(self) -> list[int]:
@@ -105,7 +113,7 @@ class PrivateIriai:
         """Ask for the end of everything; return who will end. What does not is killed later."""
         try:
             pids = self.pids()
-            with self.connect() as client:
+            with Client.connect(self.state, follow=False) as client:
                 client.down(kill=True)
         except Problem:
             # The daemon does not answer. The launcher has control groups to remove, so it is asked.

@@ -10,7 +10,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 FIGURES = {
-    "throughput.py": {"array_per_s", "single_per_s", "limit_per_s", "peers"},
+    "throughput.py": {"array_per_s", "single_per_s", "back_ends", "limit_per_s", "peers"},
     "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
     "footprint.py": {
         "idle_rss_mb",
