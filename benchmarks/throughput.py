@@ -127,13 +127,14 @@ def main() -> None:
     machine = machine_facts(Path(tempfile.gettempdir()))
     chosen = peers.FOR_THROUGHPUT if options.peers else ()
     others = peers.PeerRuns(chosen, "throughput", array_tasks)
+    counts = BACK_ENDS[1:2] if options.quick else BACK_ENDS
     samples: dict[str, list[float]] = {}
     bare: dict[str, object] = {}
     for run in range(options.runs):
         progress(f"run {run + 1} of {options.runs}: iriai")
         for name, rate in measure_iriai(options).items():
             samples.setdefault(name, []).append(rate)
-        for count in BACK_ENDS:
+        for count in counts:
             progress(f"{count} back ends")
             rate = measure_back_ends(options, count)
             samples.setdefault(f"back_ends_{count}_per_s", []).append(rate)
@@ -145,7 +146,7 @@ def main() -> None:
     finish(
         {
             **figures,
-            "back_ends": {str(count): figures[f"back_ends_{count}_per_s"] for count in BACK_ENDS},
+            "back_ends": {str(count): figures[f"back_ends_{count}_per_s"] for count in counts},
             "array_of_limit": ratio(figures["array_per_s"], figures["limit_per_s"]),
             "single_of_array": ratio(figures["single_per_s"], figures["array_per_s"]),
             "array_of_best_peer": ratio(figures["array_per_s"], others.best_per_s()),
