@@ -13,8 +13,9 @@ from typing import Any
 from iriai.home.changes import TurnChanges
 from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
 from iriai.home.explain import explain_here
-from iriai.home.job import JobState, Outcome, Task
-from iriai.home.leases import Leases, lease_of, lost_result
+from iriai.home.job import JobState, Outcome
+from iriai.home.leases import lost_result
+from iriai.home.nodes import Nodes
 from iriai.home.prerequisites import EndsMet, Known
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Dependency
@@ -53,7 +54,6 @@ from iriai.protocol.effects import (
 )
 from iriai.protocol.messages import (
     Accepted,
-    Acknowledge,
     Begun,
     Decline,
     End,
@@ -61,9 +61,6 @@ from iriai.protocol.messages import (
     Promise,
     Refusal,
     Renew,
-    Renewed,
-    Run,
-    Stop,
     ToHome,
     Want,
     Withdraw,
@@ -98,7 +95,7 @@ class Home:
         self._folded_at: dict[int, int] = {}
         self._posted: dict[int, int] = {}
         self._unposted: dict[int, None] = {}
-        self._leases = Leases()
+        self._nodes = Nodes(name, self.jobs)
         self._dependents = Dependents()
         self._told = 0
         """Jobs that were told in this turn how something ended that they wait for."""
@@ -186,18 +183,10 @@ class Home:
         if changed:
             self._changes.other(number, Cancelled(concerned, by))
             self._unposted[number] = None
-            self._stop_running(job, frozenset(concerned))
+            self._nodes.stop(job, frozenset(concerned))
             self._tell_dependents(job)
             self._finish_if_over(job)
         return changed
-
-    def _stop_running(self, job: JobState, indices: frozenset[int]) -> None:
-        """Tell the nodes of cancelled tasks that run; of all, where none is named."""
-        for index, task in job.tasks.items():
-            if task.stopping and (not indices or index in indices):
-                attempt = AttemptId(self.name, job.number, index, task.attempt)
-                stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
-                self._effects.append(Send(task.machine, Part.NODE, stop))
 
     def hold(self, number: int, by: str) -> int:
         """Keep the waiting tasks of a job from starting; returns how many there are."""
@@ -284,36 +273,9 @@ class Home:
         return explain_here(self.name, self.job(number), self.jobs)
 
     def rejoin(self, now: Instant) -> list[Effect]:
-        """After a restart: ask again for every attempt whose end is not known.
-
-        Other machines are asked when they can be reached; until then their leases go on, from now.
-        """
-        for job in self.jobs.values():
-            for index, task in job.tasks.items():
-                if task.state is TaskState.QUEUED:
-                    continue
-                attempt = AttemptId(self.name, job.number, index, task.attempt)
-                if task.machine == self.name:
-                    self._ask_again(attempt, job, task)
-                else:
-                    self._leases.begin(task.machine, attempt, job.spec, now.steady_s)
+        """After a restart: ask again for every attempt whose end is not known."""
+        self._nodes.rejoin(now.steady_s)
         return self._take_effects()
-
-    def _ask_again(self, attempt: AttemptId, job: JobState, task: Task) -> None:
-        """What the node may not have heard of an attempt that it should have."""
-        run = Run(attempt, job.spec_of(attempt.index), None, self._lease_s(job, task.machine))
-        self._effects.append(Send(task.machine, Part.NODE, run))
-        self._stop_if_stopping(attempt, job)
-
-    def _stop_if_stopping(self, attempt: AttemptId, job: JobState) -> None:
-        task = job.tasks[attempt.index]
-        if task.stopping:
-            stop = Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s)
-            self._effects.append(Send(task.machine, Part.NODE, stop))
-
-    def _lease_s(self, job: JobState, machine: str) -> float | None:
-        """None: an attempt on this machine shares the home's fate."""
-        return None if machine == self.name else lease_of(job.spec)
 
     def post_anew(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
@@ -325,18 +287,7 @@ class Home:
         for job in self.jobs.values():
             job.check()
             assert not job.is_finished, f"job {job.number} has finished and is still kept"
-        away = {
-            AttemptId(self.name, number, index, task.attempt): task.machine
-            for number, job in self.jobs.items()
-            for index, task in job.tasks.items()
-            if task.state is not TaskState.QUEUED and task.machine != self.name
-        }
-        leased = {
-            attempt: machine
-            for machine, attempts in self._leases.machines().items()
-            for attempt in attempts
-        }
-        assert leased == away, f"leases of {leased}, attempts {away}"
+        self._nodes.check()
         self._dependents.check(self.jobs)
 
     def _match(self, match: Match, now: Instant) -> None:
@@ -352,11 +303,7 @@ class Home:
         attempt = AttemptId(self.name, number, index, job.next_attempt(index))
         job.attempted(index, attempt.attempt, machine)
         self._changes.attempted(number, index, attempt.attempt, machine)
-        lease_s = self._lease_s(job, machine)
-        if lease_s is not None:
-            self._leases.begin(machine, attempt, job.spec, now.steady_s)
-        run = Run(attempt, job.spec, match.capability, lease_s)
-        self._effects.append(Send(machine, Part.NODE, run))
+        self._nodes.run(attempt, job, machine, match.capability, now.steady_s)
 
     def _promise(self, promise: Promise, now: Instant) -> None:
         job = self.jobs.get(promise.job.number)
@@ -369,38 +316,27 @@ class Home:
 
     def _accepted(self, accepted: Accepted, now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""
-        job = self._current(accepted.attempt)
-        if job is None:
-            self._disown(accepted.attempt, accepted.machine)
-        else:
-            self._stop_if_stopping(accepted.attempt, job)
-
-    def _disown(self, attempt: AttemptId, machine: str) -> None:
-        """A node speaks of an attempt that is over for its home."""
-        if attempt.home == self.name:
-            self._effects.append(Send(machine, Part.NODE, Stop(attempt, EndCause.LOST, 0.0)))
+        self._nodes.heard(accepted.attempt, accepted.machine)
 
     def _refused(self, refusal: Refusal, now: Instant) -> None:
-        job = self._current(refusal.attempt)
+        job = self._nodes.current(refusal.attempt)
         if job is not None:
             refused = (EndCause.REFUSED, None, None)
             self._end_attempt(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def _begun(self, begun: Begun, now: Instant) -> None:
-        job = self._current(begun.attempt)
-        _, number, index, attempt = begun.attempt
+        job = self._nodes.heard(begun.attempt, begun.machine)
         if job is None:
-            self._disown(begun.attempt, begun.machine)
             return
-        self._stop_if_stopping(begun.attempt, job)
+        _, number, index, attempt = begun.attempt
         if job.tasks[index].state is TaskState.CLAIMED:
             job.started(index, attempt)
             self._changes.started(number, index, attempt)
 
     def _end(self, end: End, now: Instant) -> None:
         result = end.result
-        self._effects.append(Send(result.machine, Part.NODE, Acknowledge(end.attempt)))
-        job = self._current(end.attempt)
+        self._nodes.acknowledge(end.attempt, result.machine)
+        job = self._nodes.current(end.attempt)
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
             return
         self._effects.append(Persist(result))
@@ -409,22 +345,10 @@ class Home:
     # --- leases ----------------------------------------------------------------------------------
 
     def _renew(self, renew: Renew, now: Instant) -> None:
-        """A machine's leases count from now."""
-        self._leases.answer(renew.machine, now.steady_s)
-        confirmed = []
-        for attempt in renew.unconfirmed:
-            if self._current(attempt) is None:
-                self._disown(attempt, renew.machine)
-            else:
-                confirmed.append(attempt)
-        renewed = Renewed(self.name, renew.asked_steady_s, tuple(confirmed))
-        self._effects.append(Send(renew.machine, Part.NODE, renewed))
+        self._nodes.renew(renew, now.steady_s)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
-        """What was said to the node there may be lost."""
-        for attempt in self._leases.of(event.machine):
-            job = self.jobs[attempt.number]
-            self._ask_again(attempt, job, job.tasks[attempt.index])
+        self._nodes.reached(event.machine)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         """Leases go on."""
@@ -432,13 +356,13 @@ class Home:
     def _wake(self, event: Wake, now: Instant) -> None:
         """Attempts that nothing was heard of for longer than their lease are over."""
         self._alarm_s = None
-        for machine, attempt in self._leases.over(now.steady_s):
+        for machine, attempt in self._nodes.leases.over(now.steady_s):
             job = self.jobs[attempt.number]
             self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
             self._end_attempt(job, attempt, EndCause.LOST, None, None)
 
     def _set_alarm(self, now: Instant) -> None:
-        next_s = self._leases.next_s
+        next_s = self._nodes.leases.next_s
         if self._dependents.is_due:  # the others are told in turns that follow at once
             next_s = now.steady_s
         if next_s is not None and (self._alarm_s is None or next_s < self._alarm_s):
@@ -501,7 +425,7 @@ class Home:
         refusal: Reason | None = None,
     ) -> None:
         index = attempt.index
-        self._leases.end(job.tasks[index].machine, attempt)
+        self._nodes.ended(attempt, job.tasks[index].machine)
         final = job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end, refusal)
@@ -511,16 +435,6 @@ class Home:
             self._dependents.ended(job.number, index, final)
             self._tell_dependents(job)
         self._finish_if_over(job)
-
-    def _current(self, attempt: AttemptId) -> JobState | None:
-        """The job, where this is the attempt of its task that holds a claim."""
-        job = self.jobs.get(attempt.number)
-        if job is None or attempt.home != self.name:
-            return None
-        task = job.tasks.get(attempt.index)
-        if task is None or task.attempt != attempt.attempt or task.state is TaskState.QUEUED:
-            return None
-        return job
 
     def _finish_if_over(self, job: JobState) -> None:
         if not job.is_finished:
@@ -587,6 +501,7 @@ class Home:
 
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
+        effects += self._nodes.take()
         return effects
 
 
