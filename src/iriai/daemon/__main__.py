@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from iriai.daemon.settings import (
 )
 from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
 from iriai.identity.privileges import drop_privileges
+from iriai.launcher.log_file import set_up_logging
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
 
@@ -98,6 +100,8 @@ def _serve(settings: Settings) -> int:
     try:
         prepare_store(settings)
         drop_privileges(settings.daemon_user)
+        handler = set_up_logging(settings.paths.log_of("daemon"), "daemon")
+        signal.signal(signal.SIGHUP, lambda _number, _frame: handler.follow(now=True))
         code = serve(settings)
     except Problem as problem:
         announce(settings.ending, ending_of(problem))

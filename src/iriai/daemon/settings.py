@@ -124,6 +124,8 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration) -> None:
                 machine.epilog,
                 machine.prolog_timeout_s,
                 machine.epilog_timeout_s,
+                machine.log_bytes_max,
+                machine.log_files,
             ),
         )
     except OSError as error:

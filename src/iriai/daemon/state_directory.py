@@ -283,7 +283,11 @@ def _make_directories(paths: StatePaths, daemon_user: str) -> None:
     shared = os.geteuid() == 0
     Path(paths.directory).chmod(0o711 if shared else 0o700)
     # Files in the spool are made by the launcher for their users and removed by the daemon.
-    modes = {paths.store: 0o700, paths.spool: 0o711 if shared else 0o700, paths.log: 0o700}
+    modes = {
+        paths.store: 0o700,
+        paths.spool: 0o711 if shared else 0o700,
+        paths.log: 0o711 if shared else 0o700,
+    }
     for name, mode in modes.items():
         directory = Path(name)
         directory.mkdir(exist_ok=True)

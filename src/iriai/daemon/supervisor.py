@@ -23,6 +23,7 @@ from typing import NamedTuple
 from iriai.daemon.back_off import DELAY_MAX_S
 from iriai.daemon.ending import Ending, announce, ending_of, open_ending
 from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
+from iriai.daemon.log_rotation import LOOK_S, LogRotation
 from iriai.daemon.supervised_parts import DaemonPart, LauncherPart, Part
 from iriai.daemon.watched_process import adopt
 from iriai.model.paths import StatePaths
@@ -41,6 +42,8 @@ class Plan(NamedTuple):
     launcher: list[str]
     """The command that starts it; empty: none is wanted."""
     daemon: list[str]
+    daemon_uid: int = -1
+    """Whom the daemon runs as, who owns its log."""
     foreground: bool = False
     """Whether somebody sits at our standard error who wants to know what goes wrong."""
 
@@ -56,6 +59,9 @@ class Supervisor:
         self._parts: list[Part] = [self._daemon]
         if plan.launcher:
             self._parts.insert(0, LauncherPart(plan.launcher, plan.paths))
+        self._logs = LogRotation(plan.paths, plan.daemon_uid)
+        self._logs_at_s = 0.0
+        """When logs are looked at again, on the steady clock."""
         self._over: Ending | None = None
         self._stop_by_s: float | None = None
         """Set while the daemon is to end: when it is killed."""
@@ -64,8 +70,12 @@ class Supervisor:
     def run(self) -> Ending:
         """Supervise; returns why it is over."""
         self._catch_signals()
+        self._logs.prepare()
         while self._over is None:
             now_s = time.monotonic()
+            if now_s >= self._logs_at_s:
+                self._logs_at_s = now_s + LOOK_S
+                self._logs.look()
             for part in self._parts:
                 if part.due_s is not None and now_s >= part.due_s:
                     self._start(part, now_s)
@@ -101,7 +111,7 @@ class Supervisor:
         for part in self._parts:
             if part.watched is not None:
                 poll.register(part.watched.descriptor, select.POLLIN)
-        moments = [*(part.due_s for part in self._parts), self._stop_by_s]
+        moments = [*(part.due_s for part in self._parts), self._stop_by_s, self._logs_at_s]
         waits_s = [max(moment - now_s, 0.0) for moment in moments if moment is not None]
         poll.poll(min(waits_s) * 1000 + 1 if waits_s else None)
         try:
@@ -267,7 +277,7 @@ def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mo
         launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
     daemon = [*python, "iriai.daemon", "--state", paths.directory]
     daemon += ["--supervisor-pid", str(os.getpid())]
-    return Plan(paths, launcher, daemon, mode == "foreground")
+    return Plan(paths, launcher, daemon, int(daemon_uid), mode == "foreground")
 
 
 def supervise(plan: Plan) -> int:

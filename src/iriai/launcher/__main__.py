@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 
@@ -22,6 +24,7 @@ from iriai.launcher.journal import DamagedJournal, Journal
 from iriai.launcher.kernel import become_subreaper, boot_id
 from iriai.launcher.launcher import Launcher
 from iriai.launcher.leases import Leases
+from iriai.launcher.log_file import set_up_logging
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery import recover
@@ -48,17 +51,18 @@ next one goes on with it."""
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the launcher, or print what it would enforce; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s launcher %(levelname)s %(message)s")
     _fill_standard_descriptors()
+    words = sys.argv[1:] if arguments is None else arguments
+    follow = set_up_logging(_log_in(words), "launcher").follow
     try:
-        settings = read_arguments(sys.argv[1:] if arguments is None else arguments)
+        settings = read_arguments(words)
     except UsageProblem as problem:
         log.error("%s", problem)  # noqa: TRY400  # the text says all; a traceback hides it
         return problem.exit_code
     if settings.probe:
         return _probe(settings)
     try:
-        return _run(settings)
+        return _run(settings, follow)
     except (StateProblem, DamagedJournal) as problem:
         log.error("%s", problem)  # noqa: TRY400  # the text says all; a traceback hides it
         return 1
@@ -76,7 +80,13 @@ def _probe(settings: Settings) -> int:
     return 0
 
 
-def _run(settings: Settings) -> int:
+def _log_in(words: list[str]) -> str:
+    """Where a supervisor has what this launcher says written; empty: there is no state."""
+    state = next((path for word, path in pairwise(words) if word == "--state"), "")
+    return f"{state}/log/launcher.log" if state else ""
+
+
+def _run(settings: Settings, follow: Callable[[], None]) -> int:
     become_subreaper()
     state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)
@@ -85,7 +95,7 @@ def _run(settings: Settings) -> int:
     scratch = Scratch(state.private_path, state.private_fd, state.name)
     scratch.clean()
     server = Server(settings.daemon_uid)
-    launcher = _assemble(settings, state, journal, choice, server, scratch)
+    launcher = _assemble(settings, state, journal, choice, server, scratch, follow)
     listening = listen(settings.socket, settings.daemon_uid)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
     server.serve(launcher, listening)
@@ -103,6 +113,7 @@ def _assemble(
     choice: Choice,
     server: Server,
     scratch: Scratch,
+    follow: Callable[[], None],
 ) -> Launcher:
     if os.geteuid() == 0 and (closed := state.unreachable_part()):
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
@@ -110,7 +121,7 @@ def _assemble(
     payloads = Payloads(state.run_path, state.run_fd)
     spawner = Spawner(helper, payloads, Spool(state.spool_fd, settings.daemon_uid), state.name)
     timers = Timers()
-    hooks = Hooks(timers, state.name)
+    hooks = Hooks(timers, state.name, follow)
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.enclosures, Forest):
         choice.enclosures.leave_sessions_alone(hooks.running)

@@ -54,7 +54,9 @@ class Hook:
 class Hooks:
     """Starts and ends them."""
 
-    def __init__(self, timers: Timers, launcher_mark: str) -> None:
+    def __init__(self, timers: Timers, launcher_mark: str, on_start: Callable[[], None]) -> None:
+        """`on_start` is called before each start: what they say goes where we write."""
+        self._on_start = on_start
         self._timers = timers
         self._mark = f"{launcher_mark}/hook"
         self._settings = MachineSettings()
@@ -113,6 +115,7 @@ class Hooks:
         return True
 
     def _start(self, hook: Hook, environment: Mapping[str, str]) -> Hook:
+        self._on_start()
         try:
             _check_owner(hook.program)
             hook.pid = os.posix_spawn(

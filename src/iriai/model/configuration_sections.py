@@ -92,6 +92,10 @@ class MachineSection(msgspec.Struct, frozen=True):
     keeps a task from going elsewhere."""
     epilog_timeout_s: float = 60.0
     """How long the epilog may take; until it has ended, nobody else gets what the task had."""
+    log_bytes_max: int = 16 << 20
+    """A log of this size is moved aside. Larger: more to look back at in one file."""
+    log_files: int = 4
+    """How many of each log that were moved aside are kept; 0: none."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
 
@@ -219,6 +223,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("epilog", "epilog", PROGRAM),
         Key("prolog_timeout_s", "prolog_timeout_s", duration(high_s=HOOK_TIMEOUT_S_MAX)),
         Key("epilog_timeout_s", "epilog_timeout_s", duration(high_s=HOOK_TIMEOUT_S_MAX)),
+        Key("log_bytes_max", "log_bytes_max", SIZE),
+        Key("log_files", "log_files", whole(0, 1000)),
         Key("speed", "speed", number(0.01, 100)),
         Key("load_max", "load_max", or_none(number(0, LOAD_MAX, above=True))),
         Key("load_file", "load_file", PATH),

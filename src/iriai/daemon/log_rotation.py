@@ -1,0 +1,93 @@
+"""Logs of bounded size: one that has grown is moved to `NAME.log.1`, and a fresh one is made.
+
+The supervisor does it for all parts, since the directory is its own and there is one supervisor at
+a time. Every step is a rename: whoever dies between two leaves a gap in the numbers, which the next
+rotation closes. The parts notice by themselves (launcher.log_file).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from iriai.model.paths import StatePaths
+
+LOOK_S = 5.0
+"""Between two looks at three files: nothing beside what keeps a machine busy otherwise."""
+PARTS = ("daemon", "launcher", "supervisor")
+LOG_BYTES_MAX = 16 << 20
+LOG_FILES = 4
+"""As in launcher.machine_file, which this process does not load for two numbers."""
+MODE = 0o640
+
+
+class LogRotation:
+    """The logs of one state directory."""
+
+    def __init__(self, paths: StatePaths, daemon_uid: int) -> None:
+        """`daemon_uid` owns the daemon's log: it opens the fresh one by itself."""
+        self._paths = paths
+        self._daemon_uid = daemon_uid
+
+    def prepare(self) -> None:
+        """Have every log there, with its owner."""
+        for part in PARTS:
+            with suppress(OSError):
+                self._make(part)
+
+    def look(self) -> None:
+        """Rotate what has grown, and make what was moved away."""
+        bytes_max, files = self._limits()
+        for part in PARTS:
+            path = Path(self._paths.log_of(part))
+            with suppress(OSError):  # a full disk has no room for a rename either
+                try:
+                    if path.stat().st_size <= bytes_max:
+                        continue
+                except FileNotFoundError:
+                    self._make(part)
+                    continue
+                shift(path, files)
+                self._make(part)
+
+    def _limits(self) -> tuple[int, int]:
+        """The configured ones; what cannot be read has its default."""
+        try:
+            said = json.loads(Path(f"{self._paths.directory}/machine.json").read_text())
+            return int(said["log_bytes_max"]), int(said["log_files"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return LOG_BYTES_MAX, LOG_FILES
+
+    def _make(self, part: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self._paths.log_of(part), flags, MODE)
+        try:
+            if part == "daemon" and os.geteuid() == 0:
+                os.fchown(fd, self._daemon_uid, -1)
+        finally:
+            os.close(fd)
+
+
+def shift(path: Path, files: int) -> None:
+    """Move `path` to `path.1`, that to `path.2`, and so on; `files` of them stay.
+
+    Raises OSError; then nothing is lost but what was too old.
+    """
+    beyond = files + 1
+    while _numbered(path, beyond).exists():  # more were kept once
+        beyond += 1
+    for number in range(max(files, 1), beyond):
+        _numbered(path, number).unlink(missing_ok=True)
+    for number in range(files - 1, 0, -1):
+        with suppress(FileNotFoundError):
+            _numbered(path, number).rename(_numbered(path, number + 1))
+    if files:
+        path.rename(_numbered(path, 1))
+    else:
+        path.unlink()
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")

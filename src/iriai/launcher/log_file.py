@@ -1,0 +1,76 @@
+"""A log that may be moved away while it is written: by our supervisor, by logrotate, by a person.
+
+Launcher and daemon write to descriptors that somebody else opened for them, and so do the programs
+that they start. When the file of that name is another one, these descriptors are made to lead
+there. Lines written in the second before that are in the file that was moved, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from contextlib import suppress
+
+LOOK_S = 1.0
+"""At most this often is the file looked at, however much there is to say."""
+MODE = 0o640
+"""What is said may name users and their commands."""
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FollowingHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is not generic at run time
+    """Writes to standard error, which follows the file `path` where it leads there at first."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(sys.stderr)
+        self._path = path
+        self._look_at_s = 0.0
+        self._is_ours = _is_same(path)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self.follow()
+        super().emit(record)
+
+    def follow(self, *, now: bool = False) -> None:
+        """Look whether the file has been moved; `now`: however lately that was done."""
+        moment_s = time.monotonic()
+        if not self._is_ours or (moment_s < self._look_at_s and not now):
+            return
+        self._look_at_s = moment_s + LOOK_S
+        if not _is_same(self._path):
+            reopen(self._path)
+
+
+def reopen(path: str) -> None:
+    """Have standard output and error lead to the file `path`, made where it is missing.
+
+    Where that is not permitted they stay as they are.
+    """
+    with suppress(OSError):
+        try:
+            fd = os.open(path, _FLAGS)
+        except FileNotFoundError:
+            fd = os.open(path, _FLAGS | os.O_CREAT, MODE)
+        os.dup2(fd, 1)
+        os.dup2(fd, 2)
+        os.close(fd)
+
+
+def _is_same(path: str) -> bool:
+    """Whether standard error leads to the file of this name."""
+    try:
+        there, here = os.stat(path, follow_symlinks=False), os.fstat(2)
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
+def set_up_logging(path: str, part: str) -> FollowingHandler:
+    """Have log records of this process written to standard error, a line each, with their time."""
+    handler = FollowingHandler(path)
+    handler.setFormatter(logging.Formatter(f"%(asctime)s {part} %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    return handler
