@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 
@@ -18,53 +15,19 @@ from typer.core import TyperCommand
 from iriai.cli.command import GIVEN, WORDS
 from iriai.cli.complaint import remark
 from iriai.cli.global_options import GlobalOptions
+from iriai.cli.script import SCRIPT, Script
 from iriai.client.directives.block import Block, Dialect, DirectiveLine, read_block
 from iriai.client.directives.option import Setting, Surroundings
 from iriai.client.directives.reading import translate
 from iriai.model.problem import UsageProblem
 
-SCRIPT = "iriai.script"
-"""In the context's `meta`: the script whose directives were read."""
 _ADDED = ("env",)
 """What the command line gives of these is added to the script's, and replaces it elsewhere."""
 _FAMILIES = (("max_restarts", "no_restart"),)
 """Two ways to say one thing."""
 _FOREIGN = (*(each.name for each in fields(GlobalOptions)), "dry_run", "no_directives", "help")
 """Options that say how to submit, not what."""
-_ANY = re.compile(rb"^#(?:IRIAI|SBATCH|PBS)\b", re.MULTILINE)
 _CHOSEN = ("cpus", "array", "name", "memory", "gpus")
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script to be run."""
-
-    path: str
-    """As it was named; `-` is standard input."""
-    name: str
-    content: bytes
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """That its directives ask for."""
-    settings: tuple[Setting, ...] = ()
-    """The options that its directives are."""
-    directives_are_read: bool = False
-
-    @property
-    def has_directives(self) -> bool:
-        """Whether there may be some that were not read."""
-        return not self.directives_are_read and _ANY.search(self.content) is not None
-
-    @contextmanager
-    def naming_lines(self) -> Iterator[None]:
-        """A problem with an option that came from a directive names its line."""
-        try:
-            yield
-        except UsageProblem as problem:
-            for each in self.settings:
-                if problem.message.startswith(f"{each.option}:"):
-                    text = f"{each.place}: {problem.message}"
-                    raise UsageProblem(problem.code, text, problem.hint) from None
-            raise
 
 
 def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:

@@ -12,7 +12,7 @@ from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.job_options import JobOptions
-from iriai.cli.script_directives import SCRIPT, Script, submit_with_directives
+from iriai.cli.script import SCRIPT, Script
 from iriai.cli.script_file import is_script, read_script, read_script_from_stdin
 from iriai.cli.submit_options import SubmitOptions
 from iriai.client.answers import JobDraft
@@ -44,6 +44,8 @@ def submit(
     """
     script = _script(ctx, words, own.stdin)
     if script is not None and script.has_directives and not own.no_directives:
+        from iriai.cli.script_directives import submit_with_directives
+
         return submit_with_directives(ctx, script)
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with Client.connect(options.state) as client:
