@@ -23,6 +23,8 @@ cpus = 4
 gpus = 2
 [machine.resources]
 stata = 1
+[jobs]
+sendmail = "/nowhere/sendmail"
 [identity]
 minimum_uid = 0
 """
@@ -216,6 +218,16 @@ def test_what_stands_on_the_command_line_counts_more(iriai: Installation):
     plain = submitted(iriai, directory, "--no-directives", "job")
     assert iriai.call("wait", plain).returncode == 0
     assert (directory / f"iriai-{plain}.0.out").read_text() == "\n"
+
+
+def test_mail_that_cannot_be_sent_is_told_and_keeps_no_script_back(iriai: Installation):
+    text = "#!/bin/sh\n#SBATCH --mail-type=FAIL\ntrue\n"
+    done = iriai.call("submit", "-", stdin=text)
+    assert done.returncode == 0
+    assert "-, line 2: mail is ignored: this machine cannot send mail" in done.stderr
+    assert iriai.call("wait", done.stdout.strip()).returncode == 0
+    own = "#!/bin/sh\n#IRIAI --notify mailto:ann\n"
+    assert iriai.call("submit", "-", stdin=own).returncode == 3
 
 
 @pytest.mark.parametrize(

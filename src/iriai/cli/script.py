@@ -31,6 +31,8 @@ class Script:
     settings: tuple[Setting, ...] = ()
     """The options that its directives are."""
     directives_are_read: bool = False
+    mail_place: str = ""
+    """Where it asks for mail in the words of another system."""
 
     @property
     def has_directives(self) -> bool:

@@ -49,8 +49,15 @@ def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
     content = script.content
     if found.interpreter and not block.interpreter:
         content = f"#!{found.interpreter}\n".encode() + content
+    mail = (each.place for each in settings if each.option == "--notify" and each not in own)
     ctx.meta[SCRIPT] = Script(
-        script.path, script.name, content, found.variables, settings, directives_are_read=True
+        script.path,
+        script.name,
+        content,
+        found.variables,
+        settings,
+        directives_are_read=True,
+        mail_place=str(next(mail, "")),
     )
     command = ctx.command
     words = [*(each.word for each in settings), *given]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
+import msgspec
 import typer
 
 from iriai.cli.command import DASHES, WORK, command_app
+from iriai.cli.complaint import remark
 from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.global_options import GlobalOptions
@@ -17,9 +20,10 @@ from iriai.cli.script_file import is_script, read_script, read_script_from_stdin
 from iriai.cli.submit_options import SubmitOptions
 from iriai.client.answers import JobDraft
 from iriai.client.client import Client
-from iriai.model.problem import UsageProblem
+from iriai.model.problem import Refused, UsageProblem
 
 STDIN = "-"
+_T = TypeVar("_T")
 
 
 def submit(
@@ -50,14 +54,25 @@ def submit(
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with Client.connect(options.state) as client:
         if job.dry_run:
-            print_dry_run(client.dry_run(draft), as_json=options.as_json)
+            print_dry_run(_asked(client.dry_run, draft, script), as_json=options.as_json)
             return None
-        submitted = client.submit(draft)
+        submitted = _asked(client.submit, draft, script)
     if options.as_json:
         print_document(submitted)
     else:
         print(submitted.id)
     return None
+
+
+def _asked(ask: Callable[[JobDraft], _T], draft: JobDraft, script: Script | None) -> _T:
+    """What `ask` answers. Mail that cannot be sent is no reason to refuse a script for Slurm."""
+    try:
+        return ask(draft)
+    except Refused as refusal:
+        if refusal.code != "no-sendmail" or script is None or not script.mail_place:
+            raise
+        remark(f"{script.mail_place}: mail is ignored: {refusal.message}")
+        return ask(msgspec.structs.replace(draft, notify=""))
 
 
 def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions) -> JobDraft:

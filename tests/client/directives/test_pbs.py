@@ -91,13 +91,20 @@ def test_what_is_wrong_names_its_lines(directives: tuple[str, ...], message: str
 
 
 def test_what_does_no_harm_is_ignored_with_a_warning():
-    found = read("#PBS -q batch -l vmem=1gb", "#PBS -m abe -W umask=002")
+    found = read("#PBS -q batch -l vmem=1gb", "#PBS -k oe -W umask=002")
     assert sorted(each.split(" is ignored")[0].partition(": ")[2] for each in found.warnings) == [
-        "-m abe",
+        "-k oe",
         "-q batch",
         "umask=002",
         "vmem=1gb",
     ]
+
+
+def test_mail_is_a_notice():
+    found = words("#PBS -m abe -M ann@x.org,bob@x.org")
+    assert found == [*USUAL, "--notify=mailto:ann@x.org", "--notify-on=end"]
+    assert "--notify-on=fail" in words("#PBS -m a")
+    assert words("#PBS -m n -M ann@x.org") == USUAL
 
 
 def test_the_submitter_is_known_to_the_job():

@@ -106,11 +106,27 @@ def test_the_same_twice_is_no_contradiction():
 
 
 def test_what_does_no_harm_is_ignored_with_a_warning():
-    found = read("#SBATCH -p gpu --qos=high", "#SBATCH --mail-type=END")
+    found = read("#SBATCH -p gpu --qos=high", "#SBATCH -J a")
     assert found.warnings[0] == (
         "scripts/job, line 2: --partition=gpu is ignored: there are no partitions"
     )
-    assert len(found.warnings) == 3
+    assert len(found.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("directive", "expected"),
+    [
+        ("--mail-type=END,FAIL --mail-user=ann@x.org", ["--notify=mailto:ann@x.org", "end"]),
+        ("--mail-type=FAIL", ["--notify=mailto:ann", "fail"]),
+        ("--mail-type=ALL", ["--notify=mailto:ann", "end"]),
+        ("--mail-type=NONE --mail-user=ann@x.org", []),
+        ("--mail-user=ann@x.org", []),
+        ("--mail-type=BEGIN", []),
+    ],
+)
+def test_mail_is_a_notice(directive: str, expected: list[str]):
+    found = words(f"#SBATCH {directive}")
+    assert [each.removeprefix("--notify-on=") for each in found] == expected
 
 
 def test_the_command_line_counts_in_what_is_computed():

@@ -96,6 +96,11 @@ class Translation(NamedTuple):
     """What runs a script that names none itself."""
 
 
+_BEGINNING = frozenset({"BEGIN", "b"})
+_NEVER = frozenset({"NONE", "n", "p"})
+"""What says that no mail is wanted."""
+
+
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
     """Each option by each of its names."""
     return {name: option for option in options for name in option.names}
@@ -168,6 +173,30 @@ class Collected:
     def refuse(self, given: Given, why: str) -> None:
         """Refuse one."""
         self.refusals.append((given, why))
+
+    def mail(
+        self, when: str, whom: str, events: tuple[frozenset[str], str], user: str
+    ) -> list[Setting]:
+        """Settings for mail, from the options `when` and `whom`.
+
+        `events` are those that tell of every end, and what separates them; any other tells of
+        failures at most, and of the beginning nobody is told.
+        """
+        given = self.given.get(when)
+        if given is None:
+            return []
+        every, separator = events
+        asked = set(filter(None, given.value.split(separator) if separator else given.value))
+        if asked & _BEGINNING:
+            self.warnings.append(f"{given.place}: {given.text}: no mail is sent at the beginning")
+        asked -= _BEGINNING | _NEVER
+        if not asked:
+            return []
+        address = (self.value(whom) or user).split(",")[0]
+        return [
+            Setting("--notify", f"mailto:{address}", given.place),
+            Setting("--notify-on", "end" if asked & every else "fail", given.place),
+        ]
 
     def check(self) -> None:
         """Raise `Refused` where something was."""

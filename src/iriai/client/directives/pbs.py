@@ -26,6 +26,7 @@ def _refused(names: str, note: str, argument: Argument = Argument.REQUIRED) -> O
 
 OPTIONS = (
     _understood("-J", "`--array`, with `%N`"),
+    _understood("-M", "`--notify mailto:ADDRESS`, the first; without it you"),
     _understood("-N", "`--name`"),
     _understood("-S", "what runs a script that does not begin with `#!`; else your shell does"),
     _understood("-V", "your environment is passed on; without it, it is not", _NO),
@@ -34,6 +35,11 @@ OPTIONS = (
     _understood("-h", "`--hold`", _NO),
     _understood("-j", "oe: into the output; eo: into the errors; n: apart"),
     _understood("-l", "resources: see below"),
+    _understood(
+        "-m",
+        "e: `--notify-on end`; a: `--notify-on fail`; n; of b nothing is told. Ignored with a "
+        "warning where the machine cannot send mail",
+    ),
     _understood("-n", "`--exclusive`", _NO),
     _understood("-o", "`--output`; without it `NAME.o%n`, of arrays `NAME.o%n.%t`"),
     _understood("-r", "n: `--no-restart`; y: so it is in any case"),
@@ -43,13 +49,11 @@ OPTIONS = (
     _understood("-w", "`--chdir`"),
     _ignored("-A", "no use is counted for it; say whose right to use with --group"),
     _ignored("-P", "no use is counted for it; say whose right to use with --group"),
-    _ignored("-M", "nothing is sent"),
     _ignored("-R", "no file is removed"),
     _ignored("-b", "submit waits as long as the daemon needs"),
     _ignored("-c", "no checkpoints are made"),
     _ignored("-f", "a job is repeated where its machine failed", _NO),
     _ignored("-k", "output files are written where they belong from the start"),
-    _ignored("-m", "nothing is sent"),
     _ignored("-p", "the order is drawn by what each account has used"),
     _ignored("-q", "there are no queues"),
     _ignored("-z", "submit prints the id alone", _NO),

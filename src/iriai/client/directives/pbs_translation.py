@@ -29,6 +29,7 @@ from iriai.client.directives.variables import pbs_variables
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
 _RESOURCE_NAMES, _CHUNK_NAMES = by_name(RESOURCES), by_name((*CHUNK, *RESOURCES))
 _ATTRIBUTE_NAMES = by_name(ATTRIBUTES)
+_MAIL = frozenset("e"), ""
 _NAMED = re.compile(r"[A-Za-z][\w.-]*")
 
 
@@ -77,6 +78,7 @@ class _Pbs:
         cpus, gpus = self._sizes()
         array = self._array()
         self._plain()
+        self._settings += self._all.mail("-m", "-M", _MAIL, self._around.user)
         self._files(is_array=bool(array))
         self._all.check()
         queue = self._all.value("-q")

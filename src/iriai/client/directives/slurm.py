@@ -46,6 +46,12 @@ OPTIONS = (
     _understood("--input -i", "`--stdin`"),
     _understood("--job-name -J", "`--name`"),
     _understood("--licenses -L", "`--resource`"),
+    _understood(
+        "--mail-type",
+        "END, ALL: `--notify-on end`; FAIL: `--notify-on fail`; NONE; of the rest nothing is told. "
+        "Ignored with a warning where the machine cannot send mail",
+    ),
+    _understood("--mail-user", "`--notify mailto:ADDRESS`; without it you"),
     _understood("--mem", "`--memory`; 0 only with `--exclusive`"),
     _understood("--mem-per-cpu", "`--memory`, times the CPUs"),
     _understood("--mem-per-gpu", "`--memory`, times the GPUs"),
@@ -80,8 +86,6 @@ OPTIONS = (
     _ignored("--gres-flags", _ONE),
     _ignored("--hint", _ONE),
     _ignored("--kill-on-invalid-dep", "a job whose dependency cannot hold is cancelled"),
-    _ignored("--mail-type", "nothing is sent"),
-    _ignored("--mail-user", "nothing is sent"),
     _ignored("--mcs-label", _SITE),
     _ignored("--mem-bind", _ONE),
     _ignored("--network", _SITE),

@@ -29,6 +29,7 @@ from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_size
 
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
+_MAIL = frozenset({"END", "ALL"}), ","
 _GPU_COUNTS = ("--gpus", "--gpus-per-node", "--gpus-per-task", "--gres")
 
 
@@ -61,6 +62,7 @@ class _Slurm:
         for name, follow in self._followed().items():
             if given := self._all.given.get(name):
                 follow(given)
+        self._settings += self._all.mail("--mail-type", "--mail-user", _MAIL, self._around.user)
         self._machine()
         tasks = self._tasks()
         gpus = self._gpus(tasks)
