@@ -12,7 +12,7 @@ from tests.architecture.source import PRODUCT, Module, Violation
 CORES = frozenset({"node", "home", "broker"})
 EVERYTHING_FOR_DAEMON = frozenset(
     {"model", "classad", "policy", "protocol", "machine", "wire", "launcher", "store", "identity"}
-    | {"managers", "api", "client"}
+    | {"managers", "plugins", "api", "client"}
     | CORES
 )
 
@@ -31,11 +31,12 @@ TABLE: Mapping[str, frozenset[str]] = {
     "store": frozenset({"model"}),
     "identity": frozenset({"model"}),
     "managers": frozenset({"protocol.messages", "model"}),
+    "plugins": frozenset({"policy", "model"}),
     "api": frozenset({"wire", "store", "identity", "model"}),
     "client": frozenset({"wire", "model"}),
     "web": frozenset({"client", "model"}),
     "daemon": EVERYTHING_FOR_DAEMON,
-    "sim": CORES | {"machine", "policy", "protocol", "wire", "classad", "model"},
+    "sim": CORES | {"machine", "policy", "protocol", "plugins", "wire", "classad", "model"},
     "cli": frozenset({"client", "model"}),
 }
 

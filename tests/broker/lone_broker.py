@@ -14,6 +14,7 @@ from iriai.model.ids import AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.order import OrderSettings
+from iriai.policy.plan import PlanSource
 from iriai.policy.registry import order_named
 from iriai.protocol.effects import Part, Wake
 from iriai.protocol.messages import (
@@ -41,12 +42,13 @@ class LoneBroker:
         groups: dict[str, GroupSection] | None = None,
         seed: int = 1,
         now_s: float = 0.0,
+        plan: PlanSource | None = None,
         **section,
     ) -> None:
         orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
         configuration = Configuration(order=orders, groups=groups or {})
         named = order_named(order, OrderSettings(orders.usage_floor_s))
-        self.broker = Broker(BrokerSettings(configuration, named), Random(seed))
+        self.broker = Broker(BrokerSettings(configuration, named, plan), Random(seed))
         self.now_s = now_s
         self._version = 0
         self._slots = 0

@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain
 from iriai.broker.machines import MATCH_UNTIL_S, MachineView
 from iriai.broker.passes import Pass
+from iriai.broker.planning import planning_of
 from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
 from iriai.broker.standings import Standings
@@ -47,6 +49,7 @@ class Broker:
         order = settings.configuration.order
         self.state = BrokerState(settings, Standings(order.half_life_s, ChargeRule.of(order)))
         self._rng = rng
+        self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._must_pass = False
         self._alarm_s: float | None = None
@@ -75,13 +78,16 @@ class Broker:
         effects: list[Effect] = [*self._quiet.publish(state.machines, now.steady_s)]
         if self._must_pass:
             self._must_pass = False
-            if state.may_start_something:
+            if state.may_start_something or self._planning is not None:
                 effects += self._pass(now)
             state.park.fresh.clear()
             if self._matching:
                 effects += self._wake_by(now.steady_s + MATCH_UNTIL_S)
             for view in self._backed_off.values():
                 effects += self._wake_by(view.back_off.until_s or now.steady_s)
+        wake_s = None if self._planning is None else self._planning.wake_s
+        if wake_s is not None and wake_s > now.steady_s:
+            effects += self._wake_by(wake_s)
         if self._quiet.next_s is not None:
             effects += self._wake_by(self._quiet.next_s)
         return effects
@@ -94,7 +100,10 @@ class Broker:
         return [WakeAt(Part.BROKER, steady_s)]
 
     def _pass(self, now: Instant) -> list[Effect]:
-        outcome = Pass(self.state, self._rng, now).run()
+        if self._planning is not None:
+            outcome = self._planning.run(self._rng, now)
+        else:
+            outcome = Pass(self.state, self._rng, now).run()
         effects: list[Effect] = []
         for job, machine, start_in_s in outcome.told:
             effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
@@ -108,12 +117,17 @@ class Broker:
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
-        return explain(self.state, job, now)
+        reasons = explain(self.state, job, now)
+        return reasons if self._planning is None else self._planning.explain(job, reasons, now)
 
     @property
     def is_offpeak(self) -> bool:
         """Whether use is charged by the off-peak factor now."""
         return self._quiet.is_offpeak
+
+    def estimated_starts(self, now: Instant) -> dict[JobId, float]:
+        """Seconds until what waits may start, as far as was looked; a guess, see `estimate`."""
+        return estimated_starts(self.state, now)
 
     def shares(self, now: Instant) -> list[AccountShare]:
         """Every account's standing, and how likely it is drawn next."""
@@ -197,10 +211,15 @@ class Broker:
         self.state.put(want, now.steady_s)
         if want.promised_in_s is not None:
             start_s = now.steady_s + want.promised_in_s
-            self.state.heads.restore(want, want.promised_machine, start_s)
+            if self._planning is not None:
+                self._planning.restore(want.job, want.promised_machine, start_s)
+            else:
+                self.state.heads.restore(want, want.promised_machine, start_s)
         self._must_pass = True
 
     def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
+        if self._planning is not None:
+            self._planning.promised.pop(withdraw.job, None)
         if self.state.remove(withdraw.job):
             self._must_pass = True
 

@@ -143,6 +143,11 @@ class Standings:
         mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
         return expected_charge(self._rule.rate(resources), limit_s, mean_s)
 
+    def expected_left_s(self, key: Hashable) -> float:
+        """How much longer a running task is expected to run, at speed 1; 0: it has run longer."""
+        run = self._runs.get(key)
+        return run.remaining_s / max(1, run.cpus) if run else 0.0
+
     def running_cpus(self, account: Account) -> int:
         """Cpus of the account's tasks that run or were matched."""
         standing = self._accounts.get(account)

@@ -18,6 +18,7 @@ from iriai.model.ids import JobId
 from iriai.policy.backfill import BACKFILLS, ReservedHead
 from iriai.policy.limits import CpuLimit, within_running_cap
 from iriai.policy.order import Order, is_one_queue
+from iriai.policy.plan import PlanSource
 from iriai.protocol.messages import Running, Want
 
 
@@ -27,6 +28,8 @@ class BrokerSettings:
 
     configuration: Configuration
     order: Order
+    plan: PlanSource | None = None
+    """A whole policy from a file, asked instead of draws and reserved heads."""
 
 
 class BrokerState:

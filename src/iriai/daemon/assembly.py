@@ -14,6 +14,7 @@ from iriai.machine.core import Machine
 from iriai.model.instant import Instant
 from iriai.model.stored import StoredState
 from iriai.node.core import Node, NodeSettings
+from iriai.plugins.policy_file import named_plan
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
@@ -42,6 +43,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         return Machine(settings.home, node, None, None, broker_at=FRONT_END)
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
-    broker = Broker(BrokerSettings(configuration, order), rng)
+    plan = named_plan(configuration.order.policy)
+    broker = Broker(BrokerSettings(configuration, order, plan), rng)
     home = Home(settings.home, stored.next_number, stored.jobs, stored.ended)
     return Machine(settings.home, node if settings.role.has_node else None, home, broker)

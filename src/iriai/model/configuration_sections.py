@@ -16,6 +16,7 @@ from iriai.model.configuration_values import (
     HOME,
     NAME,
     PATH,
+    POLICY_FILE,
     PROGRAM,
     SIZE,
     Kind,
@@ -146,8 +147,12 @@ class OrderSection(msgspec.Struct, frozen=True):
     """`user` or `group`: at most one task of a user, or of a group, runs on each machine, so that
     nobody slows down a desk twice (paper 000, section 5.4). `none`: as many as fit."""
     backfill: str = "easy"
-    """What may pass a task that a place is kept for. `easy`: what does not delay it. `none`:
-    nothing, first come, first served."""
+    """What may pass a task that a place is kept for. `easy`: what does not delay it;
+    `easy-sjbf`: the same, the shortest first. `conservative`: every waiting task has a place, and
+    what comes later delays none; for a few machines. `none`: nothing, first come, first served."""
+    policy: str | None = None
+    """A policy of one's own, `/path/file.py:Class`, asked instead of draws and backfill (see
+    docs/guide/simulate.md). It runs in the daemon. None: none."""
 
 
 class JobSection(msgspec.Struct, frozen=True):
@@ -241,7 +246,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("offpeak", "offpeak", choice(*OFFPEAK_DEFINITIONS)),
         Key("running_cap_cpus", "running_cap_cpus", or_none(whole(1, CPUS_MAX))),
         Key("one_per_machine", "one_per_machine", choice("none", "user", "group")),
-        Key("backfill", "backfill", choice("easy", "none")),
+        Key("policy", "policy", or_none(POLICY_FILE)),
+        Key("backfill", "backfill", choice("easy", "easy-sjbf", "conservative", "none")),
     ),
     "jobs": (
         Key("time_limit_s", "time_limit_s", or_none(duration())),

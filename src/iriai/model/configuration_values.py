@@ -124,6 +124,22 @@ def _read_flag(raw: object) -> bool:
     return raw
 
 
+def _read_policy_file(raw: object) -> str:
+    if not isinstance(raw, str) or not raw.startswith("/"):
+        raise WrongValue
+    path, _, class_name = raw.rpartition(":")
+    if not path or not class_name.isidentifier():
+        raise WrongValue
+    return raw
+
+
+POLICY_FILE = Kind(
+    "the path of a file and a class in it, such as '/etc/iriai/mine.py:Policy'",
+    _read_policy_file,
+    _show,
+)
+
+
 FLAG = Kind("true or false", _read_flag, _show)
 
 

@@ -29,6 +29,7 @@ class Rule(StrEnum):
     MACHINE_AWAY = "machine-away"
     ONE_PER_MACHINE = "one-per-machine"
     NOT_EMPTY = "not-empty"
+    POLICY = "policy"
     STARTING = "starting"
     ENDING = "ending"
     LOAD_ABOVE_THRESHOLD = "load-above-threshold"

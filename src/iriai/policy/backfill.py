@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
@@ -95,6 +96,18 @@ class Easy:
         return next(fitting, None)
 
 
+class EasyShortestFirst(Easy):
+    """EASY where the shortest fills in first (Tsafrir, Etsion, Feitelson, IEEE TPDS 18, 2007)."""
+
+    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
+        """The one that stays shortest; of equals the first."""
+        return min(fitting, key=_stay_s, default=None)
+
+
+def _stay_s(fill: Filling) -> float:
+    return inf if fill.stay_s is None else fill.stay_s
+
+
 class NoBackfill:
     """Nothing passes a head: first come, first served."""
 
@@ -111,5 +124,12 @@ class NoBackfill:
         return next(fitting, None)
 
 
-BACKFILLS: Mapping[str, Backfill] = MappingProxyType({"easy": Easy(), "none": NoBackfill()})
+BACKFILLS: Mapping[str, Backfill] = MappingProxyType(
+    {
+        "easy": Easy(),
+        "easy-sjbf": EasyShortestFirst(),
+        "none": NoBackfill(),
+        "conservative": Easy(),  # a whole plan, see policy.conservative; it has no reserved heads
+    }
+)
 """By their names in the configuration."""

@@ -48,6 +48,8 @@ class Calendar(Generic[Key]):
         self._ends: list[tuple[float, int, Key]] = []
         """End, order of arrival (so that keys are never compared), key; sorted."""
         self._sequence = 0
+        self.removed = 0
+        """Counts the claims that were given back."""
         self._positions: dict[Key, tuple[float, int]] = {}
         """The first two of a key's entry, by which it is found."""
 
@@ -75,6 +77,7 @@ class Calendar(Generic[Key]):
         claim = self._claims.pop(key, None)
         if claim is None:
             return False
+        self.removed += 1
         position = self._positions.pop(key)
         del self._ends[bisect_left(self._ends, position)]
         self.free = self.free.plus(claim[0])
@@ -114,6 +117,11 @@ class Calendar(Generic[Key]):
             return None
         room = Resources(cpus, memory, gpus, disk, tuple(sorted(named.items())))
         return Slot(start_s, room.minus(resources))
+
+    def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
+        """What is claimed and until when, in the order of the ends."""
+        for end_s, _, key in self._ends:
+            yield key, self._claims[key][0], end_s
 
     def check(self) -> None:
         """Raise where granted claims exceed the capacity (invariant (a))."""

@@ -9,13 +9,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from signal import SIG_IGN, SIGINT, signal
 from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
 from iriai.model.configuration_sections import KEYS
 from iriai.model.configuration_values import WrongValue
-from iriai.model.problem import UsageProblem
+from iriai.model.problem import FAMILIES, ExitCode, Problem, UsageProblem
+from iriai.plugins.policy_file import is_policy_file
 from iriai.policy.registry import BUILT_IN
 from iriai.sim.log import Log
 from iriai.sim.metrics import Metrics
@@ -51,7 +53,7 @@ def compared(text: str, base: Settings) -> list[Case]:
 def _compared(label: str, base: Settings) -> Case:
     settings = base
     for word in label.split("+"):
-        if word in POLICIES or ":" in word:
+        if word in POLICIES or is_policy_file(word):
             settings = replace(settings, policy=word)
         elif word in BUILT_IN:
             settings = replace(settings, order=word)
@@ -117,7 +119,7 @@ def _axis(word: str) -> tuple[str, list[str]]:
 def _with(settings: Settings, key: str, value: str) -> Settings:
     if key in ("policy", "order"):
         known = POLICIES if key == "policy" else BUILT_IN
-        if value not in known and not (key == "policy" and ":" in value):
+        if value not in known and not (key == "policy" and is_policy_file(value)):
             raise UsageProblem(
                 "bad-sweep", f"there is no {key} '{value}'", f"there are: {', '.join(known)}"
             )
@@ -150,6 +152,23 @@ def _plain(value: str) -> object:
     return value
 
 
+class _Finished(NamedTuple):
+    """What a worker sends back: records without their jobs, which are here already."""
+
+    settings: Settings
+    starts_s: array[float]
+    metrics: Metrics
+
+
+class _Failed(NamedTuple):
+    """A problem, as it crosses from one process to another."""
+
+    exit_code: ExitCode
+    code: str
+    message: str
+    hint: str
+
+
 def run_cases(
     log: Log,
     cases: Sequence[Case],
@@ -161,34 +180,40 @@ def run_cases(
     """Every case, in order, on so many processors; `done` is called with how many are.
 
     Without `keep_records` only the numbers are kept: a sweep over a long log has many records.
+
+    Raises:
+        Problem: that of the first case that failed.
     """
     if workers == 1 or len(cases) == 1:
         return _collected(log, map(partial(_simulated, log), cases), done, keep_records)
-    with ProcessPoolExecutor(min(workers, len(cases)), initializer=_keep, initargs=(log,)) as pool:
+    pool = ProcessPoolExecutor(min(workers, len(cases)), initializer=_keep, initargs=(log,))
+    try:
         return _collected(log, pool.map(_simulated_there, cases), done, keep_records)
-
-
-class _Finished(NamedTuple):
-    """What a worker sends back: records without their jobs, which are here already."""
-
-    settings: Settings
-    starts_s: array[float]
-    metrics: Metrics
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _collected(
-    log: Log, results: Iterable[_Finished], done: Callable[[int], None], keep_records: bool
+    log: Log,
+    results: Iterable[_Finished | _Failed],
+    done: Callable[[int], None],
+    keep_records: bool,
 ) -> list[Simulation]:
     found: list[Simulation] = []
-    for settings, starts_s, metrics in results:
-        records = with_starts(log, starts_s) if keep_records else []
-        found.append(Simulation(settings, records, metrics))
+    for result in results:
+        if isinstance(result, _Failed):
+            raise FAMILIES[result.exit_code](result.code, result.message, result.hint)
+        records = with_starts(log, result.starts_s) if keep_records else []
+        found.append(Simulation(result.settings, records, result.metrics))
         done(len(found))
     return found
 
 
-def _simulated(log: Log, case: Case) -> _Finished:
-    settings, records, metrics = simulate(log, case.settings)
+def _simulated(log: Log, case: Case) -> _Finished | _Failed:
+    try:
+        settings, records, metrics = simulate(log, case.settings)
+    except Problem as problem:
+        return _Failed(problem.exit_code, problem.code, problem.message, problem.hint)
     return _Finished(settings, array("d", (record.start_s for record in records)), metrics)
 
 
@@ -199,8 +224,9 @@ _log: Log | None = None
 def _keep(log: Log) -> None:
     global _log  # noqa: PLW0603 - the initializer of a worker has no other place
     _log = log
+    signal(SIGINT, SIG_IGN)  # whoever started the sweep ends it
 
 
-def _simulated_there(case: Case) -> _Finished:
+def _simulated_there(case: Case) -> _Finished | _Failed:
     assert _log is not None
     return _simulated(_log, case)

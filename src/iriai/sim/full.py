@@ -46,6 +46,7 @@ class FullRun:
             MACHINE,
             Resources(log.processors),
             configuration=settings.configuration_for(log),
+            policy=settings.plan_source(),
         )
         dice = Random(settings.seed)  # as in `replay`, so that both throw the same
         self._machine = self.world.add(plan, Clock(wall_s=log.began_wall_s), dice)

@@ -24,6 +24,7 @@ from iriai.model.resources import Resources
 from iriai.node.core import Node, NodeSettings
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
+from iriai.policy.plan import PlanSource
 from iriai.policy.registry import order_named
 from iriai.protocol.effects import (
     Effect,
@@ -55,6 +56,8 @@ class MachinePlan:
     broker_at: str = ""
     """Empty: its own."""
     configuration: Configuration = DEFAULTS
+    policy: PlanSource | None = None
+    """From a file, instead of draws and backfill."""
     speed: float = 1.0
     load_max: float | None = None
     outward_only: bool = False
@@ -163,7 +166,7 @@ class SimulatedMachine:
             home = Home(plan.name, state.next_number, state.jobs, state.ended)
         if Part.BROKER in plan.parts:
             named = order_named(order.name, OrderSettings(order.usage_floor_s))
-            broker = Broker(BrokerSettings(configuration, named), broker_dice)
+            broker = Broker(BrokerSettings(configuration, named, plan.policy), broker_dice)
         return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
 
     # --- the launcher ----------------------------------------------------------------------------

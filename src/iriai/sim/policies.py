@@ -5,5 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-POLICIES: Mapping[str, str] = MappingProxyType({"easy": "easy"})
+POLICIES: Mapping[str, str] = MappingProxyType(
+    {"fcfs": "none", "easy": "easy", "easy-sjbf": "easy-sjbf", "conservative": "conservative"}
+)
 """Their names as `[order] backfill` of the configuration has them."""

@@ -6,16 +6,20 @@ first, then all submissions, then one pass of the policy. Nothing takes time but
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from heapq import heappop, heappush
+from math import inf
 from random import Random
+from typing import NamedTuple
 
 from iriai.broker.machines import ClaimKey, MachineView
-from iriai.broker.passes import Pass
+from iriai.broker.passes import Outcome, Pass
+from iriai.broker.planning import planning_of
 from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
+from iriai.model.problem import Refused
 from iriai.model.resources import Resources
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
@@ -33,93 +37,131 @@ PROGRESS_JOBS = 256
 
 
 def replay(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
-    """When each job of `log` starts and ends, in the order of the log."""
+    """When each job of `log` starts and ends, in the order of the log.
+
+    Raises:
+        PolicyMistake: a policy from a file did what it may not.
+        Refused: a policy from a file left jobs that nothing would ever start.
+    """
     run = _Replay(log, settings)
-    starts: dict[int, float] = {}
-    submitted = 0
-    for now_s, jobs in run.instants():
-        for job in run.turn(now_s, jobs):
-            starts[job.number] = now_s
-        submitted += len(jobs)
-        if jobs and submitted % PROGRESS_JOBS < len(jobs):
-            progress(submitted, now_s)
-    progress(len(log.jobs), now_s)
-    return with_starts(log, (starts[job.number] for job in log.jobs))
+    run.all(progress)
+    return with_starts(log, (run.starts[job.number] for job in log.jobs))
+
+
+class _Running(NamedTuple):
+    """A job that runs; the earliest end comes first, of one moment the lowest number."""
+
+    end_s: float
+    number: int
+    job: LogJob
+    key: ClaimKey
 
 
 class _Replay:
     """One machine and its broker's state."""
 
     def __init__(self, log: Log, settings: Settings) -> None:
+        self.starts: dict[int, float] = {}
         self._log = log
-        self._settings = settings
+        self._is_checked = settings.is_checked
         configuration = settings.configuration_for(log)
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
         self._rng = Random(settings.seed)
-        self._state = BrokerState(
-            BrokerSettings(configuration, named),
-            Standings(order.half_life_s, ChargeRule.of(order)),
+        standings = Standings(order.half_life_s, ChargeRule.of(order))
+        state = self._state = BrokerState(
+            BrokerSettings(configuration, named, settings.plan_source()), standings
         )
+        self._planning = planning_of(state)
         self._view = MachineView(MACHINE, Resources(log.processors), mints=False)
-        self._state.add_machine(self._view)
+        state.add_machine(self._view)
         self._bill = None
         if settings.order != FIFO:
-            self._bill = Bill(
-                MACHINE, self._state.standings, ChargeRule.of(order), order.half_life_s
-            )
-        self._by_number = {job.number: job for job in log.jobs}
-        self._ends: list[tuple[float, int, ClaimKey]] = []
+            self._bill = Bill(MACHINE, standings, ChargeRule.of(order), order.half_life_s)
+        self._waiting: dict[int, LogJob] = {}
+        self._running: list[_Running] = []
+        self._widths: dict[int, Resources] = {}
+        """One object for each width: what is alike is compared at once."""
 
-    def instants(self) -> Iterator[tuple[float, list[LogJob]]]:
-        """Each moment at which something ends or is handed in, with what is handed in."""
+    def all(self, progress: Progress) -> None:
+        """From the first submission to the last end."""
         jobs = self._log.jobs
         place, count = 0, len(jobs)
-        while place < count or self._ends:
-            end_s = self._ends[0][0] if self._ends else None
-            if place < count and (end_s is None or jobs[place].submit_s <= end_s):
-                now_s = jobs[place].submit_s
-            else:
-                assert end_s is not None
-                now_s = end_s
-            arrived = []
+        next_progress = PROGRESS_JOBS
+        now_s = -inf
+        while True:
+            next_s = self._next_s(jobs[place].submit_s if place < count else None, now_s)
+            if next_s is None:
+                break
+            now_s = next_s
+            first = place
             while place < count and jobs[place].submit_s == now_s:
-                arrived.append(jobs[place])
                 place += 1
-            yield now_s, arrived
+            self._turn(now_s, jobs[first:place])
+            if place >= next_progress:
+                next_progress = place + PROGRESS_JOBS
+                progress(place, now_s)
+        if self._waiting:
+            raise _left_over(len(self._waiting))
+        progress(count, now_s)
 
-    def turn(self, now_s: float, arrived: list[LogJob]) -> list[LogJob]:
-        """Ends, submissions, one pass; the jobs that it starts."""
-        state, view, ends = self._state, self._view, self._ends
+    def _next_s(self, submit_s: float | None, now_s: float) -> float | None:
+        """When something happens next; None: nothing does."""
+        moments = [] if submit_s is None else [submit_s]
+        if self._running:
+            moments.append(self._running[0].end_s)
+        wake_s = None if self._planning is None else self._planning.wake_s
+        if wake_s is not None and wake_s > now_s:
+            moments.append(wake_s)
+        return min(moments, default=None)
+
+    def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
+        """Ends, submissions, one pass."""
         wall_s = self._log.began_wall_s + now_s
-        while ends and ends[0][0] == now_s:
-            _, number, key = heappop(ends)
-            if self._bill:
-                self._bill.ended(self._by_number[number], now_s, wall_s)
-            state.end(view, key)
+        self._end_what_is_over(now_s, wall_s)
         for job in arrived:
-            want = Want(
-                JobId(HOME, job.number),
-                job.account,
-                Resources(job.width),
-                float(job.estimate_s),
-                1.0,
-                0.0,
-                1,
-            )
-            state.put(want, now_s)
-        if self._bill:
+            self._waiting[job.number] = job
+            self._state.put(self._want(job), now_s)
+        if self._bill is not None:
             self._bill.bring_up_to(now_s, wall_s)
-        started = []
-        if state.may_start_something:
-            outcome = Pass(state, self._rng, Instant(now_s, wall_s)).run()
-            for entry, _, key in outcome.decisions:
-                job = self._by_number[entry.want.job.number]
-                started.append(job)
-                heappush(ends, (now_s + job.run_s, job.number, key))
-                if self._bill:
-                    self._bill.began(key, job, now_s)
-        if self._settings.is_checked:
-            view.check()
-            state.queues.check()
-        return started
+        for entry, _, key in self._pass(Instant(now_s, wall_s)).decisions:
+            job = self._waiting.pop(entry.want.job.number)
+            self.starts[job.number] = now_s
+            heappush(self._running, _Running(now_s + job.run_s, job.number, job, key))
+            if self._bill is not None:
+                self._bill.began(key, job, now_s)
+        if self._is_checked:
+            self._state.check()
+
+    def _end_what_is_over(self, now_s: float, wall_s: float) -> None:
+        running = self._running
+        while running and running[0].end_s == now_s:
+            _, _, job, key = heappop(running)
+            if self._bill is not None:
+                self._bill.ended(job, now_s, wall_s)
+            self._state.end(self._view, key)
+
+    def _pass(self, now: Instant) -> Outcome:
+        if self._planning is None:
+            if self._state.may_start_something:
+                return Pass(self._state, self._rng, now).run()
+            return Outcome([], [])
+        outcome = self._planning.run(self._rng, now)
+        if self._planning.mistake is not None:
+            raise self._planning.mistake
+        return outcome
+
+    def _want(self, job: LogJob) -> Want:
+        width = self._widths.get(job.width)
+        if width is None:
+            width = self._widths[job.width] = Resources(job.width)
+        return Want(JobId(HOME, job.number), job.account, width, job.estimate_s, 1.0, 0.0, 1)
+
+
+def _left_over(count: int) -> Refused:
+    jobs = "1 job waits" if count == 1 else f"{count:,} jobs wait"
+    return Refused(
+        "left-over",
+        f"nothing more happens, and {jobs} yet",
+        "a policy has to start everything in the end",
+    )

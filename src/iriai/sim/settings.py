@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import WEIGHT_MAX, GroupSection
 from iriai.model.problem import UsageProblem
+from iriai.plugins.policy_file import is_policy_file, named_plan
+from iriai.policy.plan import PlanSource
 from iriai.policy.registry import BUILT_IN
 from iriai.sim.log import Log
 from iriai.sim.policies import POLICIES
@@ -52,12 +54,16 @@ class Settings:
                 f"there is no order '{self.order}'",
                 f"there are: {', '.join(BUILT_IN)}",
             )
-        if self.policy not in POLICIES and ":" not in self.policy:
+        if self.policy not in POLICIES and not is_policy_file(self.policy):
             raise UsageProblem(
                 "unknown-policy",
                 f"there is no policy '{self.policy}'",
                 f"there are: {', '.join(POLICIES)}, or FILE.py:CLASS",
             )
+
+    def plan_source(self) -> PlanSource | None:
+        """The policy from a file; None: it is one that is built in."""
+        return named_plan(self.policy if is_policy_file(self.policy) else None)
 
     def rights_for(self, log: Log) -> Configuration:
         """With the groups of `log` at equal rights, where the configuration names none."""
@@ -77,5 +83,6 @@ class Settings:
         if self.order != FIFO:
             given = self.rights_for(log)
             order = replace(given.order, name=self.order)
+        order = replace(order, backfill=POLICIES.get(self.policy, POLICY))
         jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
         return replace(given, order=order, jobs=jobs)

@@ -1,0 +1,31 @@
+"""First come, first served, as a policy of one's own.
+
+    iriai simulate log.swf --policy examples/fifo.py:Fifo
+
+or, for a real cluster, in iriai.toml:
+
+    [order]
+    name = "fifo"
+    policy = "/etc/iriai/fifo.py:Fifo"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iriai.model.instant import Instant
+from iriai.policy.plan import Start, View
+
+
+class Fifo:
+    """Starts jobs in order, and stops at the first that fits nowhere now."""
+
+    def plan(self, view: View, now: Instant) -> Iterator[Start]:
+        """Yield what starts now; each start is in the view before the next is sought."""
+        for job in view.queue():
+            for _ in range(job.tasks):
+                fitting = [each for each in view.machines if job.resources.fits_in(each.free)]
+                if not fitting:
+                    return
+                emptiest = max(fitting, key=lambda each: each.free.cpus)
+                yield Start(job.id, emptiest.name)

@@ -1,0 +1,1 @@
+"""Code that others wrote and iriai runs: policies from files."""

@@ -1,0 +1,86 @@
+"""A policy out of a file that somebody else wrote: `FILE.py:CLASS`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from iriai.model.problem import NotFound, UsageProblem
+from iriai.policy.mistake import PolicyMistake
+from iriai.policy.plan import PlanSource, Policy
+
+MODULE = "iriai_policy"
+"""The name under which the file's classes find their module; one policy is in use at a time."""
+
+
+def is_policy_file(text: str) -> bool:
+    """Whether `text` names a class in a file, rather than a policy that is built in."""
+    return ":" in text
+
+
+def load_policy(text: str) -> Policy:
+    """The policy that `text` names, made anew.
+
+    Raises:
+        PolicyMistake: it cannot be compiled, loaded or made; with the line.
+        NotFound: there is no such file.
+        UsageProblem: there is no such class, or it has no `plan`.
+    """
+    path, class_name = split_name(text)
+    try:
+        source = Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(
+            "no-policy", f"there is no file {path}", "name one as FILE.py:CLASS"
+        ) from None
+    except (UnicodeDecodeError, IsADirectoryError):
+        raise UsageProblem(
+            "bad-policy", f"{path} is not a Python file", "name one as FILE.py:CLASS"
+        ) from None
+    found = _loaded(source, path).get(class_name)
+    if not isinstance(found, type) or not callable(getattr(found, "plan", None)):
+        raise UsageProblem(
+            "no-policy",
+            f"{path} has no class {class_name} with a method plan",
+            "a policy has plan(self, view, now); see examples/fifo.py",
+        )
+    try:
+        policy: Policy = found()
+    except Exception as error:  # noqa: BLE001 - whatever that code lets out
+        raise PolicyMistake.of(path, error) from None
+    return policy
+
+
+def named_plan(text: str | None) -> PlanSource | None:
+    """The policy that `text` names, with its file; None where it names none.
+
+    Raises:
+        Problem: as `load_policy`.
+    """
+    return None if text is None else PlanSource(load_policy(text), split_name(text)[0])
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """File and class of `FILE.py:CLASS`.
+
+    Raises:
+        UsageProblem: these are not two.
+    """
+    path, colon, class_name = text.rpartition(":")
+    if not (colon and path and class_name.isidentifier()):
+        raise UsageProblem("bad-policy", f"'{text}' names no policy", "write FILE.py:CLASS")
+    return path, class_name
+
+
+def _loaded(source: str, path: str) -> dict[str, object]:
+    """What the file defines."""
+    module = sys.modules[MODULE] = ModuleType(MODULE)
+    module.__file__ = path
+    try:
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - its owner asks for it
+    except SyntaxError as error:
+        raise PolicyMistake(f"{error.filename}, line {error.lineno}", error.msg) from None
+    except Exception as error:  # noqa: BLE001 - whatever that code lets out
+        raise PolicyMistake.of(path, error) from None
+    return module.__dict__

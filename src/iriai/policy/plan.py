@@ -1,0 +1,136 @@
+"""The interface of a whole policy: from what waits and what is there to what starts now.
+
+A policy is an object with a method `plan(view, now)`, which returns decisions or yields them one by
+one. Each decision is looked at, and takes effect in the view, before the next one is asked for; so
+a policy that yields sees what its own decisions left. The broker asks after everything that
+happened at one instant, and at `wake_s` where a policy has that attribute. The same file serves the
+daemon (`[order] policy` in iriai.toml) and `iriai simulate --policy`.
+
+Decisions are `Start` and `Promise`. The names Suspend, Resume, Requeue, Move and End are kept for
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from iriai.model.account import Account
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.resources import Resources
+
+
+class WaitingJob(NamedTuple):
+    """A job with tasks that wait; they are alike."""
+
+    id: JobId
+    account: Account
+    resources: Resources
+    """Of each task."""
+    stay_s: float | None
+    """How long a task keeps its place at most, grace and slack included; None: no limit."""
+    urgency: float
+    queued_at_s: float
+    """On the steady clock."""
+    tasks: int
+    """How many wait."""
+    promised_start_s: float | None = None
+    """What its home was told of its first task's start, on the steady clock."""
+
+
+class Claimed(NamedTuple):
+    """What one task holds of a machine."""
+
+    resources: Resources
+    end_s: float
+    """On the steady clock, at the latest; a task without a limit ends in a year."""
+
+
+class PlannedMachine(Protocol):
+    """A machine, as a policy sees it."""
+
+    @property
+    def name(self) -> str:
+        """By which decisions name it."""
+        ...
+
+    @property
+    def capacity(self) -> Resources:
+        """All that it has."""
+        ...
+
+    @property
+    def free(self) -> Resources:
+        """What no task holds now, or nothing where it takes no tasks now."""
+        ...
+
+    @property
+    def ended(self) -> int:
+        """Counts the claims that have ended.
+
+        A policy that keeps plans sees by it that more may start than it planned with.
+        """
+        ...
+
+    def claimed(self) -> Iterator[Claimed]:
+        """What runs there, in the order of the ends."""
+        ...
+
+    def earliest_s(self, resources: Resources) -> float | None:
+        """When `resources` fit at the latest, if nothing else is started; None: never."""
+        ...
+
+
+class View(Protocol):
+    """What a policy plans with; read only."""
+
+    @property
+    def machines(self) -> Sequence[PlannedMachine]:
+        """All that are in reach, by name."""
+        ...
+
+    def queue(self) -> Iterator[WaitingJob]:
+        """What waits and could ever run, in the order that the configuration names.
+
+        Under an order that draws, each step is a draw: an account is drawn, its next job comes, and
+        counts as if it ran. The generator stands still while a decision takes effect.
+        """
+        ...
+
+
+class Start(NamedTuple):
+    """The next task of `job` starts on `machine` now."""
+
+    job: JobId
+    machine: str
+
+
+class Promise(NamedTuple):
+    """The next task of `job` starts on `machine` at `start_s` (steady clock) at the latest.
+
+    Its owner is told. A promise is the policy's to keep. `start_s` None takes it back.
+    """
+
+    job: JobId
+    machine: str
+    start_s: float | None
+
+
+Decision = Start | Promise
+
+
+class Policy(Protocol):
+    """What a file for `--policy FILE.py:CLASS` holds; made once, without arguments."""
+
+    def plan(self, view: View, now: Instant) -> Iterable[Decision]:
+        """What happens now. Any iterable will do, a generator too."""
+        ...
+
+
+class PlanSource(NamedTuple):
+    """A policy, and where it came from."""
+
+    policy: Policy
+    path: str
+    """Its file, for messages; empty: it is built in, and what it lets out is a mistake of ours."""
