@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.client.finding import candidate_directories
 from iriai.client.line import Line
@@ -120,7 +121,8 @@ class Client:
 
     def jobs(self, request: Jobs | None = None) -> list[JobRow]:
         """The jobs that `request` asks for; without one the user's own that have not finished."""
-        return [_row(row) for row in self.jobs_raw(request)]
+        listed = self._line.ask(request or Jobs(), JobList)
+        return [_estimated(_row(row), listed.estimates) for row in listed.rows]
 
     def jobs_raw(self, request: Jobs | None = None) -> tuple[msgspec.Raw, ...]:
         """As `jobs`, each row still encoded: for very many of which few are looked at."""
@@ -239,3 +241,9 @@ class Client:
             self._line.conversation.await_end()
         except ConnectionLost:
             return
+
+
+def _estimated(row: JobRow, estimates: dict[str, float]) -> JobRow:
+    """`row` with the start that is guessed for it, where nothing is promised."""
+    start_wall_s = None if row.start_wall_s is not None else estimates.get(row.id)
+    return row if start_wall_s is None else replace(row, start_wall_s=start_wall_s)

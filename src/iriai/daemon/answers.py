@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.daemon.changing import JobChanges
 from iriai.daemon.clients import Asked, Handler, require_own
@@ -183,7 +184,12 @@ class JobAnswers:
             rows = [encoded_row(home, job) for job in jobs if matches(body, job, user)]
         if body.limit:
             rows = rows[: body.limit]
-        asked.answer(JobList(tuple(map(msgspec.Raw, rows))))
+        asked.answer(JobList(tuple(map(msgspec.Raw, rows)), self._estimates(now) if rows else {}))
+
+    def _estimates(self, now: Instant) -> dict[str, float]:
+        home = self._settings.home
+        starts = self._engine.machine.estimated_starts(now)
+        return {f"{home}-{number}": wall_s for number, wall_s in starts.items()}
 
     def _show(self, asked: Asked, body: Show, now: Instant) -> None:
         selected = self._one(body.id)
@@ -218,6 +224,8 @@ class JobAnswers:
             attempts += self._past.attempts(selected, job.spec, room)
         why = tuple(_why(reason) for reason in self._reasons(job, now))
         row = job_row(home, job)
+        if job.waiting and row.start_wall_s is None:
+            row = replace(row, start_wall_s=machine.estimated_starts(now).get(job.number))
         return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
 
     def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:

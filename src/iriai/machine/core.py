@@ -151,6 +151,21 @@ class Machine:
             return []
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
 
+    def estimated_starts(self, now: Instant) -> dict[int, float]:
+        """When waiting jobs of this home may start, on the wall clock; only where it has a broker.
+
+        A guess for listings, for jobs without a promise; not for all of very many.
+        """
+        if self._broker is None or self._home is None:
+            return {}
+        if not any(job.waiting and job.promised_wall_s is None for job in self._home.jobs.values()):
+            return {}
+        return {
+            job.number: now.wall_s + in_s
+            for job, in_s in self._broker.estimated_starts(now).items()
+            if job.home == self._home.name
+        }
+
     def started_wall_s(self, attempt: AttemptId) -> float | None:
         """When an attempt's process began; None: not yet, or on another machine."""
         return self._node.started_wall_s(attempt) if self._node else None

@@ -148,6 +148,9 @@ class JobList(msgspec.Struct, frozen=True, tag="job-list"):
     """Answer to `Jobs`; each row is an encoded `JobRow`."""
 
     rows: tuple[msgspec.Raw, ...]
+    estimates: dict[str, float] = {}
+    """Of jobs that wait without a promise, by id: when they may start, on the wall clock. Apart
+    from the rows, which are encoded once for each change of a job."""
 
 
 class Show(msgspec.Struct, frozen=True, tag="show"):
