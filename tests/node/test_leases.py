@@ -278,3 +278,15 @@ def test_a_refusal_by_the_launcher_ends_the_lease():
     said = node.tell(exited(1, EndCause.REFUSED, why="no room"))
     assert isinstance(only(said.home, Refusal), Refusal)
     assert not asks(wake(node, 60.0))
+
+
+def test_what_starts_after_its_end_was_told_is_ended():
+    """A launcher knew nothing of it, the home gave it up, and then it does start."""
+    node = restarted(leased(is_running=False), attached=True)
+    [end] = node.tell(Stop(attempt(1), EndCause.LOST, 0.0)).home
+    assert end.result.cause is EndCause.LOST
+    said = node.tell(AttemptStarted(attempt(1), WALL_S))
+    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]
+    node.tell(Acknowledge(attempt(1)))
+    said = node.tell(AttemptStarted(attempt(1), WALL_S))
+    assert said.others == [TerminateAttempt(attempt(1), EndCause.LOST, 0.0)]

@@ -42,6 +42,13 @@ class Leases:
         since_s = max(order.leased_s, self._renewed_s.get(order.attempt.home, order.leased_s))
         return since_s + order.lease_s
 
+    def may_start(self, order: Order, now_s: float) -> bool:
+        """Whether the lease that the order came with is not over.
+
+        Renewals that came since do not count here: one may have come when this was over.
+        """
+        return order.lease_s is None or now_s < order.leased_s + order.lease_s
+
     def begin(self, task: Task, order: Order) -> None:
         """`task` has been started."""
         end_s = self.end_s(order)

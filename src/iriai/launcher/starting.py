@@ -168,8 +168,7 @@ class Starting:
 
     def _spawn(self, pending: _Pending) -> Task | None:
         order, prepared, enclosure, fd = pending
-        lease_end_s = self._leases.end_s(order)
-        if lease_end_s is not None and steady_s() >= lease_end_s:
+        if not self._leases.may_start(order, steady_s()):
             self.failed.append((order.attempt, NotStarted(*OVER)))
             return None
         try:

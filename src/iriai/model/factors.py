@@ -5,6 +5,8 @@ from __future__ import annotations
 Factors = tuple[tuple[float, float], ...]
 """(factor, seconds) of each stretch of an attempt's time, in order. Empty: nothing was measured."""
 
+STRETCH_MIN_S = 1e-6
+"""Shorter ones are what is left of rounding."""
 RUNS_MAX = 64
 """More changes between peak and off-peak are added to earlier stretches of the same factor: a
 month of days and nights is kept in order, and a charge stays small."""
@@ -12,7 +14,7 @@ month of days and nights is kept in order, and a charge stays small."""
 
 def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
     """With one stretch more at the end."""
-    if seconds <= 0.0:
+    if seconds < STRETCH_MIN_S:
         return factors
     if factors and factors[-1][0] == factor:
         return (*factors[:-1], (factor, factors[-1][1] + seconds))

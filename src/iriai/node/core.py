@@ -413,7 +413,10 @@ class Node:
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
         held = self._held.get(event.attempt)
-        if held is None or held.started_wall_s is not None or held.end is not None:
+        if held is None or held.end is not None:  # nobody waits for it any more
+            self._effects.append(TerminateAttempt(event.attempt, EndCause.LOST, 0.0))
+            return
+        if held.started_wall_s is not None:
             return
         self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
