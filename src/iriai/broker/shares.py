@@ -32,6 +32,8 @@ class AccountShare(NamedTuple):
     urgency and machine speed: who paid for haste got less real use than this says."""
     rate: float | None
     """Of being drawn next; None where nothing waits."""
+    advance_s: float = 0.0
+    """What of the usage was paid for urgency, beyond the ordinary price."""
 
 
 def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
@@ -70,6 +72,7 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
             wanted.get(account),
             usage[account] / total_s if total_s else None,
             rates.get(account),
+            state.standings.advance_s(account, now.wall_s),
         )
         for account in accounts
     ]

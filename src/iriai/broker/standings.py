@@ -37,11 +37,12 @@ class _Run:
 
 
 class _Standing:
-    __slots__ = ("provisional_s", "running_cpus", "settled", "sums", "times")
+    __slots__ = ("advances", "provisional_s", "running_cpus", "settled", "sums", "times")
 
     def __init__(self, half_life_s: float) -> None:
         self.settled = UsageSum[_Counter](half_life_s)
         self.times: dict[_Counter, RunTimes] = {}
+        self.advances: dict[_Counter, DecayedUsage] = {}
         self.sums = RunSums()
         self.running_cpus = 0
         self.provisional_s = 0.0
@@ -81,6 +82,9 @@ class Standings:
         counter = (machine, row.account)
         usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
         standing.settled.merge(counter, usage)
+        if row.advance:
+            advance = DecayedUsage.restored(self._half_life_s, row.advance, row.epoch_wall_s)
+            standing.advances[counter] = advance
         old = standing.times.get(counter, RunTimes())
         times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
@@ -136,6 +140,11 @@ class Standings:
         if standing is None:
             return 0.0
         return standing.settled.at(wall_s) + standing.provisional_s
+
+    def advance_s(self, account: Account, wall_s: float) -> float:
+        """What of the account's usage was paid for urgency, on all machines."""
+        standing = self._accounts.get(account)
+        return sum(each.at(wall_s) for each in standing.advances.values()) if standing else 0.0
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
         """What a task of the account will be charged, as far as is known; without its urgency."""

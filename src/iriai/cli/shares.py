@@ -16,6 +16,7 @@ _COLUMNS = (
     Column("Account", style="bold"),
     Column("Right", right=True),
     Column("Used", right=True),
+    Column("Ahead", right=True),
     Column("Waiting", right=True),
     Column("Running", right=True),
     Column("Wanted", right=True),
@@ -28,7 +29,8 @@ def shares(options: GlobalOptions) -> None:
     """Show what each account is entitled to, what it got, and how likely it is drawn next.
 
     Wanted is the share by rights, among accounts with something to run; Got the share of what was
-    used lately; Next the chance in the next draw. Used is in cpu seconds and fades with time.
+    used lately; Next the chance in the next draw. Used is in cpu seconds and fades with time;
+    Ahead is the part of it that was paid for urgency (-p).
     """
     with Client.connect(options.state) as client:
         answer = client.shares()
@@ -49,6 +51,7 @@ def _cells(row: ShareRow) -> tuple[str, ...]:
         f"{row.group}/{row.user}",
         f"{row.right:g}",
         span_text(row.usage_s),
+        span_text(row.advance_s) if row.advance_s >= 1 else "",
         str(row.waiting_tasks or ""),
         str(row.running_cpus or ""),
         percent_text(row.share_wanted),

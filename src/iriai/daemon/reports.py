@@ -112,6 +112,7 @@ class Reports:
                 share.share_wanted,
                 share.share_got,
                 share.rate,
+                share.advance_s,
             )
             for share in self._engine.machine.broker.shares(now)
         )

@@ -190,6 +190,8 @@ class LedgerRow(msgspec.Struct, frozen=True):
     """Of all that ended."""
     run_s: float
     """How long the recent ones took; see `policy.expectation.RunTimes`."""
+    advance: float = 0.0
+    """The part of the counter that urgency added to the ordinary price of the same work."""
 
 
 class NoticeDue(msgspec.Struct, frozen=True):

@@ -16,18 +16,28 @@ class Ledger:
     def __init__(self, half_life_s: float, rows: Iterable[LedgerRow]) -> None:
         self._half_life_s = half_life_s
         self._usage: dict[Account, DecayedUsage] = {}
+        self._advances: dict[Account, DecayedUsage] = {}
+        """Of accounts that ever paid for urgency; in the epoch of their usage."""
         self._times: dict[Account, RunTimes] = {}
         self._changed: dict[Account, None] = {}
         for row in rows:
             self._usage[row.account] = DecayedUsage.restored(
                 half_life_s, row.counter, row.epoch_wall_s
             )
+            if row.advance:
+                self._advances[row.account] = DecayedUsage.restored(
+                    half_life_s, row.advance, row.epoch_wall_s
+                )
             self._times[row.account] = RunTimes(row.runs, row.run_s)
 
-    def add(self, account: Account, charge_s: float, wall_s: float) -> None:
-        """Count a charge made now."""
+    def add(self, account: Account, charge_s: float, wall_s: float, advance_s: float = 0.0) -> None:
+        """Count a charge made now, of which urgency is `advance_s`."""
         usage = self._usage.get(account) or DecayedUsage(self._half_life_s)
         self._usage[account] = usage.charged(charge_s, wall_s)
+        advance = self._advances.get(account)
+        if advance_s or advance:
+            advance = advance or DecayedUsage(self._half_life_s, usage.epoch)
+            self._advances[account] = advance.charged(advance_s, wall_s)
         self._changed[account] = None
 
     def ran(self, account: Account, elapsed_s: float, limit_s: float | None = None) -> None:
@@ -48,4 +58,12 @@ class Ledger:
     def _row(self, account: Account) -> LedgerRow:
         usage = self._usage[account]
         times = self._times.get(account, RunTimes())
-        return LedgerRow(account, usage.counter, usage.epoch_wall_s, times.runs, times.run_s)
+        advance = self._advances.get(account)
+        return LedgerRow(
+            account,
+            usage.counter,
+            usage.epoch_wall_s,
+            times.runs,
+            times.run_s,
+            advance.counter if advance else 0.0,
+        )

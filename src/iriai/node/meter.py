@@ -49,7 +49,8 @@ class Meter:
         more_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
         if more_s:
             held.charged_s += more_s
-            self._ledger.add(held.claim.account, more_s, now.wall_s)
+            advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
+            self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
 
     def _quiet_part(self, held: Held, ran_s: float, now: Instant) -> float:
         """How much of the stretch since the last reading was off-peak, 0 to 1; it is noted down."""

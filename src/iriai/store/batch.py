@@ -156,6 +156,7 @@ class Batch:
             record.epoch_wall_s,
             record.runs,
             record.run_s,
+            record.advance,
         )
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration. Revisions are numbers, so that a newer one is known as newer."""
 
 metadata = MetaData()
@@ -136,6 +136,7 @@ ledger = Table(
     _column("epoch_wall_s", Float),
     _column("runs", BigInteger),
     _column("run_s", Float),
+    Column("advance", Float, nullable=False, server_default="0"),
     PrimaryKeyConstraint("group_name", "user_name"),
     sqlite_with_rowid=False,
 )

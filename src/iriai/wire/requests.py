@@ -285,6 +285,8 @@ class ShareRow(msgspec.Struct, frozen=True):
     share_got: float | None
     """Of the charges of one half-life, over the accounts listed."""
     rate: float | None
+    advance_s: float = 0.0
+    """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
 
 
 class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
