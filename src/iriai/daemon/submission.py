@@ -146,8 +146,6 @@ class Submissions:
                 "put it into a file that the job reads",
             )
         check_throttle(draft.throttle, is_array=draft.array is not None)
-        if draft.exclusive:
-            raise Refused("not-yet", "exclusive machines are not there yet", "leave it out")
         self._check_environment(draft.environment)
         self._check_array(draft)
 
