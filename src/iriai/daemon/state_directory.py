@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import pwd
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,27 +115,39 @@ def prepare(
     _check_socket_paths(paths)
     try:
         _claim(paths)
-        identity = read_identity(paths)
-        daemon_user = _daemon_user(paths, identity, user)
-        _check_reach(paths, daemon_user)
-        if identity is None:
-            name = _name(paths, wanted, home, home_given=home_given)
-            role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
-            identity = StateIdentity(STATE_VERSION, name, daemon_user, *role, token)
-            _write_identity(paths, identity)
-        elif conflict := wanted.conflict(identity.home, identity.role):
-            raise _settled(paths, identity, conflict)
-        elif home_given and identity.home != home:
-            raise UsageProblem(
-                "home-renamed",
-                f"{paths.configuration}: machine.name is '{home}', but ids in {paths.directory} "
-                f"carry '{identity.home}'",
-                f"write '{identity.home}', or choose another directory with --state",
-            )
-        _make_directories(paths, identity.daemon_user)
+        with _alone(paths.directory):
+            identity = read_identity(paths)
+            daemon_user = _daemon_user(paths, identity, user)
+            _check_reach(paths, daemon_user)
+            if identity is None:
+                name = _name(paths, wanted, home, home_given=home_given)
+                role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
+                identity = StateIdentity(STATE_VERSION, name, daemon_user, *role, token)
+                _write_identity(paths, identity)
+            elif conflict := wanted.conflict(identity.home, identity.role):
+                raise _settled(paths, identity, conflict)
+            elif home_given and identity.home != home:
+                raise UsageProblem(
+                    "home-renamed",
+                    f"{paths.configuration}: machine.name is '{home}', but ids in "
+                    f"{paths.directory} carry '{identity.home}'",
+                    f"write '{identity.home}', or choose another directory with --state",
+                )
+            _make_directories(paths, identity.daemon_user)
     except OSError as error:
         raise problem_of(error, paths.directory) from None
     return identity
+
+
+@contextmanager
+def _alone(directory: str) -> Iterator[None]:
+    """Two that make a directory ready at a time would each give it an identity."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _name(paths: StatePaths, wanted: Wanted, home: str, *, home_given: bool) -> str:

@@ -1,0 +1,43 @@
+"""Old history is deleted beside the work of a real daemon, and what is gone is said."""
+
+import json
+
+from iriai.model.problem import NotFound
+from tests.endtoend.installation import Installation
+from tests.support.waiting import until
+
+
+def test_finished_jobs_are_deleted_and_missed_by_name(iriai: Installation):
+    iriai.configure('[machine]\nname = "ume"\n')
+    iriai.start()
+    script = "#!/bin/sh\nexit 0\n"
+    with iriai.client() as client:
+        jobs = [
+            client.submit(iriai.draft(script=f"{script}# {number}".encode())).id
+            for number in range(12)
+        ]
+        client.wait(jobs)
+    iriai.leave_launcher()
+    iriai.configure('[machine]\nname = "ume"\n[jobs]\nkeep_jobs = 4\n')
+    iriai.start()
+    with iriai.client() as client:
+        until(lambda: _says_it_is_gone(client, jobs[0]), "the deletion")
+        assert client.usage(0.0, everyone=True, by="account").history_from_wall_s is not None
+        fresh = client.submit(iriai.draft("true")).id
+        assert int(fresh.rpartition("-")[2]) == 13
+        client.wait([fresh])
+    shown = iriai.call("show", jobs[0])
+    assert (shown.returncode, shown.stderr.count("\n")) == (4, 1)
+    assert f"nothing is kept of {jobs[0]} any more" in shown.stderr
+    assert "some is deleted, and not counted" in iriai.call("usage").stderr
+    listed = json.loads(iriai.call("jobs", "--finished", "--json").stdout)
+    # Counted when the daemon began; one has finished since.
+    assert sorted(row["id"] for row in listed["rows"]) == sorted([*jobs[-4:], fresh])
+
+
+def _says_it_is_gone(client, job: str) -> bool:
+    try:
+        client.show(job)
+    except NotFound as problem:
+        return problem.code == "beyond-retention"
+    return False
