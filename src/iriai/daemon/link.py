@@ -185,7 +185,8 @@ class MachineLink:
         if batch.texts or batch.forget:
             self._owner.texts(batch.texts, forget=batch.forget)
         for envelope in batch.messages:
-            self._owner.delivered(self, Part(envelope.part), unpack(envelope))
+            message = unpack(envelope)  # which knows the part, or raises
+            self._owner.delivered(self, Part(envelope.part), message)
 
     def _take(self, content: LinkFrame) -> None:
         match content:
