@@ -147,3 +147,30 @@ def test_a_directory_lies_on_the_nearest_mount(directory, mount):
 def test_a_table_without_mounts_says_nothing():
     assert mount_of("/", "") is None
     assert mount_of("/") is not None
+
+
+def test_what_surrounds_tasks_is_looked_at(paths, tmp_path):
+    prolog, epilog = tmp_path / "prolog", tmp_path / "epilog"
+    prolog.write_text("#!/bin/sh\n")
+    epilog.write_text("#!/bin/sh\n")
+    epilog.chmod(0o777)
+    text = f"""
+[machine]
+tmp = "/no/such/place"
+prolog = "{prolog}"
+epilog = "{epilog}"
+[jobs]
+sendmail = "/no/such/sendmail"
+"""
+    described = replace(settings(paths, text), owner_uid=os.geteuid())
+    trouble = found(described)["trouble"]
+    assert "tmp: there is no directory /no/such/place" in trouble
+    assert f"prolog: {prolog} is not executable" in trouble
+    assert f"epilog: {epilog} could be written by others, so it is not run" in trouble
+    assert "mail: there is no /no/such/sendmail" in trouble
+    prolog.chmod(0o755)
+    epilog.unlink()
+    trouble = found(replace(settings(paths, text), owner_uid=os.geteuid()))["trouble"]
+    assert [line for line in trouble if "log:" in line] == [
+        f"epilog: {epilog} cannot be run: No such file or directory"
+    ]

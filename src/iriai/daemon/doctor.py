@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from iriai.daemon.doctor_tasks import around_tasks, notes_around_tasks
 from iriai.daemon.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.settings import Mode, Settings
 from iriai.launcher.messages import Enforcement
@@ -36,6 +37,8 @@ def findings(
     """
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     found += [_limit(row) for row in enforcement]
+    found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
+    found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
     for look in (_processes, _machine, _state_directory, _space, _people):
         found += look(settings)
     return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
