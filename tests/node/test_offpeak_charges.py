@@ -129,3 +129,15 @@ def test_a_restarted_node_charges_no_second_twice_and_none_cheaper():
     result = ended(node, 30.0)
     assert result.factors == ((0.5, 20.0), (1.0, 10.0))
     assert result.charge_s == pytest.approx(10.0 + 10.0)
+
+
+def test_a_start_that_was_told_a_little_late_is_off_peak_from_its_beginning():
+    node = LoneNode()
+    node.tell(Quiet(True))
+    node.wait(5.0)
+    node.run()
+    node.wait(0.25)
+    node.tell(AttemptStarted(attempt(1), WALL_S + 5.0))
+    node.wait(9.75)
+    result = ended(node, 10.0)
+    assert result.factors == ((0.5, 10.0),)

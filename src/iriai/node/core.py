@@ -420,7 +420,7 @@ class Node:
             return
         self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
-        self._meter.started(held, now)
+        self._meter.started(held)
         self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:

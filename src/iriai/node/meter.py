@@ -26,9 +26,10 @@ class Meter:
         """What the broker says of the hour."""
         self._quiet.heard(is_offpeak, now.steady_s)
 
-    def started(self, held: Held, now: Instant) -> None:
-        """The attempt's process runs: off-peak time before does not count."""
-        held.quiet_mark_s = self._quiet.so_far_s(now.steady_s)
+    def started(self, held: Held) -> None:
+        """The attempt's process runs: off-peak time before its start does not count."""
+        assert held.started_steady_s is not None
+        held.quiet_mark_s = self._quiet.so_far_s(held.started_steady_s)
 
     def read(self, held: Held, ran_s: float, cpu_s: float, now: Instant) -> None:
         """The attempt has run so long and used so much in all: count what was not counted yet.
