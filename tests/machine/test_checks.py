@@ -10,6 +10,7 @@ from iriai.broker.passes import Outcome, Pass
 from iriai.broker.rooms import Rooms
 from iriai.home.core import Home
 from iriai.home.job import JobState
+from iriai.home.nodes import Nodes
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import OrderSection
 from iriai.model.records import (
@@ -99,7 +100,7 @@ def test_a_node_that_keeps_what_has_ended(monkeypatch):
 
 
 def test_a_home_that_does_not_hear_of_ends(monkeypatch):
-    monkeypatch.setattr(Home, "_current", lambda *_: None)
+    monkeypatch.setattr(Nodes, "current", lambda *_: None)
     expect("attempts of the home")
 
 
@@ -107,7 +108,7 @@ def test_a_home_that_starts_a_task_again_too_early(monkeypatch):
     """It takes a task that only began for one that was lost."""
 
     def begun(self, message, now):
-        job = self._current(message.attempt)
+        job = self._nodes.current(message.attempt)
         self._end_attempt(job, message.attempt, EndCause.LOST, None, None)
 
     monkeypatch.setattr(Home, "_begun", begun)
