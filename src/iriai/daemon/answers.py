@@ -107,13 +107,15 @@ class JobAnswers:
     # --- submission ------------------------------------------------------------------------------
 
     def _submit(self, asked: Asked, body: Submit, now: Instant) -> None:
+        after = dependencies_here(body.draft.after, self._settings.home)
         if body.dry_run:
-            asked.answer(self._dry_run(asked, body))
+            self._ends.with_ends(
+                asked, after, now, lambda ended, _: asked.answer(self._dry_run(asked, body, ended))
+            )
             return
         self._unstored.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
-        after = dependencies_here(body.draft.after, self._settings.home)
         if after:
             self._ends.with_ends(
                 asked, after, now, lambda ended, later: self._accept(asked, body, later, ended)
@@ -137,8 +139,10 @@ class JobAnswers:
         if number in self._home.jobs:
             self._home.cancel(number, (), "it could not be stored")
 
-    def _dry_run(self, asked: Asked, body: Submit) -> DryRun:
+    def _dry_run(self, asked: Asked, body: Submit, ended: Ends) -> DryRun:
         draft = body.draft
+        after = dependencies_here(draft.after, self._settings.home)
+        waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
         account, resources = self._submissions.check(draft, asked.caller.person)
         jobs = self._settings.configuration.jobs
         return DryRun(
@@ -147,7 +151,7 @@ class JobAnswers:
             amounts(resources),
             draft.time_limit_s or jobs.time_limit_s,
             draft.output or "",
-            self._lacking(resources),
+            waits_for + self._lacking(resources),
         )
 
     def _lacking(self, resources: Resources) -> tuple[Why, ...]:

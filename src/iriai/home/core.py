@@ -12,7 +12,7 @@ from typing import Any
 
 from iriai.home.changes import TurnChanges
 from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
-from iriai.home.explain import explain_here
+from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobState, Outcome
 from iriai.home.leases import lost_result
 from iriai.home.nodes import Nodes
@@ -147,6 +147,11 @@ class Home:
         """Those whose end only the store knows. Raises `NotFound` for what never was."""
         known = self._known()
         return [each for each in after if known.end_of(each) is None]
+
+    def would_wait_for(self, after: tuple[Dependency, ...], ended: Ends) -> list[Reason]:
+        """What of `after` has not ended; raises as `submit` would."""
+        met = dict(self._known().ends_met(after, ended))
+        return explain_open(tuple(each for each in after if each not in met), self.jobs)
 
     def alter(
         self, number: int, wanted: Alteration, by: str, ended: Ends = NONE_ENDED

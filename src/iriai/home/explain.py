@@ -19,11 +19,16 @@ def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list
     if job.held:
         release = f"iriai release {JobId(home, job.number)}"
         reasons.append(Reason(Rule.HELD, release, "the job is held"))
-    reasons += [_open(each, jobs.get(each.number)) for each in job.open_after[:EXPLAINED_MAX]]
+    reasons += explain_open(job.open_after, jobs)
     if job.waiting and job.room <= 0:
         throttle = f"at most {job.spec.throttle} at once, and {job.active} run"
         reasons.append(Reason(Rule.ARRAY_THROTTLE, "one of its tasks to end", throttle))
     return reasons
+
+
+def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState]) -> list[Reason]:
+    """The first dependencies that are not met."""
+    return [_open(each, jobs.get(each.number)) for each in open_after[:EXPLAINED_MAX]]
 
 
 def _open(dependency: Dependency, on: JobState | None) -> Reason:
