@@ -6,6 +6,7 @@ import base64
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -68,9 +69,10 @@ def test_names_from_a_log_are_text_not_markup(tmp_path):
     assert "<b>" not in (tmp_path / "index.html").read_text()
 
 
-def test_the_same_seed_gives_the_same_bytes():
-    first, second = (simulated("easy+lottery,easy+stride")[1] for _ in range(2))
-    assert encoded(first) == encoded(second)
+def test_the_same_seed_gives_the_same_bytes_on_every_python():
+    """The file holds what 3.11.7 and 3.13.0 wrote; another order of sums would show."""
+    made = simulated("easy,easy+lottery,easy+paper000,easy+stride,conservative+lottery,fcfs")[1]
+    assert encoded(made) == (Path(__file__).parent / "metrics.json").read_bytes()
 
 
 def test_a_report_over_a_file_is_refused(tmp_path):

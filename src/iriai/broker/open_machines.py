@@ -28,6 +28,11 @@ class _Block:
         for view in self.views:
             self.widen(view.calendar.free)
 
+    def hold(self, free: Resources) -> None:
+        """Its only machine has so much free."""
+        self.cpus, self.memory = free.cpus, free.memory_bytes
+        self.gpus, self.disk = free.gpus, free.disk_bytes
+
     def widen(self, free: Resources) -> None:
         """A machine with so much free is there."""
         self.cpus = max(self.cpus, free.cpus)
@@ -64,7 +69,11 @@ class OpenMachines:
     def place(self, view: MachineView) -> None:
         """A machine is new or has changed: in its place where it is open, else out."""
         rank = view.rank() if view.is_open else None
-        if self._ranks.get(view.name) != rank:
+        if len(self._ranks) == 1 and rank is not None and view.name in self._ranks:
+            block = self._blocks[0]  # alone, there is no order to keep
+            self._ranks[view.name] = block.ranks[0] = self._lasts[0] = rank
+            block.hold(view.calendar.free)
+        elif self._ranks.get(view.name) != rank:
             self.drop(view.name)
             if rank is not None:
                 self._add(rank, view)

@@ -184,7 +184,9 @@ class Pass:
     def _fitting(self, queue: Queue) -> Iterator[Entry]:
         """The first entries of each kind that fit somewhere now."""
         queues, rooms = self._state.queues, self._rooms
-        for line in queues.lines(queue, rooms.mask()):
+        if len(queue.lines) == 1:
+            return  # its first, which was looked at
+        for line in queues.lines(queue, rooms.mask(len(queue.lines))):
             if rooms.place(line.kind) is not None:
                 yield queues.entry_of(line)
 

@@ -16,6 +16,8 @@ from iriai.policy.backfill import Backfill, ReservedHead
 
 FEW_MACHINES = 8
 """So many with new room are looked at one by one; for more, the order of all open ones is used."""
+FEW_LINES = 3
+"""Looking at each of so few is quicker than finding out first what may fit."""
 MASKS_MAX = 64
 """Of rooms that differ, in the union of all. With more, it is made anew only when as many are
 gone; until then, some tasks are looked at in vain."""
@@ -40,6 +42,8 @@ class Rooms:
         """Counts up whenever a kind that fits nowhere may fit again."""
         self._of_machine: dict[str, Mask] = {}
         """What may fit on each machine with new room."""
+        self._unseen: dict[str, MachineView] = {}
+        """Those that changed since; many passes end before anybody asks."""
         self.stopped: dict[Account | None, None] = {}
         """Accounts that may run nothing more in this pass, where all wait in one queue."""
         self._count: dict[Mask, int] = {}
@@ -56,23 +60,27 @@ class Rooms:
         self._of_machine.clear()
         self._count.clear()
         self._union = self._gone = 0
-        for view in self._park.fresh.values():
-            self._look_at(view)
+        self._unseen = dict(self._park.fresh)
 
     def shrank(self, view: MachineView) -> None:
         """Something was claimed there, or a place was kept."""
         self._park.changed(view)
         if view.name in self._of_machine:
-            self._look_at(view)
+            self._unseen[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """A place that was kept there is free again."""
         self._park.grew(view)
         self._looks += 1
-        self._look_at(view)
+        self._unseen[view.name] = view
 
-    def mask(self) -> Mask:
-        """The shapes of kinds that may start somewhere now."""
+    def mask(self, lines: int = FEW_LINES + 1) -> Mask:
+        """The shapes of kinds that may start somewhere now; all for a queue of so few `lines`."""
+        if self._unseen and lines <= FEW_LINES:
+            return -1
+        for view in self._unseen.values():
+            self._look_at(view)
+        self._unseen.clear()
         if self._gone and (len(self._count) <= MASKS_MAX or self._gone >= len(self._count)):
             self._gone = self._union = 0
             for mask in self._count:
@@ -132,6 +140,11 @@ class Rooms:
                 return here
         return None
 
+    def _waits_for(self, view: MachineView) -> bool:
+        """Whether a head could ever run there."""
+        capacity = view.calendar.capacity
+        return any(head.resources.fits_in(capacity) for head in self._reserved.values())
+
     def _is_simple(self, kind: Kind) -> bool:
         return kind.is_settled and len(self._park.fresh) <= FEW_MACHINES
 
@@ -163,6 +176,8 @@ class Rooms:
 
     def _mask_of(self, view: MachineView) -> Mask:
         if not view.is_open:
+            return 0
+        if not self._backfill.passes_heads and self._waits_for(view):
             return 0
         shapes = self._queues.kinds.shapes
         together = -1 if len(view.calendar) else 0
