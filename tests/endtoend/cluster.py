@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from iriai.client import Client
@@ -32,23 +32,20 @@ class Cluster:
         self.front = Installation(person, "--name", "front", "--parts", "home,broker")
         self.backs: dict[str, Installation] = {}
 
-    def start(
-        self,
-        names: str = "b1 b2 b3 b4",
-        *,
-        jobs: str = "",
-        environment: Mapping[str, str] | None = None,
-    ) -> Cluster:
-        """Bring up the front end and back ends of two cpus each; all are linked on return."""
-        self.front.configure(f"[jobs]\nkill_grace_s = 1\n{jobs}")
+    def start(self, names: str = "b1 b2 b3 b4", *, jobs: str = "") -> Cluster:
+        """Bring up the front end and back ends of two cpus each; all are linked on return.
+
+        `jobs` are more lines of the front end's `[jobs]`.
+        """
         for name in names.split():
             self.add(name)
-        return self.begin(environment)
+        return self.begin(jobs)
 
-    def begin(self, environment: Mapping[str, str] | None = None) -> Cluster:
+    def begin(self, configuration: str = "") -> Cluster:
         """Bring up everything that was added, all at once; all are linked on return."""
+        self.front.configure(f"[jobs]\nkill_grace_s = 1\n{configuration}")
         for machine in (self.front, *self.backs.values()):
-            machine.begin(environment)
+            machine.begin()
         until(self.front.answers, "the front end")
         until(self.is_whole, "all links")
         return self

@@ -73,6 +73,19 @@ def test_run_and_scripts_work_as_on_one_machine(four):
     assert Path(four.front.work, "out").read_text().split()[1] == "word"
 
 
+def test_a_machine_with_all_parts_may_have_back_ends_too(cluster):
+    cluster.front.options = ("--name", "front")
+    cluster.add("b1")
+    cluster.begin("[machine]\ncpus = 2\n")
+    assert set(cluster.nodes()) == {"b1", "front"}
+    with cluster.front.client() as client:
+        job = submit(cluster, client, "sleep", "0.5", array=((1, 8, 1),), output=os.devnull)
+        client.wait([job])
+        rows = attempts(client, job)
+    assert {row.cause for row in rows} == {"completed"}
+    assert {row.machine for row in rows} == {"b1", "front"}
+
+
 def test_the_least_loaded_for_its_speed_gets_the_work(cluster):
     for name, speed, load in (("slow", 1, "0.5"), ("fast", 2, "0.6"), ("busy", 1, "1.5")):
         cluster.add(name, more=f"speed = {speed}")
@@ -100,6 +113,7 @@ def test_a_machine_that_others_load_is_left_alone(cluster):
         assert {row.machine for row in attempts(client, job)} == {"free"}
 
 
+@pytest.mark.root  # others are operators of their own machines
 def test_a_drained_machine_ends_what_runs_and_starts_nothing(cluster):
     cluster.start("b1 b2")
     front, judge = cluster.front, Judge(cluster.front)
@@ -275,6 +289,7 @@ def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
         back.stop()
 
 
+@pytest.mark.root
 def test_somebody_else_cannot_be_a_back_end(four, people):
     request = Link("b8", "token", parts.PARTS_VERSION, "1")
     with four.front.client(people.bob) as client, pytest.raises(NotAllowed):

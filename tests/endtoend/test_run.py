@@ -238,6 +238,7 @@ def test_an_input_that_went_with_the_daemon_ends_its_job(machine, running):
         until(lambda: client.show(blocker).row.state == "running", "the blocker")
         process = running("--", "cat")
         until(lambda: len(client.jobs()) == 2, "the job")
+        client.usage()  # which is answered when the job is durable, and was told so
     machine.kill("daemon")
     until(machine.runs_tasks, "a new daemon")
     with machine.client() as client:
