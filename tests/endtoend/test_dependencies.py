@@ -51,7 +51,7 @@ def test_a_pipeline_runs_in_its_order_and_what_can_never_be_is_cancelled(machine
     sorry = submit(machine, "--after", f"fail:{first}", "--", "sh", "-c", "echo never >> order")
     after_sorry = submit(machine, "--after", f"ok:{sorry}", "--", "true")
     dry = said(machine, "submit", "--dry-run", "--after", f"ok:{first}", "--", "true")
-    assert f"waits for  it waits for others to end: needs {first} to complete" in dry
+    assert f"it waits for others to end: needs {first} to complete" in dry
     assert said(machine, "why", second).startswith(f"{second} is queued: it waits for others")
     said(machine, "release", first)
     said(machine, "wait", third)
