@@ -49,6 +49,14 @@ def test_it_is_said_again_while_it_lasts_and_not_otherwise():
     assert quiet.next_s is None
 
 
+def test_a_machine_that_comes_while_it_lasts_is_told_at_once():
+    quiet = news(1.0)
+    quiet.publish(MACHINES, 0.0)
+    quiet.measured(idle("b2", 1.0))
+    assert quiet.publish(MACHINES, 1.0) == [Send("b2", Part.NODE, Quiet(True))]
+    assert quiet.publish(MACHINES, 2.0) == []
+
+
 def test_machines_that_never_measured_do_not_count():
     quiet = QuietNews(PER_CPU)
     quiet.measured(idle("b1", 0.0, is_known=False))

@@ -27,6 +27,8 @@ class QuietNews:
         self._updates = 0
         self._is_offpeak = False
         self._next_s: float | None = None
+        self._newcomers: list[str] = []
+        """Came while it was off-peak, and were not told."""
 
     @property
     def is_offpeak(self) -> bool:
@@ -42,6 +44,8 @@ class QuietNews:
         """A report; one without a load says nothing."""
         if idle.is_load_known:
             load = MachineLoad(idle.load, max(1, idle.capacity.cpus))
+            if self._is_offpeak and idle.machine not in self._loads:
+                self._newcomers.append(idle.machine)
             self._put(idle.machine, self._rule.measure(load))
 
     def away(self, machine: str) -> None:
@@ -56,8 +60,10 @@ class QuietNews:
         mean = self._sum / count if count else None
         is_offpeak = self._rule.is_offpeak(mean, self._is_offpeak)
         is_due = self._next_s is not None and now_s >= self._next_s
+        newcomers, self._newcomers = self._newcomers, []
         if is_offpeak is self._is_offpeak and not is_due:
-            return []
+            machines = [machine for machine in newcomers if machine in self._loads]
+            return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
         self._is_offpeak = is_offpeak
         self._next_s = now_s + REPEAT_S if is_offpeak else None
         return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
