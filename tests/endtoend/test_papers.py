@@ -22,7 +22,7 @@ WAIT_S = 240.0
 SHOWS = {
     "Story 1": (
         r"b1 +up .* 0\.90 ",
-        r"-1\.0 +1 completed +0 +b2 ",
+        r"-1\.0 +1 +completed +0 +b2 ",
         r" sweep .* running +0/3 +2 ",
         r"\(one-per-machine\)",
         r"It is off-peak: use is charged 0\.5 times",
