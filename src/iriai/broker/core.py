@@ -105,14 +105,15 @@ class Broker:
         else:
             outcome = Pass(self.state, self._rng, now).run()
         effects: list[Effect] = []
-        for job, machine, start_in_s in outcome.told:
-            effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
         for entry, view, key in outcome.decisions:
             assert isinstance(key, Capability)
             self._matching[view.name] = view
             job = entry.want.job
             match = Match(job, view.name, key, MATCH_UNTIL_S)
             effects.append(Send(job.home, Part.HOME, match))
+        # After the matches: a promise is for the first task that waits when they are bound.
+        for job, machine, start_in_s in outcome.told:
+            effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
         return effects
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
