@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iriai.home.job import JobState
+from iriai.model.alteration import Alteration
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import GroupSection, OrderSection
+from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, Refused
 from iriai.model.state import EndCause
-from tests.support.virtual import SUCCESS, VirtualMachine, Work
+from tests.support.virtual import HOME, SUCCESS, VirtualMachine, Work
 
 PATIENCE_S = 20_000.0
 """More than all work of the longest story takes on the smallest machine."""
@@ -37,8 +40,15 @@ class Room:
         """Whether the machine and the running cap would ever let a task of the job start."""
         asked = job.spec.resources
         cap_cpus = self.machine.configuration.order.running_cap_cpus
-        is_within_cap = cap_cpus is None or asked.cpus <= cap_cpus
-        return asked.fits_in(self.machine.capacity) and is_within_cap
+        cpus = self.machine.capacity.cpus if job.spec.exclusive else asked.cpus
+        is_within_cap = cap_cpus is None or cpus <= cap_cpus
+        jobs = self.machine.machine.home.jobs
+        awaited = (jobs.get(dependency.number) for dependency in job.open_after)
+        return (
+            asked.fits_in(self.machine.capacity)
+            and is_within_cap
+            and all(other is None or self.is_feasible(other) for other in awaited)
+        )
 
 
 @dataclass(frozen=True)
@@ -52,8 +62,15 @@ class Submit:
     held: bool
     urgency: float
     max_restarts: int | None
+    throttle: int | None
+    exclusive: bool
+    after: tuple[Condition, int] | None
 
     def act(self, room: Room) -> None:
+        on = None if self.after is None else room.pick(self.after[1])
+        after = (Dependency(self.after[0], HOME, on.number),) if self.after and on else ()
+        if on is not None and on.spoilt_by is not None:
+            after = ()  # it may be settled already, and refused
         room.jobs.append(
             room.machine.submit(
                 self.user,
@@ -65,8 +82,39 @@ class Submit:
                 held=self.held,
                 urgency=self.urgency,
                 max_restarts=self.max_restarts,
+                throttle=self.throttle if self.tasks > 1 else None,
+                exclusive=self.exclusive,
+                after=after,
             )
         )
+
+
+@dataclass(frozen=True)
+class Alter:
+    """Somebody changes what a job asks for, if it waits."""
+
+    choice: int
+    cpus: int
+    throttle: int | None
+    urgency: float
+    on: int | None
+
+    def act(self, room: Room) -> None:
+        job = room.pick(self.choice)
+        if job is None:
+            return
+        on = None if self.on is None else room.pick(self.on)
+        after = () if on is None else (Dependency(Condition.ANY, HOME, on.number),)
+        wanted = Alteration(
+            resources=replace(job.spec.resources, cpus=self.cpus),
+            throttle=self.throttle if job.spec.is_array else None,
+            urgency=self.urgency,
+            after=after,
+        )
+        try:
+            room.machine.machine.home.alter(job.number, wanted, "someone")
+        except Refused as problem:
+            assert problem.code in {"nothing-waits", "cycle"}  # noqa: PT017
 
 
 @dataclass(frozen=True)
@@ -142,7 +190,7 @@ class Refusing:
         launcher.refuses = "" if launcher.refuses else "no space left"
 
 
-Action = Submit | Wait | Cancel | HoldOrRelease | Restart | Launcher | Refusing
+Action = Submit | Wait | Cancel | HoldOrRelease | Alter | Restart | Launcher | Refusing
 
 ends = st.sampled_from([SUCCESS, SUCCESS, (EndCause.FAILED, 3, None)])
 works = st.builds(
@@ -164,6 +212,9 @@ submissions = st.builds(
     held=st.sampled_from([False, False, False, True]),
     urgency=st.sampled_from([1.0, 1.0, 2.0]),
     max_restarts=st.sampled_from([None, 0, 1]),
+    throttle=st.sampled_from([None, None, 1, 2]),
+    exclusive=st.sampled_from([False] * 6 + [True]),
+    after=st.sampled_from([None] * 3 + [(each, n) for each in Condition for n in (0, 1)]),
 )
 waits = st.builds(Wait, st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0, 30.0]))
 choices = st.integers(0, 9)
@@ -175,6 +226,14 @@ peaceful = st.one_of(
     waits,
     st.builds(Cancel, choices, indices),
     st.builds(HoldOrRelease, choices),
+    st.builds(
+        Alter,
+        choices,
+        cpus=st.sampled_from([1, 2, 4]),
+        throttle=st.sampled_from([None, 1, 2]),
+        urgency=st.sampled_from([1.0, 3.0]),
+        on=st.sampled_from([None, None, 0, 1, 2]),
+    ),
 )
 troubles = st.one_of(
     st.builds(Restart, st.sampled_from([None, False, True])),

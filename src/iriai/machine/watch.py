@@ -12,6 +12,7 @@ from iriai.machine.core import Machine
 from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
 
 PROMISE_TOLERANCE_S = 1.0
 """A promise is told again only when it changes by more (`broker.passes.PROMISE_STEP_S`)."""
@@ -23,6 +24,8 @@ class _Promise(NamedTuple):
     wall_s: float
     excused_s: float = 0.0
     """How long the machine has been away since then."""
+    asked: tuple[Resources, bool] | None = None
+    """For what: resources, or a whole machine. An altered job is promised anew."""
 
 
 class Watch:
@@ -79,13 +82,16 @@ class Watch:
             if not job.ready:
                 continue
             promised_s, before = job.promised_wall_s, self._promises.get(number)
+            asked = (job.spec.resources, job.spec.exclusive)
+            if before is not None and before.asked != asked:
+                before = None
             if before is not None:
-                before = _Promise(before.wall_s, before.excused_s + away_s)
+                before = _Promise(before.wall_s, before.excused_s + away_s, asked)
                 latest_s = before.wall_s + before.excused_s + PROMISE_TOLERANCE_S
                 assert promised_s is not None, f"the promise of job {number} was withdrawn"
                 assert promised_s <= latest_s, f"job {number} is put off"
             if before is not None and promised_s == before.wall_s:
                 promises[number] = before
             elif promised_s is not None:
-                promises[number] = _Promise(promised_s)
+                promises[number] = _Promise(promised_s, asked=asked)
         self._promises = promises
