@@ -240,6 +240,7 @@ def test_a_second_machine_of_a_name_is_turned_away(cluster):
             wait = f"until [ -e {go} ]; do sleep 0.1; done"
             job = submit(cluster, client, "sh", "-c", wait, output=os.devnull)
             until(lambda: client.show(job).row.state == "running", "the task")
+            assert attempts(client, job)[0].started_wall_s is not None
             until(lambda: "is linked" in trouble_of(second), "its refusal")
             assert "calls itself b1" in trouble_of(cluster.front)
             # Nor while the first is away: it has a task.

@@ -53,7 +53,6 @@ def test_a_start_is_told_once():
     begun = node.tell(AttemptStarted(attempt(1), WALL_S)).home
     assert begun == [Begun(attempt(1), HOME, WALL_S)]
     assert node.tell(AttemptStarted(attempt(1), WALL_S)) == NOTHING_TOLD
-    assert node.node.started_wall_s(attempt(1)) == WALL_S
 
 
 def test_what_still_runs_is_left_alone_when_the_launcher_is_back():

@@ -213,7 +213,6 @@ class JobAnswers:
 
     def _detail(self, job: JobState, selected: Selected, now: Instant) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
-        machine = self._engine.machine
         attempts: list[AttemptRow] = []
         for index, task in job.tasks.items():
             if task.state is TaskState.QUEUED or (
@@ -221,7 +220,7 @@ class JobAnswers:
             ):
                 continue
             attempt = AttemptId(home, job.number, index, task.attempt)
-            started = machine.started_wall_s(attempt)
+            started = self._home.started_wall_s(attempt)
             attempts.append(running_row(home, job, index, task, started, spool))
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:
@@ -229,7 +228,8 @@ class JobAnswers:
         why = tuple(_why(reason) for reason in self._reasons(job, now))
         row = job_row(home, job)
         if job.waiting and row.start_wall_s is None:
-            row = replace(row, start_wall_s=machine.estimated_starts(now).get(job.number))
+            starts = self._engine.machine.estimated_starts(now)
+            row = replace(row, start_wall_s=starts.get(job.number))
         return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
 
     def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:

@@ -104,6 +104,8 @@ class Home:
         self._finished: dict[int, JobState] = {}
         """Those that ended in this turn, until they are recorded."""
         self._effects: list[Effect] = []
+        self._begun_wall_s: dict[AttemptId, float] = {}
+        """When the attempts that run began; after a restart their nodes say it again."""
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Match: self._match,
             Promise: self._promise,
@@ -220,6 +222,10 @@ class Home:
             raise NotFound("no-such-job", f"{missing} is not a job that waits or runs")
         return job
 
+    def started_wall_s(self, attempt: AttemptId) -> float | None:
+        """When the process of an attempt that runs began; None: it did not, or is not heard of."""
+        return self._begun_wall_s.get(attempt)
+
     def has_attempts_on(self, machine: str) -> bool:
         """Whether attempts on a machine are not settled. Looks at everything: not for each turn."""
         return any(
@@ -333,6 +339,7 @@ class Home:
         job = self._nodes.heard(begun.attempt, begun.machine)
         if job is None:
             return
+        self._begun_wall_s[begun.attempt] = begun.started_wall_s
         _, number, index, attempt = begun.attempt
         if job.tasks[index].state is TaskState.CLAIMED:
             job.started(index, attempt)
@@ -430,6 +437,7 @@ class Home:
         refusal: Reason | None = None,
     ) -> None:
         index = attempt.index
+        self._begun_wall_s.pop(attempt, None)
         self._nodes.ended(attempt, job.tasks[index].machine)
         final = job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)

@@ -15,7 +15,7 @@ from typing import NoReturn, assert_never
 from iriai.broker.core import Broker
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
@@ -165,10 +165,6 @@ class Machine:
             for job, in_s in self._broker.estimated_starts(now).items()
             if job.home == self._home.name
         }
-
-    def started_wall_s(self, attempt: AttemptId) -> float | None:
-        """When an attempt's process began; None: not yet, or on another machine."""
-        return self._node.started_wall_s(attempt) if self._node else None
 
     def check(self, now: Instant) -> None:
         """After a turn: raise where an invariant of a part, or of them together, is broken."""

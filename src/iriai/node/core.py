@@ -232,11 +232,6 @@ class Node:
         """What the attempts are that may still have to be started."""
         return [held.spec for held in self._held.values() if held.spec and not held.end]
 
-    def started_wall_s(self, attempt: AttemptId) -> float | None:
-        """When the attempt's process began; None: not yet, or not here."""
-        held = self._held.get(attempt)
-        return held.started_wall_s if held else None
-
     def check(self) -> None:
         """Raise where an invariant of this part is broken: (a), and what (a) rests on."""
         self.calendar.check()
