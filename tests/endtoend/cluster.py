@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
 from iriai.client.answers import NodeRow
@@ -99,15 +99,6 @@ class Cluster:
 
     def stop(self) -> None:
         """End everything; raises where something was left over or crashed."""
-        problems: list[AssertionError] = []
-        for machine in (*self.backs.values(), self.front):
-            _note(machine.stop, problems)
-        if problems:
-            raise problems[0]
-
-
-def _note(action: Callable[[], None], problems: list[AssertionError]) -> None:
-    try:
-        action()
-    except AssertionError as problem:
-        problems.append(problem)
+        with ExitStack() as stack:
+            for machine in (self.front, *self.backs.values()):
+                stack.callback(machine.stop)
