@@ -42,6 +42,8 @@ class Rooms:
         """Counts up whenever a kind that fits nowhere may fit again."""
         self._of_machine: dict[str, Mask] = {}
         """What may fit on each machine with new room."""
+        self._found: tuple[Kind, MachineView] | None = None
+        """What was last found: who asks what comes next asks again where it starts."""
         self._unseen: dict[str, MachineView] = {}
         """Those that changed since; many passes end before anybody asks."""
         self.stopped: dict[Account | None, None] = {}
@@ -61,15 +63,18 @@ class Rooms:
         self._count.clear()
         self._union = self._gone = 0
         self._unseen = dict(self._park.fresh)
+        self._found = None
 
     def shrank(self, view: MachineView) -> None:
         """Something was claimed there, or a place was kept."""
+        self._found = None
         self._park.changed(view)
         if view.name in self._of_machine:
             self._unseen[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """A place that was kept there is free again."""
+        self._found = None
         self._park.grew(view)
         self._looks += 1
         self._unseen[view.name] = view
@@ -98,8 +103,12 @@ class Rooms:
         if kind.key.capped in self.stopped:
             self._queues.kinds.unsettle(kind)  # nothing is said of its room
             return None
+        if self._found is not None and self._found[0] is kind:
+            return self._found[1]
         found = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
-        if found is None:
+        if found is not None:
+            self._found = (kind, found)
+        else:
             kind.looked = self._looks
             self._queues.kinds.settle(kind)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 GENERATED_PROCESSORS = 128
 """Of a generated log, where nobody says: what the model of Lublin and Feitelson was made for."""
-GARBAGE_THRESHOLD = 100_000
-"""Objects made before Python looks for circles of dead ones; a simulation makes none, and each look
-goes through all jobs."""
 
 _COLUMNS = (
     Column("Simulation", style="bold"),
@@ -65,7 +61,6 @@ def simulate(
     """
     from iriai.sim.cases import run_cases
 
-    gc.set_threshold(GARBAGE_THRESHOLD)
     words = list(log or ())
     sweep = list(output.sweep or ())
     if sweep:
