@@ -146,3 +146,23 @@ def test_each_machine_may_be_a_home_and_its_jobs_run_on_any():
     for job in jobs:
         assert world.machines[job.home].store.finished[job.number].cause == "completed"
     assert {name for job in jobs for name in starts(world, job)} == {"a", "b", "c"}
+
+
+def test_the_next_task_of_a_reserved_job_is_promised_when_the_first_starts():
+    """There is room for less on another machine, so that places are kept."""
+    world = World(1, LAN)
+    world.add(MachinePlan("front", parts=(Part.HOME, Part.BROKER)))
+    for name, cpus in (("b1", 4), ("b2", 2)):
+        world.add(MachinePlan(name, Resources(cpus), (Part.NODE,), "front"))
+    run(world, 5.0)
+    submit(world, cpus=4, run_s=8.0, time_limit_s=10.0)
+    run(world, 1.0)
+    number = submit(world, user="bob", cpus=4, tasks=2, run_s=15.0, time_limit_s=20.0).number
+    run(world, 1.0)
+    job = front(world).core.home.job(number)
+    first_s = job.promised_wall_s
+    assert first_s is not None
+    run(world, 8.0)
+    assert (job.active, job.ready) == (1, 1)
+    assert job.promised_wall_s is not None
+    assert job.promised_wall_s > first_s

@@ -355,17 +355,3 @@ def test_nothing_adds_up_where_all_has_finished():
     assert parts.node.claims() == []
     assert len(parts.node._capabilities) == 4
     assert len(parts.broker.state.machines["ume"].capabilities) == 4
-
-
-def test_the_next_task_of_a_reserved_job_is_promised_when_the_first_starts():
-    machine = VirtualMachine(2)
-    machine.submit("ann", tasks=2, run_s=8.0, limit_s=10.0)
-    machine.turn()
-    job = machine.submit("bob", cpus=2, tasks=2, run_s=15.0, limit_s=20.0)
-    machine.turn()
-    assert machine.job(job).promised_wall_s is not None
-    machine.wait(9.0)
-    assert len(machine.starts(job)) == 1
-    promised_wall_s = machine.job(job).promised_wall_s
-    assert promised_wall_s is not None
-    assert promised_wall_s > machine.now.wall_s
