@@ -6,13 +6,19 @@ all, so the others stay comparable, and all are made again when that has gone on
 
 from __future__ import annotations
 
-from iriai.broker.queues import AccountQueue, Entry, Queues
+from iriai.broker.queues import Entry, Queue, Queues
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import TaskId
 from iriai.policy.limits import within_burst
-from iriai.policy.order import Contender, GroupStanding, shares_wanted
+from iriai.policy.order import (
+    Contender,
+    GroupStanding,
+    Order,
+    head_chance_of,
+    shares_wanted,
+)
 
 AGE_PART_MAX = 1 / 2000
 """Of the half-life: contenders of that age are made again. Between two of them, usage is then at
@@ -22,74 +28,130 @@ MEAN_STEP = 1 / 32
 few of each account's runs, so an account with many hardly depends on it."""
 
 
+class Seat:
+    """An account of which something waits that could ever run, as it stands in draws."""
+
+    __slots__ = ("account", "contender", "entry", "is_within", "queue")
+
+    def __init__(self, account: Account, queue: Queue, entry: Entry, contender: Contender) -> None:
+        self.account = account
+        self.queue = queue
+        self.entry = entry
+        """The task that it contends with: found when it was last drawn, else its first."""
+        self.contender = contender
+        self.is_within: bool | None = None
+        """Whether that task is within the account's burst; None: nobody has asked since it or the
+        account's use changed."""
+
+
 class Draws:
     """Lives as long as the broker; `begin` starts a pass."""
 
-    def __init__(self, configuration: Configuration, standings: Standings, queues: Queues) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        order: Order,
+        standings: Standings,
+        queues: Queues,
+    ) -> None:
         self._configuration = configuration
+        self._chance = head_chance_of(order)
         self._standings = standings
         self._queues = queues
-        self.contenders: dict[Account, Contender] = {}
-        self.entries: dict[Account, Entry] = {}
-        """The task each contender stands for."""
+        self.seats: dict[Account, Seat] = {}
+        """In the order in which the accounts began to wait."""
+        self.groups: dict[str, GroupStanding] = {}
+        """Empty without groups."""
         self._group_usage: dict[str, float] = {}
         self._counted: dict[Account, float] = {}
         """What each account's usage is in there."""
-        self.groups: dict[str, GroupStanding] = {}
-        """Empty without groups."""
+        self._roster = -1
+        """The state of the queues (`Queues.roster`) that the seats are of."""
         self._wall_s = 0.0
         self._made_wall_s: float | None = None
         self._mean_s = 0.0
-        self._waiting: list[Account] = []
-        """Whose shares these are."""
+        self._total_cpus = 0
         self._shares: dict[Account, float] = {}
 
-    def begin(self, wall_s: float) -> None:
+    def begin(self, wall_s: float, total_cpus: int) -> None:
         """A pass begins: take in what changed since the last."""
         self._wall_s = wall_s
-        standings = self._standings
-        changed = standings.take_changed()
-        if self._is_old(wall_s):
-            self._made_wall_s = wall_s
-            self._mean_s = standings.mean_s
-            self.contenders.clear()
-            accounts = self._queues.accounts
-            self.entries = {each: entry for each, entry in self.entries.items() if each in accounts}
-            self._counted.clear()
-            self._group_usage = dict.fromkeys(self._configuration.groups, 0.0)
-            self.groups.clear()
-            for name in self._group_usage:
-                self._count_group(name)
-            changed = list(standings) if self._configuration.groups else []
+        is_old = self._is_old(wall_s)
+        changed = self._standings.take_changed()
+        if is_old:
+            changed = self._begin_anew()
         for account in changed:
             self._recount(account)
+        if is_old or self._roster != self._queues.roster:
+            self._seat_all()
+            self.share_out(list(self.seats))
+        if self._total_cpus != total_cpus:
+            self._total_cpus = total_cpus
+            self._forget_bursts()
 
-    def stands_for(self, queue: AccountQueue) -> Entry | None:
-        """The task that the account's contender stands for; None: nothing of it could ever run.
+    def refresh(self) -> None:
+        """Take in what was matched since the pass began: it counts from now on."""
+        for account in self._standings.take_changed():
+            self._recount(account)
 
-        It is the one found when the account was last drawn, or its first.
-        """
-        account = queue.account
-        entry = self.entries.get(account)
-        if entry is None or not entry.count or not entry.kind.is_possible:
-            if not queue.queue.order:
-                return None
-            entry = self._queues.entry_of(queue.queue.order.first())
-            self.renew(account, entry)
-        elif account not in self.contenders:
-            self.renew(account, entry)
-        return entry
+    def share_out(self, waiting: list[Account]) -> None:
+        """These accounts wait: of those the shares are that the burst goes by."""
+        seats = [self.seats[account].contender for account in waiting]
+        self._shares = shares_wanted(seats, self.groups)
+        self._forget_bursts()
 
-    def renew(self, account: Account, entry: Entry) -> bool:
-        """Let the account's contender stand for that task; whether that changes its chances."""
-        want = entry.want
-        self.entries[account] = entry
-        if self.groups and account.group not in self.groups:
+    def renew(self, seat: Seat, entry: Entry) -> float:
+        """Let the account contend with that task; by what that multiplies its chances."""
+        known = seat.contender
+        seat.entry, seat.is_within = entry, None
+        seat.contender = self._contender(seat.account, entry, known.usage_s)
+        return self._chance(seat.contender) / self._chance(known)
+
+    def is_within_burst(self, seat: Seat) -> bool:
+        """Whether the account may start its task though others wait."""
+        if seat.is_within is None:
+            running = self._standings.running_cpus(seat.account)
+            # The rule never binds an account that runs nothing.
+            seat.is_within = not running or self._is_within(seat, running)
+        return seat.is_within
+
+    def _is_within(self, seat: Seat, running_cpus: int) -> bool:
+        return within_burst(
+            seat.entry.want.resources.cpus,
+            running_cpus,
+            self._shares.get(seat.account, 0.0),
+            self._total_cpus,
+            burst=self._configuration.order.burst,
+            others_wait=len(self._shares) > 1,
+        ).allowed
+
+    def _forget_bursts(self) -> None:
+        for seat in self.seats.values():
+            seat.is_within = None
+
+    def _seat_all(self) -> None:
+        """A seat for each account with something in order; those that have one keep it."""
+        self._roster = self._queues.roster
+        old, self.seats = self.seats, {}
+        for account, waiting in self._queues.accounts.items():
+            if not waiting.queue.order:
+                continue
+            seat = old.get(account)
+            if seat is None or seat.queue is not waiting.queue:
+                seat = self._new_seat(account, waiting.queue)
+            self.seats[account] = seat
+
+    def _new_seat(self, account: Account, queue: Queue) -> Seat:
+        entry = self._queues.entry_of(queue.order.first())
+        if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
-        known = self.contenders.get(account)
-        usage_s = known.usage_s if known else self._standings.usage_s(account, self._wall_s)
-        contender = self.contenders[account] = Contender(
+        usage_s = self._standings.usage_s(account, self._wall_s)
+        return Seat(account, queue, entry, self._contender(account, entry, usage_s))
+
+    def _contender(self, account: Account, entry: Entry, usage_s: float) -> Contender:
+        want = entry.want
+        return Contender(
             account,
             usage_s,
             self._configuration.right_of_user(account.group, account.user),
@@ -98,32 +160,17 @@ class Draws:
             TaskId(want.job.home, want.job.number, 0),
             self._standings.expected_s(account, want.resources, want.limit_s),
         )
-        return known is None or known[:4] != contender[:4] or known[6] != contender[6]
 
-    def refresh(self) -> None:
-        """Take in what was matched since the pass began: it counts from now on."""
-        for account in self._standings.take_changed():
-            self._recount(account)
-
-    def is_within_burst(self, account: Account, entry: Entry, total_cpus: int) -> bool:
-        """Whether the account may start that task though others wait; `share` has been asked."""
-        running = self._standings.running_cpus(account)
-        if not running:
-            return True  # the rule never binds such an account, and most are
-        return within_burst(
-            entry.want.resources.cpus,
-            running,
-            self._shares.get(account, 0.0),
-            total_cpus,
-            burst=self._configuration.order.burst,
-            others_wait=len(self._shares) > 1,
-        ).allowed
-
-    def share_out(self, waiting: list[Account]) -> None:
-        """These accounts wait: shares are wanted of them from now on."""
-        if waiting != self._waiting:
-            self._waiting = waiting
-            self._shares = shares_wanted([self.contenders[each] for each in waiting], self.groups)
+    def _begin_anew(self) -> list[Account]:
+        """Contenders are too old: all accounts are to be counted again."""
+        self._made_wall_s = self._wall_s
+        self._mean_s = self._standings.mean_s
+        self._counted.clear()
+        self.groups.clear()
+        self._group_usage = dict.fromkeys(self._configuration.groups, 0.0)
+        for name in self._group_usage:
+            self._count_group(name)
+        return list({**dict.fromkeys(self._standings), **dict.fromkeys(self.seats)})
 
     def _is_old(self, wall_s: float) -> bool:
         made_s, mean_s = self._made_wall_s, self._standings.mean_s
@@ -134,12 +181,10 @@ class Draws:
 
     def _recount(self, account: Account) -> None:
         usage_s = self._standings.usage_s(account, self._wall_s)
-        known = self.contenders.get(account)
-        if known is not None:
-            entry = self.entries[account]
-            want = entry.want
-            expected_s = self._standings.expected_s(account, want.resources, want.limit_s)
-            self.contenders[account] = known._replace(usage_s=usage_s, expected_s=expected_s)
+        seat = self.seats.get(account)
+        if seat is not None:
+            seat.contender = self._contender(account, seat.entry, usage_s)
+            seat.is_within = None
         if self._configuration.groups:
             name = account.group
             used_s = self._group_usage.get(name, 0.0) - self._counted.get(account, 0.0) + usage_s

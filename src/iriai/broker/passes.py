@@ -11,10 +11,11 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
+from iriai.broker.draws import Seat
 from iriai.broker.heads import PROMISE_STEP_S, Told, kept_for
 from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
-from iriai.broker.queues import AccountQueue, Entry, Line, Queue
+from iriai.broker.queues import Entry, Line, Queue
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import JobId
@@ -26,6 +27,10 @@ from iriai.policy.order import Contender
 FRESH_LOOKS_MAX = 16
 """Machines with new room on which an earlier start of a reserved head is sought in one pass. After
 a while in which thousands got room, one of them starts what comes next anyway."""
+REDRAWS_MAX = 4
+"""An account contends with the task that it could start when it was last drawn. Where that is
+another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
+the draw stands, though the chances were those of a task that costs less."""
 
 
 class Decision(NamedTuple):
@@ -58,6 +63,8 @@ class Pass:
         self._draws = state.draws
         self._out: dict[Account, None] = {}
         """Accounts of which nothing more can start in this pass."""
+        self._pool: list[Seat] | None = None
+        """Whoever may start something; None: nobody has looked since there was new room."""
         self._decisions: list[Decision] = []
 
     def run(self) -> Outcome:
@@ -69,7 +76,7 @@ class Pass:
         if shared is not None:
             self._serve(shared)
         elif len(state.park.open):
-            self._draws.begin(self._now.wall_s)
+            self._draws.begin(self._now.wall_s, state.park.total_cpus)
             self._share_out()
             self._serve_drawn()
         state.park.fresh.clear()
@@ -93,72 +100,96 @@ class Pass:
 
     def _serve_drawn(self) -> None:
         """Draw an account, start its next task or keep a place for it, until nothing is left."""
-        draws = self._draws
+        draws, redraws = self._draws, 0
+        candidates: list[Contender] = []
         while len(self._state.park.open):
-            candidates = self._candidates()
+            if not candidates:
+                candidates, redraws = self._candidates(), 0
             if not candidates:
                 break
             account = self._order.choose(candidates, draws.groups, self._rng)
-            entry = self._next_of(self._state.queues.accounts[account].queue)
-            if entry is None:
-                self._out[account] = None
-            elif not self._may_run_more(entry):
-                self._out[account] = None
-                draws.renew(account, entry)
-                self._state.queues.accounts[account].queue.is_behind = True
-            elif entry is draws.entries[account] or not draws.renew(account, entry):
+            seat = draws.seats[account]
+            entry = self._next_of(seat.queue)
+            known = seat.contender
+            if entry is None or not self._may_run_more(entry):
+                self._leave_out(seat, entry)
+                candidates = []
+            elif self._contends_with(seat, entry) or redraws == REDRAWS_MAX:
                 self._start_or_keep(entry)
-            # Else it contends with that task from now on, at its chances.
+                candidates = []
+            else:
+                redraws += 1
+                candidates[candidates.index(known)] = seat.contender
+
+    def _contends_with(self, seat: Seat, entry: Entry) -> bool:
+        """Whether the draw stands, though the account may have been drawn with another task.
+
+        If its chances are smaller with this one, it stands as often as they are smaller.
+        """
+        if entry is seat.entry:
+            return True
+        ratio = self._draws.renew(seat, entry)
+        return ratio >= 1.0 or self._rng.random() < ratio
+
+    def _leave_out(self, seat: Seat, capped: Entry | None) -> None:
+        """Nothing more of the account can start in this pass."""
+        self._out[seat.account] = None
+        if capped is not None:
+            self._draws.renew(seat, capped)
+            seat.queue.is_behind = True
 
     def _share_out(self) -> None:
-        """Whose tasks wait as the pass begins: of those the shares are that the burst goes by."""
-        draws = self._draws
-        waiting: list[Account] = []
-        for account, queue in self._state.queues.accounts.items():
-            entry = draws.stands_for(queue)
-            if entry is not None and self._contends(queue, entry):
-                waiting.append(account)
-        draws.share_out(waiting)
+        """Where a cap keeps accounts from running more, shares are those of the others."""
+        if self._state.cap_cpus is not None:
+            seats = self._draws.seats.values()
+            self._draws.share_out([seat.account for seat in seats if self._contends(seat)])
 
     def _candidates(self) -> list[Contender]:
         """Accounts of which something may start, or whose first task may have a place kept.
 
         Those within their burst; where only others are left, those (nothing stands idle).
         """
-        state, draws = self._state, self._draws
+        draws, out, has_cap = self._draws, self._out, self._state.cap_cpus is not None
         draws.refresh()
         mask = self._rooms.mask()
-        contenders, total_cpus = draws.contenders, state.park.total_cpus
         within: list[Contender] = []
         others: list[Contender] = []
-        for account, queue in state.queues.accounts.items():
-            if account in self._out or not self._may_start(queue.queue, mask):
+        pool: list[Seat] = []
+        for seat in draws.seats.values() if self._pool is None else self._pool:
+            queue = seat.queue
+            if not (queue.mask & mask or self._may_reserve(queue)) or seat.account in out:
                 continue
-            entry = draws.stands_for(queue)
-            if entry is None or not self._contends(queue, entry):
+            if not seat.entry.count:  # it was matched, or withdrawn
+                if not queue.order:
+                    continue
+                draws.renew(seat, self._state.queues.entry_of(queue.order.first()))
+            if has_cap and not self._contends(seat):
                 continue
-            if draws.is_within_burst(account, entry, total_cpus):
-                within.append(contenders[account])
+            pool.append(seat)
+            if seat.is_within or draws.is_within_burst(seat):
+                within.append(seat.contender)
             else:
-                others.append(contenders[account])
+                others.append(seat.contender)
+        self._pool = None if has_cap else pool
         return within or others
 
-    def _contends(self, queue: AccountQueue, entry: Entry) -> bool:
+    def _contends(self, seat: Seat) -> bool:
         """Whether the account may run more; after a time in which it might not, all may fit."""
-        if not self._may_run_more(entry):
-            first = self._state.queues.entry_of(queue.queue.order.first())
-            if first is entry or not self._may_run_more(first):
-                queue.queue.is_behind = True
+        queue = seat.queue
+        if not queue.order:
+            return False
+        if not self._may_run_more(seat.entry):
+            first = self._state.queues.entry_of(queue.order.first())
+            if first is seat.entry or not self._may_run_more(first):
+                queue.is_behind = True
                 return False
-            self._draws.renew(queue.account, first)
-        if queue.queue.is_behind:
-            self._state.queues.catch_up(queue.queue)
+            self._draws.renew(seat, first)
+        if queue.is_behind:
+            self._state.queues.catch_up(queue)
         return True
 
-    def _may_start(self, queue: Queue, mask: int) -> bool:
-        """Whether something of it may fit, or its first task may have a place kept."""
-        if queue.mask & mask:
-            return True
+    def _may_reserve(self, queue: Queue) -> bool:
+        """Whether the queue's first task may have a place kept."""
         return bool(queue.order) and self._heads.may_reserve(queue.order.first().kind)
 
     def _may_run_more(self, entry: Entry) -> bool:
@@ -269,6 +300,7 @@ class Pass:
         """A place is not kept any more: where nothing passes a head, on any machine it fits."""
         self._heads.changes += 1
         self._out.clear()
+        self._pool = None
         view = self._state.park.views.get(machine)
         if view is not None:
             self._rooms.grew(view)

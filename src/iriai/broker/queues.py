@@ -128,6 +128,8 @@ class Queues:
         self.entries: dict[JobId, Entry] = {}
         self.ready = 0
         """Waiting tasks of all accounts."""
+        self.roster = 0
+        """Counts up whenever an account begins or ceases to have something in order."""
         self.kinds = Kinds()
         self.shared: Queue | None = Queue() if rules.is_shared else None
 
@@ -194,6 +196,7 @@ class Queues:
                 self._admit(kind)
             elif kind.is_possible and not is_possible:
                 kind.is_possible = False
+                self.roster += 1
                 self.kinds.settle(kind)
                 for line in kind.lines:
                     line.queue.leave(line)
@@ -236,6 +239,7 @@ class Queues:
         if queue is None:
             queue = AccountQueue(account, self.shared or Queue())
             self.accounts[account] = queue
+            self.roster += 1
         return queue
 
     def _kind(self, want: Want) -> Kind:
@@ -257,6 +261,7 @@ class Queues:
     def _admit(self, kind: Kind) -> None:
         """It contends from now on."""
         kind.is_possible = True
+        self.roster += bool(kind.lines)
         self.kinds.unsettle(kind)
         for line in kind.lines:
             line.queue.enter(line)
@@ -268,6 +273,7 @@ class Queues:
             line = queue.lines[kind] = Line(queue, kind, precedence)
             kind.lines.append(line)
             if kind.is_possible:
+                self.roster += not queue.order
                 queue.enter(line)
         elif precedence < line.first:
             self._move(line, precedence)
@@ -287,6 +293,7 @@ class Queues:
         queue.ready -= count
         if not queue.ready:
             del self.accounts[entry.want.account]
+            self.roster += 1
 
     def _advance(self, line: Line) -> None:
         """Its first may have left, or moved."""
@@ -300,6 +307,7 @@ class Queues:
             heappop(heap)
         if line.kind.is_possible:
             line.queue.leave(line)
+            self.roster += not line.queue.order
         del line.queue.lines[line.kind]
         line.kind.lines.remove(line)
         if not line.kind.lines:

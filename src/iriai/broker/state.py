@@ -67,7 +67,7 @@ class BrokerState:
         self.queues = Queues(rules, self.could_ever_run)
         self.heads = Heads(self.park)
         self.rooms = Rooms(self.park, self.queues, self.heads.by_machine, self.backfill)
-        self.draws = Draws(configuration, standings, self.queues)
+        self.draws = Draws(configuration, settings.order, standings, self.queues)
         self._of_users: dict[str, Account] = {}
         self._keys = 0
 

@@ -88,6 +88,26 @@ def is_one_queue(order: Order) -> bool:
     return bool(getattr(order, "is_one_queue", False))
 
 
+def chance_by_cost(contender: Contender) -> float:
+    """By urgency, and against what the task is expected to cost."""
+    return contender.urgency / contender.expected_s
+
+
+def chance_by_urgency(contender: Contender) -> float:
+    """By urgency alone, whatever the task costs."""
+    return contender.urgency
+
+
+def head_chance_of(order: Order) -> Callable[[Contender], float]:
+    """What an account's chance of being drawn is proportional to, of what its head task brings.
+
+    An order says so by a function in an attribute `head_chance`; else it is `chance_by_cost`. A
+    broker that finds another task than the one it drew an account with goes by it.
+    """
+    chance: Callable[[Contender], float] = getattr(order, "head_chance", chance_by_cost)
+    return chance
+
+
 @dataclass(frozen=True, slots=True)
 class OrderSettings:
     """What an order may be told; from `[order]` of the configuration."""

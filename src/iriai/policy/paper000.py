@@ -19,7 +19,7 @@ from random import Random
 
 from iriai.model.account import Account
 from iriai.policy.draw import drawn, weighted_rates
-from iriai.policy.order import Contender, Groups, OrderSettings
+from iriai.policy.order import Contender, Groups, OrderSettings, chance_by_urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Paper000:
     """Weighted draw by the paper's priorities."""
 
     settings: OrderSettings
+    head_chance = staticmethod(chance_by_urgency)
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
         """The paper's selection rate of each account."""

@@ -17,7 +17,7 @@ from random import Random
 
 from iriai.model.account import Account
 from iriai.policy.draw import certain_rates
-from iriai.policy.order import Contender, Groups, OrderSettings
+from iriai.policy.order import Contender, Groups, OrderSettings, chance_by_urgency
 from iriai.policy.urgency import mean_urgencies
 
 
@@ -26,6 +26,7 @@ class Stride:
     """Deterministic; ties go by name. The usage floor plays no part: nothing divides by usage."""
 
     settings: OrderSettings
+    head_chance = staticmethod(chance_by_urgency)
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
         """1 for the account that is next, 0 for the others."""
