@@ -102,13 +102,10 @@ class LoneBroker:
 
 def want(number: int = 1, user: str = "ann", *, group: str = "lab", cpus: int = 1, **fields):
     """A job of one task that has just been handed in."""
+    resources = Resources(cpus)
     defaults = {"limit_s": None, "urgency": 1.0, "waited_s": 0.0, "count": 1}
-    return Want(
-        job=job(number),
-        account=Account(group, user),
-        resources=Resources(cpus),
-        **(defaults | fields),
-    )
+    given = {"resources": resources} | defaults | fields
+    return Want(job=job(number), account=Account(group, user), **given)
 
 
 def as_running(

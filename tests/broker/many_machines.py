@@ -1,0 +1,159 @@
+"""Several machines around a lone broker: what is matched runs, may end, and links may break."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iriai.model.ids import AttemptId
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
+from iriai.policy.calendar import longest_stay_s
+from iriai.protocol.effects import LinkDown, LinkUp
+from iriai.protocol.messages import Decline, Idle, Match, Running, Want, Withdraw
+from tests.broker.lone_broker import LoneBroker, as_running, want
+from tests.support.told import Told, instant, job
+
+KINDS = (Resources(2), Resources(4), Resources(8, 0, 2))
+DRAINED = Reason(Rule.DRAINED, "that it is resumed", "drained by ann")
+
+
+@dataclass
+class Node:
+    """One machine as it is."""
+
+    name: str
+    capacity: Resources
+    running: dict[AttemptId, Running] = field(default_factory=dict)
+    is_away: bool = False
+    is_drained: bool = False
+    load: float = 0.0
+    speed: float = 1.0
+
+    @property
+    def free(self) -> Resources:
+        left = self.capacity
+        for running in self.running.values():
+            left = left.minus(running.resources)
+        return left
+
+
+class ManyMachines:
+    """Each call is a turn, and those that follow from it."""
+
+    def __init__(self, *capacities: Resources, **section) -> None:
+        self.broker = LoneBroker(**section)
+        self.nodes = {
+            f"m{number}": Node(f"m{number}", capacity) for number, capacity in enumerate(capacities)
+        }
+        self.wants: dict[int, Want] = {}
+        self.waiting: dict[int, int] = {}
+        self.started: list[tuple[int, str]] = []
+        self._attempts = 0
+
+    @property
+    def state(self):
+        return self.broker.broker.state
+
+    def report_all(self) -> None:
+        self.tell(*[self.idle(node, whole=True) for node in self.nodes.values()])
+
+    def idle(self, node: Node, *, whole: bool = False, **fields) -> Idle:
+        began = tuple(node.running.values()) if whole else ()
+        return self.broker.idle(
+            node.capacity.cpus if whole else 0,
+            whole=whole,
+            machine=node.name,
+            capacity=node.capacity,
+            unavailable=DRAINED if node.is_drained else None,
+            load=node.load,
+            speed=node.speed,
+            **({"began": began} | fields),
+        )
+
+    def tell(self, *messages) -> None:
+        """And have what is matched run, until nothing more starts."""
+        said = self.broker.tell(*messages)
+        while found := [message for message in said.home if isinstance(message, Match)]:
+            said = self._begin(found)
+
+    def _begin(self, matches: list[Match]) -> Told:
+        messages = []
+        for match in matches:
+            node = self.nodes[match.machine]
+            assert not node.is_away, f"{match} is asked of a machine that is away"
+            assert not node.is_drained, f"{match} is asked of a machine that is drained"
+            number = match.job.number
+            if not self.waiting.get(number):
+                messages.append(Decline(match.job, match.machine, match.capability))
+                continue
+            self.waiting[number] -= 1
+            self._attempts += 1
+            running = self._claim(node, self.wants[number], match)
+            self.started.append((number, node.name))
+            fresh = self.broker.capabilities(1)
+            spent = (match.capability,)
+            fields = {"began": (running,), "spent": spent, "capabilities": fresh}
+            messages.append(self.idle(node, **fields))
+        return self.broker.tell(*messages)
+
+    def _claim(self, node: Node, wanted: Want, match: Match) -> Running:
+        resources = node.capacity if wanted.exclusive else wanted.resources
+        assert resources.fits_in(node.free), f"{match} does not fit"
+        made = as_running(
+            wanted,
+            attempt_id=AttemptId("ume", wanted.job.number, 0, self._attempts),
+            ends_in_s=longest_stay_s(wanted.limit_s, wanted.grace_s),
+            capability=match.capability,
+        )
+        fields = {name: getattr(made, name) for name in made.__struct_fields__}
+        running = Running(**(fields | {"resources": resources}))
+        node.running[running.attempt] = running
+        return running
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    def submit(self, user: str = "ann", **fields) -> int:
+        number = len(self.wants) + 1
+        self.wants[number] = wanted = want(number, user, **fields)
+        self.waiting[number] = wanted.count
+        self.tell(wanted)
+        return number
+
+    def withdraw(self, number: int) -> None:
+        self.waiting[number] = 0
+        self.tell(Withdraw(job(number)))
+
+    def end(self, node: Node, attempt: AttemptId) -> None:
+        del node.running[attempt]
+        if not node.is_away:
+            fresh = self.broker.capabilities(1)
+            self.tell(self.idle(node, ended=(attempt,), capabilities=fresh))
+
+    def end_all(self, name: str) -> None:
+        for attempt in list(self.nodes[name].running):
+            self.end(self.nodes[name], attempt)
+
+    def drain(self, name: str, *, is_drained: bool = True) -> None:
+        self.nodes[name].is_drained = is_drained
+        if not self.nodes[name].is_away:
+            self.tell(self.idle(self.nodes[name]))
+
+    def break_link(self, name: str) -> None:
+        self.nodes[name].is_away = True
+        self.tell(LinkDown(name))
+
+    def mend_link(self, name: str) -> None:
+        self.nodes[name].is_away = False
+        self.tell(LinkUp(name), self.idle(self.nodes[name], whole=True))
+
+    # --- what is so ------------------------------------------------------------------------------
+
+    def place_of(self, number: int) -> str:
+        [name] = [name for started, name in self.started if started == number]
+        return name
+
+    def why(self, number: int) -> list[Reason]:
+        return self.broker.broker.explain(job(number), instant(self.broker.now_s))
+
+    def rules(self, number: int) -> list[Rule]:
+        return [reason.rule for reason in self.why(number)]
