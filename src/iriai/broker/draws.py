@@ -89,10 +89,12 @@ class Draws:
             self._total_cpus = total_cpus
             self._forget_bursts()
 
-    def refresh(self) -> None:
-        """Take in what was matched since the pass began: it counts from now on."""
-        for account in self._standings.take_changed():
+    def refresh(self) -> list[Account]:
+        """Take in what was matched since the pass began: it counts from now on. Whose it was."""
+        changed = self._standings.take_changed()
+        for account in changed:
             self._recount(account)
+        return changed
 
     def share_out(self, waiting: list[Account]) -> None:
         """These accounts wait: of those the shares are that the burst goes by."""

@@ -22,6 +22,7 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.backfill import ReservedHead
+from iriai.policy.drawing import Drawing, drawing_of
 from iriai.policy.order import Contender
 
 FRESH_LOOKS_MAX = 16
@@ -31,6 +32,8 @@ REDRAWS_MAX = 4
 """An account contends with the task that it could start when it was last drawn. Where that is
 another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
 the draw stands, though the chances were those of a task that costs less."""
+MISSES_MAX = 3
+"""Accounts drawn of which nothing fits any more, before all are asked: that costs as much."""
 
 
 class Decision(NamedTuple):
@@ -100,26 +103,45 @@ class Pass:
 
     def _serve_drawn(self) -> None:
         """Draw an account, start its next task or keep a place for it, until nothing is left."""
-        draws, redraws = self._draws, 0
-        candidates: list[Contender] = []
+        seats, redraws, misses = self._draws.seats, 0, 0
+        drawing: Drawing | None = None
         while len(self._state.park.open):
-            if not candidates:
-                candidates, redraws = self._candidates(), 0
-            if not candidates:
-                break
-            account = self._order.choose(candidates, draws.groups, self._rng)
-            seat = draws.seats[account]
-            entry = self._next_of(seat.queue)
-            known = seat.contender
+            if drawing is None or not len(drawing) or self._pool is None or misses > MISSES_MAX:
+                candidates, misses = self._candidates(), 0
+                if not candidates:
+                    break
+                drawing = drawing_of(self._order, candidates, self._draws.groups)
+            account = drawing.draw(self._rng)
+            seat = seats[account]
+            entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
             if entry is None or not self._may_run_more(entry):
+                misses += 1
                 self._leave_out(seat, entry)
-                candidates = []
+                drawing.leave(account)
             elif self._contends_with(seat, entry) or redraws == REDRAWS_MAX:
+                redraws = 0
                 self._start_or_keep(entry)
-                candidates = []
+                self._follow(drawing, seat)
             else:
                 redraws += 1
-                candidates[candidates.index(known)] = seat.contender
+                drawing.replace(seat.contender)
+
+    def _follow(self, drawing: Drawing, seat: Seat) -> None:
+        """Something was started, or a place was kept: keep up those who contend."""
+        draws = self._draws
+        if not seat.queue.order:
+            drawing.leave(seat.account)
+            return
+        was_within = seat.is_within
+        if not seat.entry.count:
+            draws.renew(seat, self._state.queues.entry_of(seat.queue.order.first()))
+        for account in draws.refresh():
+            if account.group in draws.groups:
+                drawing.regroup(draws.groups[account.group])
+        if was_within and not draws.is_within_burst(seat):
+            drawing.leave(seat.account)
+        else:
+            drawing.replace(seat.contender)
 
     def _contends_with(self, seat: Seat, entry: Entry) -> bool:
         """Whether the draw stands, though the account may have been drawn with another task.
@@ -187,6 +209,10 @@ class Pass:
         if queue.is_behind:
             self._state.queues.catch_up(queue)
         return True
+
+    def _may_start(self, queue: Queue) -> bool:
+        """Whether something of it may fit, or its first task may have a place kept."""
+        return bool(queue.mask & self._rooms.mask()) or self._may_reserve(queue)
 
     def _may_reserve(self, queue: Queue) -> bool:
         """Whether the queue's first task may have a place kept."""

@@ -22,6 +22,7 @@ from random import Random
 
 from iriai.model.account import Account
 from iriai.policy.draw import drawn, weighted_rates
+from iriai.policy.lottery_drawing import LotteryDrawing
 from iriai.policy.order import Contender, Groups, GroupStanding, OrderSettings
 from iriai.policy.urgency import mean_urgencies
 
@@ -39,6 +40,10 @@ class Lottery:
     def choose(self, contenders: Sequence[Contender], groups: Groups, rng: Random) -> Account:
         """The account drawn; see `Order.choose`."""
         return drawn(contenders, self._weights(contenders, groups), rng)
+
+    def drawing(self, contenders: Sequence[Contender], groups: Groups) -> LotteryDrawing:
+        """For several draws in a row; see `policy.drawing`."""
+        return LotteryDrawing(contenders, groups, self.settings.usage_floor_s)
 
     def _weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
         # The hot path of a broker: loops that unpack, and no call for each contender.
