@@ -85,7 +85,7 @@ class _Draw:
         self._state = state
         self._rng = rng
         self._wall_s = now.wall_s
-        state.draws.begin(now.wall_s)
+        state.draws.begin(now.wall_s, state.park.total_cpus)
         self._groups: dict[str, GroupStanding] = dict(state.draws.groups)
         self._contenders: dict[Account, Contender] = {}
         self._next: dict[Account, tuple[Entry, Iterator[Entry]]] = {}
