@@ -14,7 +14,9 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness.options import read_options
 from harness.report import as_number, finish, machine_facts, median, progress, read_answer
@@ -22,6 +24,10 @@ from harness.report import as_number, finish, machine_facts, median, progress, r
 LOGS = ("KTH-SP2", "HPC2N", "RICC-60k")
 POLICIES = ("fcfs", "easy")
 QUICK_JOBS = 2_000
+FULL_MACHINES = 1_000
+FULL_JOBS = 10_000
+SEEDS = 1_000
+QUICK_SEEDS = 100
 RUN_S_MAX = 600.0
 
 
@@ -56,6 +62,53 @@ def measure(name: str, policy: str, jobs_max: int | None) -> dict[str, object]:
     }
 
 
+def measure_full(jobs: int) -> dict[str, object]:
+    """A large world, twice: once to count what its parts are told, once against the clock."""
+    from iriai.broker.core import Broker
+    from iriai.home.core import Home
+    from iriai.node.core import Node
+    from iriai.sim.load import large_world, run_to_the_end
+
+    handles = 0
+    parts: tuple[Any, ...] = (Node, Home, Broker)
+    kept = [part.handle for part in parts]
+
+    def counting(handle: Callable[..., object]) -> Callable[..., object]:
+        def count(*arguments: object) -> object:
+            nonlocal handles
+            handles += 1
+            return handle(*arguments)
+
+        return count
+
+    for part in parts:
+        part.handle = counting(part.handle)
+    run_to_the_end(large_world(FULL_MACHINES, jobs))
+    for part, handle in zip(parts, kept, strict=True):
+        part.handle = handle
+    world = large_world(FULL_MACHINES, jobs)
+    began = time.perf_counter()
+    run_to_the_end(world)
+    elapsed_s = time.perf_counter() - began
+    return {
+        "machines": FULL_MACHINES,
+        "jobs": jobs,
+        "handles": handles,
+        "full_handles_per_s": round(handles / elapsed_s),
+    }
+
+
+def measure_seeds(seeds: int) -> dict[str, object]:
+    """Small worlds with faults."""
+    from iriai.sim.faults import fails
+    from iriai.sim.scenario import scenario_of
+
+    began = time.perf_counter()
+    failed = [seed for seed in range(1, seeds + 1) if fails(scenario_of(seed)) is not None]
+    elapsed_s = time.perf_counter() - began
+    return {"seeds": seeds, "failed": failed, "seeds_per_minute": round(seeds * 60 / elapsed_s)}
+
+
 def measure_apart(name: str, policy: str, jobs_max: int | None) -> dict[str, object]:
     """As `measure`, in a process of its own, so that its memory is its own."""
     command = [sys.executable, __file__, "--one", name, policy, str(jobs_max or 0)]
@@ -67,7 +120,12 @@ def main() -> None:
     """Measure every log under every policy; the median of the runs."""
     if sys.argv[1:2] == ["--one"]:
         name, policy, jobs_max = sys.argv[2:5]
-        print(json.dumps(measure(name, policy, int(jobs_max) or None)))
+        if name == "full":
+            print(json.dumps(measure_full(int(jobs_max) or FULL_JOBS)))
+        elif name == "seeds":
+            print(json.dumps(measure_seeds(int(jobs_max) or SEEDS)))
+        else:
+            print(json.dumps(measure(name, policy, int(jobs_max) or None)))
         return
     options = read_options(__doc__ or "")
     figures: dict[str, dict[str, object]] = {}
@@ -86,7 +144,11 @@ def main() -> None:
     for label, figure in figures.items():
         base = as_number(figures[f"KTH-SP2 {label.split()[1]}"]["replay_jobs_per_s"])
         figure["cost_ratio"] = round(base / as_number(figure["replay_jobs_per_s"]), 2)
-    finish({"figures": figures, "machine": machine_facts(traces())})
+    progress("full mode")
+    full = measure_apart("full", "", QUICK_JOBS if options.quick else None)
+    progress("faults")
+    faults = measure_apart("seeds", "", QUICK_SEEDS if options.quick else None)
+    finish({"figures": figures, "full": full, "faults": faults, "machine": machine_facts(traces())})
 
 
 if __name__ == "__main__":

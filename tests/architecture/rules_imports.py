@@ -48,6 +48,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.backup": frozenset({"daemon"}),
     "iriai.cli.restore": frozenset({"daemon"}),
     "iriai.cli.simulate": frozenset({"sim"}),
+    "iriai.cli.simulate_faults": frozenset({"sim"}),
 }
 
 # A process imports what it uses: libraries that cost memory or start-up time, and the packages

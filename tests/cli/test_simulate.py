@@ -122,3 +122,25 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(shell, log, words, 
 
 def test_a_log_that_is_not_there_is_not_found(shell):
     assert shell("simulate", "/nowhere.swf").code == ExitCode.NOT_FOUND
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def test_seeds_without_a_fault_are_counted(shell):
+    said = shell("simulate", "--faults", "--seeds", "3", "--json")
+    assert said.document == {"seeds": 3, "failures": []}
+
+
+def test_a_seed_that_fails_is_told_with_its_story_and_how_to_rerun_it(shell, monkeypatch):
+    monkeypatch.setattr("iriai.node.core.Node._acknowledge", lambda *_: None)
+    said = shell("simulate", "--faults", "--seed", "7", "--seeds", "1")
+    assert said.code == 1
+    assert "again: iriai simulate --faults --seed 7 --seeds 1" in said.out
+    assert "1 seeds, 1 fail" in said.err
+
+
+def test_faults_are_looked_for_without_a_log(shell, log):
+    said = shell("simulate", log, "--faults")
+    assert said.code == ExitCode.USAGE
+    assert "--faults is without a log" in said.err

@@ -45,5 +45,5 @@ def test_a_failure_comes_with_the_little_that_it_takes(monkeypatch):
     failure = shrunk(scenario)
     assert "claims" in failure.message
     assert [happening.kind for happening in failure.happenings] == ["submit"]
-    assert any("End(" in line for line in failure.story)
+    assert any("is over" in line for line in failure.story)
     assert len(scenario.happenings) > 1

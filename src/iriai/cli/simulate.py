@@ -14,7 +14,8 @@ from iriai.cli.complaint import remark
 from iriai.cli.document import plain, print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import percent_text, span_text
-from iriai.cli.simulate_options import LogOptions, OutputOptions, RuleOptions
+from iriai.cli.simulate_faults import find_faults
+from iriai.cli.simulate_options import FaultOptions, LogOptions, OutputOptions, RuleOptions
 from iriai.cli.simulate_progress import bar
 from iriai.cli.table import Column, print_table
 from iriai.model.configuration import Configuration, parse_configuration
@@ -48,6 +49,7 @@ def simulate(
     given: LogOptions,
     rules: RuleOptions,
     output: OutputOptions,
+    trouble: FaultOptions,
     log: Annotated[
         list[str] | None,
         typer.Argument(metavar="LOG", help="A workload log (SWF), compressed or not."),
@@ -59,6 +61,11 @@ def simulate(
     Format; the Parallel Workloads Archive has many. The same log, rules and seed always give the
     same result.
     """
+    if trouble.faults:
+        if log or given.generate is not None:
+            raise UsageProblem("usage", "--faults is without a log", "leave the log away")
+        find_faults(rules.seed, trouble.seeds, options)
+        return
     from iriai.sim.cases import run_cases
 
     words = list(log or ())
@@ -227,6 +234,7 @@ app = command_app(
         ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
         ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
         ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
+        ("iriai simulate --faults --seeds 1000", "look for faults of iriai itself"),
         ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "make a log"),
     ),
 )

@@ -79,6 +79,24 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultOptions:
+    """Whether faults are looked for, instead of a log."""
+
+    faults: Annotated[
+        bool,
+        typer.Option(
+            "--faults",
+            help="Instead of a log: small worlds in which much breaks, a seed each, from --seed.",
+            rich_help_panel=_RULES,
+        ),
+    ] = False
+    seeds: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="With --faults: how many.", rich_help_panel=_RULES),
+    ] = 100
+
+
+@dataclass(frozen=True, slots=True)
 class RuleOptions:
     """What is tried."""
 

@@ -10,7 +10,8 @@ HAPPENING, STEP = 0, 1
 """At one moment all that happens (messages, faults, people) comes before machines take a step, so
 that a machine takes it in as one turn."""
 
-Action = Callable[[], None]
+Action = Callable[[], object]
+"""What it returns is nobody's concern."""
 
 
 class Agenda:

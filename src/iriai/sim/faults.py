@@ -17,9 +17,11 @@ from iriai.sim.machine_model import SimulatedMachine
 from iriai.sim.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.world import World
 
-PATIENCE_S = 5_000.0
+PATIENCE_S = 1_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""
-LOOK_EACH_S = 50.0
+TURNS_MAX = 4_000
+"""More turns of all machines than any story has: parts that ask each other for ever."""
+LOOK_EACH_S = 20.0
 """Between two looks whether all is done."""
 STORY_LINES_MAX = 200
 """The last lines of a story: what led to the failure is among them."""
@@ -101,6 +103,8 @@ def _play(scenario: Scenario, tell: Tell | None) -> None:
     while judge.unfinished() or not world.network.is_whole:
         assert world.now_s < until_s, f"never end: {', '.join(judge.unfinished())}"
         world.run_until(world.now_s + LOOK_EACH_S)
+        turns = sum(machine.turns for machine in world.machines.values())
+        assert turns < TURNS_MAX, f"never come to rest: {turns} turns"
     world.run_until(world.now_s + LOOK_EACH_S)
     judge.check_end()
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from iriai.machine.core import Turn
 from iriai.model.account import Account
+from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Problem
 from iriai.model.resources import Resources
@@ -18,6 +20,8 @@ from iriai.sim.world import World
 
 PING_S = 3.0
 """How long others take a daemon that is stopped for one that works."""
+WRITES_WITHIN_S = 60.0
+"""A daemon that writes nothing for so long is spared."""
 BY = "someone"
 
 
@@ -162,9 +166,33 @@ def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) 
     world.agenda.after(happening.lasts_s, partial(world.come_up, machine))
 
 
+def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """As soon as it has written something that is not durable yet."""
+
+    def watch(turned: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
+        if turned is machine and machine.store.unsynced:
+            world.watchers.remove(watch)
+            world.agenda.after(0.0, partial(_daemon_dies, world, machine, happening))
+
+    world.watchers.append(watch)
+
+    def spare() -> None:
+        if watch in world.watchers:
+            world.watchers.remove(watch)
+
+    world.agenda.after(WRITES_WITHIN_S, spare)
+
+
 def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.power_off(machine, happening.number)
     world.agenda.after(happening.lasts_s, partial(world.power_on, machine))
+
+
+def _is_gone(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
+    """For ever: nobody plugs it in again."""
+    world.power_off(machine)
+    world.gone[machine.plan.name] = None
+    world.network.leave(machine.plan.name)
 
 
 def _daemon_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -228,10 +256,12 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "drain": _drain,
     "owner": _owner_works,
     "daemon-dies": _daemon_dies,
+    "dies-writing": _daemon_dies_writing,
     "daemon-stops": _daemon_stops,
     "launcher-dies": _launcher_dies,
     "launcher-stops": _launcher_stops,
     "power-fails": _power_fails,
+    "gone": _is_gone,
     "starts-nothing": _starts_nothing,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
@@ -242,7 +272,7 @@ OF_NODES = frozenset({"drain", "owner", "launcher-dies", "launcher-stops", "star
 
 def end_all(world: World) -> None:
     """From here on everything works."""
-    for machine in world.machines.values():
+    for machine in world.present():
         machine.launcher.refuses = ""
         world.power_on(machine)
         start_launcher(world, machine)

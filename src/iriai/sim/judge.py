@@ -16,6 +16,7 @@ from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
+from iriai.policy.fairshare import DecayedUsage
 from iriai.protocol.effects import Part
 from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import SimulatedMachine
@@ -23,6 +24,8 @@ from iriai.sim.world import World
 
 PROMISE_TOLERANCE_S = 1.5
 """A promise is told again only when it changes by a second, and news take a moment."""
+USAGE_TOLERANCE_S = 0.1
+"""Clocks that differ by minutes let a week's half-life decay differently by less."""
 CHARGE_TOLERANCE_S = 1e-6
 """Rounding."""
 
@@ -133,7 +136,7 @@ class Judge:
 
     def check_end(self) -> None:
         """All jobs have ended: nothing is left of them, and all results are what really was."""
-        for machine in self._world.machines.values():
+        for machine in self._world.present():
             name, parts = machine.plan.name, machine.plan.parts
             assert not machine.launcher.running, (
                 f"{name} still runs {list(machine.launcher.running)}"
@@ -148,7 +151,7 @@ class Judge:
                 )
                 self._check_results(machine)
             if Part.BROKER in parts:
-                _check_idle(machine)
+                self._check_idle(machine)
 
     def _check_results(self, machine: SimulatedMachine) -> None:
         """(c): what was told of each job is what happened to it."""
@@ -164,6 +167,8 @@ class Judge:
             if result.cause is EndCause.COMPLETED:
                 completed[attempt.number] = completed.get(attempt.number, 0) + 1
         for number, finished in store.finished.items():
+            may_be_lost = store.accepted[number].spec.max_restarts is not None
+            assert may_be_lost or finished.cause is not EndCause.LOST, f"{name}-{number} is lost"
             if finished.cause is EndCause.COMPLETED:
                 total = _count(store.accepted[number].spec.array)
                 done = completed.get(number, 0)
@@ -175,6 +180,29 @@ class Judge:
         assert abs(charge_s - whole_s) <= max(CHARGE_TOLERANCE_S, whole_s * 0.02), (
             f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
         )
+
+    def _check_idle(self, machine: SimulatedMachine) -> None:
+        """A broker of whom nobody wants anything any more, and who knows what all have used."""
+        state, wall_s = machine.core.broker.state, machine.clock.at(self._world.now_s).wall_s
+        assert not state.queues.entries, f"it still knows of {list(state.queues.entries)}"
+        assert not state.reserved, f"the broker still keeps {state.reserved}"
+        used_s: dict[Account, float] = {}
+        for each in self._world.present():
+            name = each.plan.name
+            view = state.machines.get(name)
+            if view is None:
+                continue
+            assert not len(view.calendar), f"the broker takes {name} for busy"
+            assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
+            half_life_s = each.plan.configuration.order.half_life_s
+            for row in each.core.node.ledger.rows():
+                usage = DecayedUsage.restored(half_life_s, row.counter, row.epoch_wall_s)
+                used_s[row.account] = used_s.get(row.account, 0.0) + usage.at(wall_s)
+        for account, seconds in used_s.items():
+            known_s = state.standings.usage_s(account, wall_s)
+            assert known_s >= seconds - USAGE_TOLERANCE_S, (
+                f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
+            )
 
 
 def _count(array: tuple[tuple[int, int, int], ...]) -> int:
@@ -195,18 +223,9 @@ def _check_stored(machine: SimulatedMachine) -> None:
             )
     if Part.NODE in machine.plan.parts:
         node = machine.core.node
+        assert stored.drained == node.drained, f"{name}: kept that it is {stored.drained}"
         claims = {claim.attempt: claim for claim in node.claims()}
         kept = {claim.attempt: claim for claim in stored.claims}
         assert kept == claims, f"{name}: claims {list(claims)}, kept {list(kept)}"
         rows = {row.account: row for row in node.ledger.rows()}
         assert {row.account: row for row in stored.ledger} == rows, f"{name}: counters {rows}"
-
-
-def _check_idle(machine: SimulatedMachine) -> None:
-    """A broker of whom nobody wants anything any more."""
-    state = machine.core.broker.state
-    assert not state.queues.entries, f"the broker still knows of {list(state.queues.entries)}"
-    assert not state.reserved, f"the broker still keeps {state.reserved}"
-    for name, view in state.machines.items():
-        assert not len(view.calendar), f"the broker takes {name} for busy: {list(view.calendar)}"
-        assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"

@@ -43,6 +43,8 @@ from iriai.sim.launcher_model import LauncherModel
 from iriai.sim.store_model import StoreModel
 
 DEFAULTS = Configuration()
+STEPS_AT_ONCE_MAX = 5_000
+"""More steps of a machine in one moment than there is to do."""
 EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
 
 
@@ -108,6 +110,8 @@ class SimulatedMachine:
         self._answers: list[Callable[[], None]] = []
         self._has_requests = False
         self._waits_for_welcome = False
+        self._stepped_s = -1.0
+        self._steps_at_once = 0
 
     # --- the daemon ------------------------------------------------------------------------------
 
@@ -230,7 +234,14 @@ class SimulatedMachine:
         return next_s
 
     def step(self, now_s: float) -> None:
-        """What is due by now happens."""
+        """What is due by now happens.
+
+        Raises:
+            AssertionError: its parts keep it busy for ever, in one moment.
+        """
+        self._steps_at_once = self._steps_at_once + 1 if now_s == self._stepped_s else 0
+        self._stepped_s = now_s
+        assert self._steps_at_once < STEPS_AT_ONCE_MAX, f"no time passes on {self.plan.name}"
         launcher = self.launcher
         if launcher.next_end_s() <= now_s:
             self._hear(launcher.ends_until(now_s))

@@ -116,6 +116,11 @@ class Network:
             link.is_cut = False
             self._open(link)
 
+    def leave(self, name: str) -> None:
+        """A machine is gone for ever: nobody tries to reach it any more."""
+        for pair in [pair for pair in self._links if name in pair]:
+            self._links.pop(pair).is_cut = True
+
     def heal_all(self) -> None:
         """Every way is free from now on, every message arrives, every link opens anew."""
         self.plan = NetworkPlan(

@@ -24,8 +24,10 @@ FAULTS_UNTIL_S = 200.0
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 FRONT = "front"
-FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "cancel", "cancel-running", "hold"))
 PEOPLE = ("cancel", "cancel-running", "hold")
+FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", *PEOPLE))
+SYNCS_S = (0.0, 0.005, 0.05, 1.0)
+"""How long commits take; the last is no disk for promises to the second."""
 
 LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=1.0)
 SLOW = NetworkPlan(latency_s=0.1, jitter_s=1.0, notice_s=10.0)
@@ -64,20 +66,32 @@ def scenario_of(seed: int) -> Scenario:
     shape = Dice(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
-    members = _members(seed, shape)
+    members = _members(seed, shape, is_calm)
     homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
     nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
-    cpus = max(plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts)
+    gone = _gone(shape, members) if not is_calm else ""
+    cpus = max(
+        plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
+    )
     happenings = _work(Dice(seed, "work"), homes, cpus)
     if not is_calm:
         happenings += _people(Dice(seed, "people"), homes)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
+    if gone:
+        happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
     through_wire = shape.chance(0.2)
     return Scenario(seed, network, through_wire, members, tuple(happenings), is_calm)
 
 
-def _members(seed: int, shape: Dice) -> tuple[Member, ...]:
+def _gone(shape: Dice, members: tuple[Member, ...]) -> str:
+    """A machine that goes and never comes back: none but a back end beside others."""
+    alone = [plan.name for plan, _ in members if plan.parts == (Part.NODE,)]
+    nodes = [plan for plan, _ in members if Part.NODE in plan.parts]
+    return shape.pick(alone) if alone and len(nodes) > 1 and shape.chance(0.3) else ""
+
+
+def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
     configuration = Configuration(
         order=OrderSection(
             name=shape.pick(("lottery", "lottery", "stride", "fifo")),
@@ -101,7 +115,7 @@ def _members(seed: int, shape: Dice) -> tuple[Member, ...]:
             configuration,
             load_max=1.0,
             outward_only=number > 0 and shape.chance(0.3) and Part.HOME not in its,
-            sync_s=shape.pick((0.0, 0.005, 0.05)),
+            sync_s=shape.pick(SYNCS_S[: 3 if is_calm else 4]),
         )
         members.append(Member(plan, _clock(clocks)))
     return tuple(members)
@@ -162,7 +176,7 @@ def _faults(dice: Dice, names: list[str], nodes: list[str]) -> list[Happening]:
                 machine,
                 dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
                 other,
-                dice.below(4) if kind in ("daemon-dies", "power-fails") else 0,
+                dice.below(4) if kind in ("daemon-dies", "power-fails", "dies-writing") else 0,
             )
         )
     return happenings

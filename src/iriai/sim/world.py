@@ -45,6 +45,8 @@ class World:
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}
         """Jobs whose ids were told, and when."""
+        self.gone: dict[str, None] = {}
+        """Machines that never come back."""
         self._planned_s: dict[str, float] = {}
 
     @property
@@ -97,11 +99,15 @@ class World:
     def _is_accepted(self, job: JobId) -> None:
         self.accepted[job] = self.now_s
 
+    def present(self) -> list[SimulatedMachine]:
+        """Every machine but those that are gone for ever."""
+        return [machine for name, machine in self.machines.items() if name not in self.gone]
+
     # --- what happens to machines ----------------------------------------------------------------
 
     def come_up(self, machine: SimulatedMachine) -> None:
         """Its daemon comes up, if it is not."""
-        if not machine.is_up:
+        if not machine.is_up and machine.plan.name not in self.gone:
             machine.come_up(self.now_s)
             self.touch(machine)
 
@@ -120,7 +126,7 @@ class World:
 
     def power_on(self, machine: SimulatedMachine) -> None:
         """It boots: launcher and daemon."""
-        if not machine.launcher.is_up:
+        if not machine.launcher.is_up and machine.plan.name not in self.gone:
             machine.start_launcher(self.now_s)
         self.come_up(machine)
         self.touch(machine)
@@ -167,7 +173,7 @@ class World:
         self.touch(machine)
 
     def _has_turned(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
-        for watcher in self.watchers:
+        for watcher in tuple(self.watchers):
             watcher(machine, turn, now)
 
 
