@@ -95,6 +95,10 @@ def test_a_new_launcher_removes_what_a_killed_one_left(machine: Machine):
     machine.start()
     assert not is_running(pid)
     until(lambda: not path.exists(), "the removal")
+    assert machine.process is not None
+    machine.process.terminate()
+    machine.wait()
+    assert not path.parent.exists()
 
 
 def test_nothing_is_left_when_a_launcher_has_ended(machine: Machine):

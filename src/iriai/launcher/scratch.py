@@ -81,6 +81,8 @@ class Scratch:
         self._is_root = os.geteuid() == 0
         self._removal = Removal()
         self._place: Place | None = None
+        self._places: list[Place] = []
+        """All that were opened, to be removed in the end."""
         self._tmp = ""
         self._idle: dict[int, list[Directory]] = {}
         self._idle_count = 0
@@ -130,6 +132,7 @@ class Scratch:
             except OSError:
                 continue
             place = Place(path, fd)
+            self._places.append(place)
             for name in os.listdir(fd):
                 if name != TRASH:
                     self._remove(place, name)
@@ -141,10 +144,10 @@ class Scratch:
         self._drop_idle()
         if not self._removal.wait(timeout_s):
             log.warning("what tasks left below %s is not all removed yet", self._tmp)
-        if self._place is not None:
-            with suppress(OSError):  # something is still in there
-                os.rmdir(TRASH, dir_fd=self._place.fd)
-                os.rmdir(self._place.path)
+        for place in self._places:
+            with suppress(OSError):  # something is still in there, or it is gone already
+                os.rmdir(TRASH, dir_fd=place.fd)
+                os.rmdir(place.path)
 
     def _drop_idle(self) -> None:
         for directories in self._idle.values():
@@ -179,6 +182,7 @@ class Scratch:
             fd = self._open_own(path, make=True)
         self._remember(path)
         self._place = Place(path, fd)
+        self._places.append(self._place)
         return self._place
 
     def _open_own(self, path: str, *, make: bool = False) -> int:
