@@ -82,7 +82,19 @@ def test_submit_says_everything_it_was_told(shell, submitted, tmp_path: Path):
         shell(
             *("submit", "--name", "sweep", "--cpus", "4", "--memory", "2G", "--gpus", "1"),
             *("--resource", "licence=2", "--time", "1h30m", "--cpu-time", "90", "--processes"),
-            *("50", "--max-restarts", "3", "--group", "lab", "--account", "lab/bob", "-p", "2"),
+            *(
+                "50",
+                "--max-restarts",
+                "3",
+                "--lease",
+                "10m",
+                "--group",
+                "lab",
+                "--account",
+                "lab/bob",
+                "-p",
+                "2",
+            ),
             *("--array", "1-3,7", "--stdin", f"{tmp_path}/in", "--output", "%t.out", "--error"),
             *("%t.err", "--hold", "--wait-for-resources", "--chdir", str(tmp_path)),
             *("--no-env", "--env", "A=1", "--no-check", "--", "sweep", "--json", "-x"),
@@ -94,6 +106,7 @@ def test_submit_says_everything_it_was_told(shell, submitted, tmp_path: Path):
     assert (draft.name, draft.cpus, draft.memory_bytes, draft.gpus) == ("sweep", 4, 2 << 30, 1)
     assert draft.named == (("licence", 2),)
     assert (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit) == (5400.0, 90.0, 50)
+    assert draft.lease_s == 600.0
     assert (draft.max_restarts, draft.group, draft.account, draft.urgency) == (
         *(3, "lab", "lab/bob"),
         2.0,

@@ -111,6 +111,15 @@ class JobOptions:
         bool,
         typer.Option("--no-restart", help="The same as --max-restarts 0.", rich_help_panel=LIMITS),
     ] = False
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long it goes on elsewhere while this machine is not heard of; then it is "
+            "ended there, and run again.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
     group: Annotated[
         str | None,
         typer.Option(
@@ -225,6 +234,7 @@ class JobOptions:
             cpu_limit_s=parsed("--cpu-time", self.cpu_time, parse_duration),
             process_limit=_optional("--processes", self.processes, 1),
             max_restarts=self._restarts(),
+            lease_s=parsed("--lease", self.lease, parse_duration),
             group=self.group,
             account=self.account,
             urgency=self.urgency,

@@ -48,6 +48,7 @@ class DraftFields(TypedDict, total=False):
     exclusive: bool
     notify: str
     notify_on: NotifyOn
+    lease_s: float | None
 
 
 def draft(

@@ -107,7 +107,7 @@ class Submissions:
             kill_grace_s=jobs.kill_grace_s,
             notify=draft.notify,
             notify_on=draft.notify_on,
-            lease_s=jobs.lease_s,
+            lease_s=draft.lease_s or jobs.lease_s,
             throttle=draft.throttle,
             after=dependencies_here(draft.after, self._settings.home),
             exclusive=draft.exclusive,
@@ -137,7 +137,8 @@ class Submissions:
             )
         check_name(draft.name)
         check_urgency(draft.urgency)
-        for limit in (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit):
+        limits = (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit, draft.lease_s)
+        for limit in limits:
             check_limit(limit)
         if max(len(draft.script), len(draft.stdin)) > SCRIPT_BYTES_MAX:
             raise Refused(

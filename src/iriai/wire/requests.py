@@ -57,6 +57,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     notify: str = ""
     """A command to run when it has finished, or `mailto:ADDRESS`."""
     notify_on: NotifyOn = NotifyOn.END
+    lease_s: float | None = None
+    """How long a task goes on elsewhere while its home is not heard; None: as configured."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
