@@ -1,0 +1,258 @@
+"""Mutants of the cores, by name. Each is one small mistake, and nothing else is different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from iriai.broker.core import Broker
+from iriai.home import leases as home_leases
+from iriai.home.core import Home
+from iriai.home.job import JobState
+from iriai.home.nodes import Nodes
+from iriai.machine.core import Machine
+from iriai.model.records import (
+    AttemptResult,
+    ClaimsDropped,
+    ClaimStored,
+    Incarnated,
+    JobAccepted,
+    JobEvent,
+    JobFinished,
+    LedgerRow,
+    Resumed,
+)
+from iriai.model.state import EndCause
+from iriai.node.admission import Admission
+from iriai.node.capabilities import Capabilities
+from iriai.node.core import Node
+from iriai.node.held import Held
+from iriai.node.leases import Leases
+from iriai.node.ledger import Ledger
+from iriai.node.meter import Meter
+from iriai.protocol.effects import (
+    ForgetAttempt,
+    LaunchAttempt,
+    Part,
+    Persist,
+    RenewLeases,
+    Send,
+    WakeAt,
+)
+from iriai.protocol.messages import (
+    Acknowledge,
+    Counted,
+    End,
+    Idle,
+    Match,
+    Refusal,
+    Renew,
+    Renewed,
+    Run,
+    Want,
+)
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+MUTANTS: dict[str, Patch] = {}
+"""Each makes the mutant for as long as the patch lasts."""
+
+
+def mutant(name: str) -> Callable[[Patch], Patch]:
+    """Enter a mutant."""
+
+    def enter(patch: Patch) -> Patch:
+        assert name not in MUTANTS
+        MUTANTS[name] = patch
+        return patch
+
+    return enter
+
+
+def around(owner: type, method: str, changed: Callable[..., Any]) -> Patch:
+    """`method` is `changed` instead, which is given the original first."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = getattr(owner, method)
+        monkeypatch.setattr(owner, method, lambda *args, **more: changed(whole, *args, **more))
+
+    return patch
+
+
+def instead(owner: Any, method: str, changed: Callable[..., Any]) -> Patch:
+    """`method` is `changed` instead."""
+    return lambda monkeypatch: monkeypatch.setattr(owner, method, changed)
+
+
+def effects(altered: Callable[[Any], Any]) -> Patch:
+    """Each effect of a core becomes what `altered` makes of it; None: it is lost."""
+
+    def take(whole, machine, asked):
+        made = [altered(effect) for effect in asked]
+        whole(machine, [effect for effect in made if effect is not None])
+
+    return around(Machine, "_take", take)
+
+
+def lost_message(kind: type) -> Patch:
+    """A part forgets to say something."""
+    return effects(lambda e: None if type(e) is Send and type(e.message) is kind else e)
+
+
+def lost_record(kind: type) -> Patch:
+    """A part forgets to have something kept."""
+    return effects(lambda e: None if type(e) is Persist and type(e.record) is kind else e)
+
+
+def late_record(kind: type) -> Patch:
+    """A part lets others act on what is not durable yet."""
+    return effects(
+        lambda e: Persist(e.record, False) if type(e) is Persist and type(e.record) is kind else e
+    )
+
+
+def lost_effect(kind: type) -> Patch:
+    """A part forgets to ask for something."""
+    return effects(lambda e: None if type(e) is kind else e)
+
+
+def lost_alarm(part: Part) -> Patch:
+    """A part forgets to have itself woken."""
+    return effects(lambda e: None if type(e) is WakeAt and e.part is part else e)
+
+
+def nothing(*_args: Any) -> None:
+    """In place of what should be done."""
+
+
+for kind in (Acknowledge, End, Refusal, Renew, Renewed, Run, Match, Want, Idle, Counted):
+    MUTANTS[f"{kind.__name__} is never sent"] = lost_message(kind)
+for kind in (JobEvent, JobFinished, AttemptResult, ClaimStored, ClaimsDropped, LedgerRow):
+    MUTANTS[f"{kind.__name__} is never kept"] = lost_record(kind)
+for kind in (Incarnated, JobAccepted, Resumed):
+    MUTANTS[f"{kind.__name__} is never kept"] = lost_record(kind)
+MUTANTS["JobAccepted is not waited for"] = late_record(JobAccepted)
+for kind in (ForgetAttempt, LaunchAttempt, RenewLeases):
+    MUTANTS[f"{kind.__name__} is never ordered"] = lost_effect(kind)
+for part in (Part.NODE, Part.HOME):
+    MUTANTS[f"the alarm of the {part} is never set"] = lost_alarm(part)
+
+
+def _confirmed_by_itself(whole, leases, now_s):
+    """All that waits for a home's word starts without."""
+    for name, renew in whole(leases, now_s):
+        for held in leases.of(name):
+            held.leased_steady_s = now_s
+        yield name, renew
+
+
+def _with_nothing_charged(held):
+    held.charged_s = held.metered_s = 0.0
+    return held
+
+
+def _halved_each_other_time(row):
+    return replace(row, counter=row.counter / 2) if row.runs % 2 else row
+
+
+def _forgetting_attempts(whole, home, stored):
+    stored.events = []
+    whole(home, stored)
+
+
+def _by_number(nodes, attempt):
+    job = nodes._jobs.get(attempt.number)
+    if job is None or attempt.home != nodes._home or attempt.index not in job.tasks:
+        return None
+    return job
+
+
+def _forgetting_promise(whole, home, promise, now):
+    whole(home, promise, now)
+    job = home.jobs.get(promise.job.number)
+    if job is not None:
+        job.promised_wall_s = None
+
+
+def _one_more(job):
+    job.waiting += 1
+
+
+NAMED: dict[str, Patch] = {
+    # --- node
+    "a node ignores that an end is stored": instead(Node, "_acknowledge", nothing),
+    "a node grants what is not free": instead(Admission, "_lacks", nothing),
+    "a node keeps the claim of what has ended": instead(Node, "_free", nothing),
+    "a node says nothing again when a link is back": instead(Node, "_link_up", nothing),
+    "a node does not report anew to a broker that is back": instead(Node, "report_anew", nothing),
+    "a node does not compare claims with what runs": instead(Node, "_reconcile", nothing),
+    "a node asks for no lease": instead(Leases, "due", lambda *_: iter(())),
+    "a node takes any answer for a renewal of today": around(
+        Held, "renew", lambda whole, held, asked_s, now_s: whole(held, now_s + 60.0, now_s)
+    ),
+    "a node confirms its leases itself": around(Leases, "due", _confirmed_by_itself),
+    "a node that comes back has charged nothing": around(
+        Held, "restored", lambda whole, *args: _with_nothing_charged(whole(*args))
+    ),
+    "a node forgets who was charged when it comes back": around(
+        Ledger, "__init__", lambda whole, ledger, half_life_s, _rows: whole(ledger, half_life_s, ())
+    ),
+    "a counter falls": around(
+        Ledger, "_row", lambda whole, *args: _halved_each_other_time(whole(*args))
+    ),
+    "what ran is charged twice": around(
+        Meter,
+        "read",
+        lambda whole, meter, held, ran_s, cpu_s, now: whole(meter, held, 2 * ran_s, cpu_s, now),
+    ),
+    "every restart is of the same incarnation": around(
+        Capabilities, "__init__", lambda whole, each, _incarnation, rng: whole(each, 1, rng)
+    ),
+    # --- home
+    "an attempt is numbered twice": instead(JobState, "next_attempt", lambda *_: 1),
+    "a home gives up before the lease is over": instead(home_leases, "patience_s", lambda _s: 3.0),
+    "a home counts leases from their first run alone": instead(
+        home_leases.Leases, "answer", nothing
+    ),
+    "a home that comes back leases nothing": instead(Nodes, "rejoin", nothing),
+    "a home that comes back makes new attempts of all": around(
+        Home, "_restore", _forgetting_attempts
+    ),
+    "a home tells no broker that is back": instead(Home, "post_anew", nothing),
+    "a home does not acknowledge what it knows": around(
+        Home,
+        "_end",
+        lambda whole, home, end, now: home._nodes.current(end.attempt) and whole(home, end, now),
+    ),
+    "a home takes the end of any attempt for that of the last": around(
+        Nodes, "current", lambda _whole, nodes, attempt: _by_number(nodes, attempt)
+    ),
+    "a home does not say what it wants after an end": around(
+        Home,
+        "_end_attempt",
+        lambda whole, home, *args: (whole(home, *args), home._unposted.clear()),
+    ),
+    "a lost task is not repeated": around(
+        JobState,
+        "_is_repeated",
+        lambda whole, job, task, cause: cause is not EndCause.LOST and whole(job, task, cause),
+    ),
+    "a promise is forgotten": around(
+        Home,
+        "_promise",
+        _forgetting_promise,
+    ),
+    "a task that starts still waits": around(
+        JobState, "attempted", lambda whole, job, *args: (whole(job, *args), _one_more(job))
+    ),
+    # --- broker
+    "a broker does not hear of ends": around(
+        Broker,
+        "_idle",
+        lambda whole, broker, idle, now: whole(broker, replace(idle, ended=()), now),
+    ),
+    "a broker explains nothing": instead(Broker, "explain", lambda *_: []),
+}
+MUTANTS |= NAMED
