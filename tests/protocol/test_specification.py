@@ -30,7 +30,7 @@ def first_cells(section: str) -> set[str]:
 
 HEADS = {"message", "effect", "event", "request", "rule", "frame"}
 RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
-RULES |= {"drained", "load-above-threshold", "not-empty", "one-per-machine"}
+RULES |= {"drained", "load-above-threshold"}
 
 
 @pytest.mark.parametrize(
