@@ -35,6 +35,10 @@ HOME = "log"
 PROGRESS_JOBS = 256
 """Between two calls of `Progress`: a hundredth of a second or so."""
 
+WAITING_MAX, WHOLE_EACH = 100, 100
+"""Where more jobs wait, `--check` goes through all of them at each hundredth instant only:
+thousands wait in a long log, and an hour would go by."""
+
 
 def replay(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
     """When each job of `log` starts and ends, in the order of the log.
@@ -80,6 +84,7 @@ class _Replay:
             self._bill = Bill(MACHINE, standings, ChargeRule.of(order), order.half_life_s)
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
+        self._instants = 0
         self._widths: dict[int, Resources] = {}
         """One object for each width: what is alike is compared at once."""
 
@@ -131,7 +136,15 @@ class _Replay:
             if self._bill is not None:
                 self._bill.began(key, job, now_s)
         if self._is_checked:
+            self._check()
+
+    def _check(self) -> None:
+        """The machine each time; all that waits each time while that is not much."""
+        self._instants += 1
+        if len(self._waiting) <= WAITING_MAX or not self._instants % WHOLE_EACH:
             self._state.check()
+        else:
+            self._view.check()
 
     def _end_what_is_over(self, now_s: float, wall_s: float) -> None:
         running = self._running
