@@ -16,7 +16,7 @@ from iriai.policy.backfill import Backfill, ReservedHead
 
 FEW_MACHINES = 8
 """So many with new room are looked at one by one; for more, the order of all open ones is used."""
-FEW_LINES = 3
+FEW_LINES = 6
 """Looking at each of so few is quicker than finding out first what may fit."""
 MASKS_MAX = 64
 """Of rooms that differ, in the union of all. With more, it is made anew only when as many are

@@ -112,24 +112,29 @@ class _Replay:
 
     def _next_s(self, submit_s: float | None, now_s: float) -> float | None:
         """When something happens next; None: nothing does."""
-        moments = [] if submit_s is None else [submit_s]
-        if self._running:
-            moments.append(self._running[0].end_s)
-        wake_s = None if self._planning is None else self._planning.wake_s
-        if wake_s is not None and wake_s > now_s:
-            moments.append(wake_s)
-        return min(moments, default=None)
+        next_s = submit_s
+        if self._running and (next_s is None or self._running[0][0] < next_s):
+            next_s = self._running[0][0]
+        if self._planning is not None:
+            wake_s = self._planning.wake_s
+            if wake_s is not None and wake_s > now_s and (next_s is None or wake_s < next_s):
+                next_s = wake_s
+        return next_s
 
     def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
         """Ends, submissions, one pass."""
         wall_s = self._log.began_wall_s + now_s
         self._end_what_is_over(now_s, wall_s)
         for job in arrived:
-            self._waiting[job.number] = job
+            self._waiting[job[0]] = job
             self._state.put(self._want(job), now_s)
         if self._bill is not None:
             self._bill.bring_up_to(now_s, wall_s)
-        for entry, _, key in self._pass(Instant(now_s, wall_s)).decisions:
+        if self._planning is None and not self._state.may_start_something:
+            decisions = []
+        else:
+            decisions = self._pass(Instant(now_s, wall_s)).decisions
+        for entry, _, key in decisions:
             job = self._waiting.pop(entry.want.job.number)
             self.starts[job.number] = now_s
             heappush(self._running, _Running(now_s + job.run_s, job.number, job, key))
@@ -148,7 +153,7 @@ class _Replay:
 
     def _end_what_is_over(self, now_s: float, wall_s: float) -> None:
         running = self._running
-        while running and running[0].end_s == now_s:
+        while running and running[0][0] == now_s:
             _, _, job, key = heappop(running)
             if self._bill is not None:
                 self._bill.ended(job, now_s, wall_s)
@@ -156,9 +161,7 @@ class _Replay:
 
     def _pass(self, now: Instant) -> Outcome:
         if self._planning is None:
-            if self._state.may_start_something:
-                return Pass(self._state, self._rng, now).run()
-            return Outcome([], [])
+            return Pass(self._state, self._rng, now).run()
         outcome = self._planning.run(self._rng, now)
         if self._planning.mistake is not None:
             raise self._planning.mistake
