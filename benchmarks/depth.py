@@ -8,8 +8,8 @@ again. A fifth of all submissions waits for others; those are at their homes and
 them, so the broker's queue holds the other four fifths.
 
 Each run of a case makes the same decisions. So beside the time of the runs stands the quiet time:
-that of each decision in the run in which least came between, which is what it takes on a machine
-that does nothing else.
+of each decision, the processor time in the run in which it took least, which is close to what it
+takes on a machine that does nothing else.
 
 The floor is what any such decision costs in this language: a task that is drawn from one heap, a
 weighted draw among 200 accounts, a machine's room counted down and up.
@@ -326,7 +326,7 @@ def measure_case(machines: int, queued: int, runs: int, ends: int) -> dict[str, 
     for run in range(runs):
         progress(f"{machines} machines, {queued} queued: run {run + 1} of {runs}")
         results.append(measure(machines, queued, ends))
-    quiet = [min(samples) for samples in zip(*[each.took_us for each in results], strict=True)]
+    quiet = [min(samples) for samples in zip(*[each.cpu_us for each in results], strict=True)]
     floor = [min(samples) for samples in zip(*[each.floor_us for each in results], strict=True)]
     return {
         "pass_p50_us": median([percentile(each.took_us, 50) for each in results]),

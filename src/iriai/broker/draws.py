@@ -11,7 +11,7 @@ from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import TaskId
-from iriai.policy.limits import within_burst
+from iriai.policy.limits import is_below
 from iriai.policy.order import (
     Contender,
     GroupStanding,
@@ -71,6 +71,8 @@ class Draws:
         self._made_wall_s: float | None = None
         self._mean_s = 0.0
         self._total_cpus = 0
+        self._cpus_for_all = 0.0
+        """All of them times the burst: an account may run its share of that."""
         self._shares: dict[Account, float] = {}
 
     def begin(self, wall_s: float, total_cpus: int) -> None:
@@ -87,6 +89,7 @@ class Draws:
             self.share_out(list(self.seats))
         if self._total_cpus != total_cpus:
             self._total_cpus = total_cpus
+            self._cpus_for_all = self._configuration.order.burst * total_cpus
             self._forget_bursts()
 
     def refresh(self) -> list[Account]:
@@ -118,14 +121,11 @@ class Draws:
         return seat.is_within
 
     def _is_within(self, seat: Seat, running_cpus: int) -> bool:
-        return within_burst(
-            seat.entry.want.resources.cpus,
-            running_cpus,
-            self._shares.get(seat.account, 0.0),
-            self._total_cpus,
-            burst=self._configuration.order.burst,
-            others_wait=len(self._shares) > 1,
-        ).allowed
+        """As `policy.limits.within_burst`, which would make a reason of it for each account."""
+        if len(self._shares) <= 1:
+            return True
+        limit_cpus = self._cpus_for_all * self._shares.get(seat.account, 0.0)
+        return is_below(seat.entry.want.resources.cpus, running_cpus, limit_cpus)
 
     def _forget_bursts(self) -> None:
         for seat in self.seats.values():

@@ -20,7 +20,7 @@ from iriai.protocol.messages import Want
 
 PROMISE_STEP_S = 1.0
 """A promise is told again when it improves by at least this much; less is noise to a person."""
-LOOKS_MAX = 32
+LOOKS_MAX = 16
 """Machines whose calendars are searched for the earliest place, in the order of their first ends.
 With more machines than that, a head may be promised a later start than the earliest; it moves when
 another machine gets room for it."""

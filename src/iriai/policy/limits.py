@@ -35,6 +35,11 @@ class CpuLimit(NamedTuple):
         )
 
 
+def is_below(asked_cpus: int, running_cpus: int, limit_cpus: float) -> bool:
+    """Whether so many more are within a limit that may have been rounded."""
+    return running_cpus + asked_cpus <= limit_cpus + ROUNDING_CPUS
+
+
 def within_burst(
     asked_cpus: int,
     running_cpus: int,
@@ -53,7 +58,7 @@ def within_burst(
     """
     assert burst >= 1
     limit = burst * share_wanted * total_cpus if others_wait else float("inf")
-    fits = running_cpus + asked_cpus <= limit + ROUNDING_CPUS
+    fits = is_below(asked_cpus, running_cpus, limit)
     return CpuLimit(
         Rule.BURST,
         fits or running_cpus == 0,
