@@ -6,68 +6,32 @@ it. Jobs are of one cpu; there are more of them than are run.
 
 from __future__ import annotations
 
-from statistics import fmean
-
 import pytest
 
-from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import GroupSection
-from iriai.sim.dice import Dice
-from iriai.sim.log import Log, LogJob
-from iriai.sim.replay import replay
-from iriai.sim.settings import Settings
+from iriai.sim.experiments import flooder, groups, rights
+from iriai.sim.experiments.backlog import mean_shares
 
 SEEDS = 12
 SOAK_SEEDS = 200
-CPUS = 8
-RUN_S = 100.0
 ONE_POINT, THREE_POINTS = 0.01, 0.03
 
 
-def shares(accounts, configuration, seed, *, sigma=0.0) -> dict[str, float]:
-    """What each account gets until the first of them has no work left; `accounts` say how many."""
-    dice = Dice(seed, "lengths")
-    jobs = []
-    for account, count in accounts.items():
-        for _ in range(count):
-            run_s = max(1.0, dice.lognormal(RUN_S, sigma)) if sigma else RUN_S
-            jobs.append(LogJob(len(jobs) + 1, 0.0, run_s, 1, run_s, Account(*account.split("/"))))
-    log = Log("backlog", CPUS, jobs)
-    records = replay(log, Settings(order="lottery", seed=seed, configuration=configuration))
-    last_start: dict[str, float] = {}
-    for record in records:
-        name = f"{record.job.account.group}/{record.job.account.user}"
-        last_start[name] = max(last_start.get(name, 0.0), record.start_s)
-    until_s = min(last_start.values())
-    used = dict.fromkeys(accounts, 0.0)
-    for record in records:
-        name = f"{record.job.account.group}/{record.job.account.user}"
-        used[name] += max(0.0, min(record.end_s, until_s) - record.start_s)
-    total_s = sum(used.values())
-    return {name: used_s / total_s for name, used_s in used.items()}
-
-
-def configured(**groups: GroupSection) -> Configuration:
-    return Configuration(groups=groups)
-
-
-RIGHTS = configured(lab=GroupSection(1.0, {"ann": 1.0, "bob": 4.0}))
-GROUPS = configured(large=GroupSection(1.0), small=GroupSection(1.0))
-LAB = configured(lab=GroupSection(1.0))
+LAB = Configuration(groups={"lab": GroupSection(1.0)})
 CASES = {
     "rights 1:4": (
-        {"lab/ann": 600, "lab/bob": 600},
-        RIGHTS,
+        rights.ACCOUNTS,
+        rights.CONFIGURATION,
         0.0,
-        {"lab/ann": 0.2, "lab/bob": 0.8},
+        rights.WANTED,
         ONE_POINT,
     ),
     "groups of 3 users and of 1": (
-        {"large/a": 400, "large/b": 400, "large/c": 400, "small/d": 600},
-        GROUPS,
+        groups.ACCOUNTS,
+        groups.CONFIGURATION,
         0.0,
-        {"large/a": 1 / 6, "large/b": 1 / 6, "large/c": 1 / 6, "small/d": 0.5},
+        groups.WANTED,
         ONE_POINT,
     ),
     "300, 1,000 and 3,000 jobs": (
@@ -87,20 +51,35 @@ CASES = {
 }
 
 
-def mean_shares(case: str, seeds: int) -> dict[str, float]:
+def got(case: str, seeds: int) -> dict[str, float]:
     accounts, configuration, sigma, _, _ = CASES[case]
-    each = [shares(accounts, configuration, seed, sigma=sigma) for seed in range(seeds)]
-    return {name: fmean(got[name] for got in each) for name in accounts}
+    return mean_shares(accounts, configuration, seeds, sigma=sigma)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_shares_got_are_shares_wanted(case):
-    assert mean_shares(case, SEEDS) == pytest.approx(CASES[case][3], abs=CASES[case][4])
+    assert got(case, SEEDS) == pytest.approx(CASES[case][3], abs=CASES[case][4])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("case", CASES)
 def test_shares_got_are_shares_wanted_over_two_hundred_seeds(case, record_property):
-    got = mean_shares(case, SOAK_SEEDS)
-    record_property("shares", {name: round(share, 4) for name, share in got.items()})
-    assert got == pytest.approx(CASES[case][3], abs=CASES[case][4])
+    shares = got(case, SOAK_SEEDS)
+    record_property("shares", {name: round(share, 4) for name, share in shares.items()})
+    assert shares == pytest.approx(CASES[case][3], abs=CASES[case][4])
+
+
+# --- paper 000 -----------------------------------------------------------------------------------
+
+
+def test_beside_a_flooder_a_moderate_user_waits_for_a_slot_and_no_longer():
+    waits = flooder.run(2)
+    assert waits["fifo"]["moderate"] > 10_000.0
+    assert waits["lottery"]["moderate"] < 100.0
+    assert waits["paper000"]["moderate"] < 100.0
+
+
+def test_the_papers_formula_settles_off_the_rights_and_the_lottery_on_them():
+    shares = rights.run(4)
+    assert shares["paper000"]["lab/bob"] < 0.7
+    assert shares["lottery"]["lab/bob"] == pytest.approx(0.8, abs=ONE_POINT)

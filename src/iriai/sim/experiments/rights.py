@@ -1,0 +1,19 @@
+"""Two users of one group with rights 1 and 4, both always with work (paper 000, section 3)."""
+
+from __future__ import annotations
+
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import GroupSection
+from iriai.sim.experiments.backlog import mean_shares
+
+ACCOUNTS = {"lab/ann": 600, "lab/bob": 600}
+CONFIGURATION = Configuration(groups={"lab": GroupSection(1.0, {"ann": 1.0, "bob": 4.0})})
+WANTED = {"lab/ann": 0.2, "lab/bob": 0.8}
+
+
+def run(seeds: int) -> dict[str, dict[str, float]]:
+    """By order, what each user gets."""
+    return {
+        order: mean_shares(ACCOUNTS, CONFIGURATION, seeds, order=order)
+        for order in ("paper000", "lottery")
+    }
