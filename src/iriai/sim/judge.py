@@ -127,12 +127,19 @@ class Judge:
     # --- when all is over ------------------------------------------------------------------------
 
     def unfinished(self) -> list[str]:
-        """Jobs that somebody was told the id of, and that have not ended."""
-        return [
-            f"{job.home}-{job.number}"
+        """Jobs that somebody was told the id of, or that a home has, and that have not ended."""
+        told = [
+            str(job)
             for job in self._world.accepted
             if job.number not in self._world.machines[job.home].store.finished
         ]
+        kept = [
+            str(JobId(machine.plan.name, number))
+            for machine in self._world.present()
+            if machine.is_up and Part.HOME in machine.plan.parts
+            for number in machine.core.home.jobs
+        ]
+        return list(dict.fromkeys(told + kept))
 
     def check_end(self) -> None:
         """All jobs have ended: nothing is left of them, and all results are what really was."""
