@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from iriai.model.problem import ExitCode
+from tests.endtoend.test_bad_input import complaint, up
 from tests.support.shared import ROOT
 from tests.support.waiting import until
 
@@ -88,6 +90,5 @@ def test_a_policy_that_overbooks_is_refused_with_its_line(start):
 
 def test_a_daemon_with_a_policy_that_cannot_be_loaded_says_so(iriai):
     iriai.configure(CONFIGURATION.format(path="/nowhere.py", name="Fifo"))
-    iriai.begin()
-    errors = iriai.directory / "stderr"
-    until(lambda: "there is no file /nowhere.py" in errors.read_text(), "the message")
+    line = complaint(up(iriai), ExitCode.NOT_FOUND)
+    assert "there is no file /nowhere.py" in line
