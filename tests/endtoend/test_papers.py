@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.endtoend.installation import IRIAI
+from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
 STORIES = re.findall(
@@ -31,7 +32,7 @@ SHOWS = {
     ),
     "Story 2": (
         r"physics/bob .* (?:9\d|100)\.\d %\n",
-        r"waited .* for its turn and for room",
+        r"for physics/ann, 2 tasks",
         r"biology/eve +3 ",
     ),
     "Story 3": (r"exit code 3", r"\n\w+-2 .* 2\.\ds ", r"\n\w+-1 .* 1\.\ds "),
@@ -47,7 +48,12 @@ def directory() -> Iterator[Path]:
     for identity in sorted(path.rglob("state.json"), key=lambda each: -len(each.parts)):
         command = [IRIAI, "--state", str(identity.parent), "down", "--kill"]
         subprocess.run(command, capture_output=True, timeout=WAIT_S, check=False)
-    shutil.rmtree(path)
+    until(lambda: _removed(path), "the end of what still wrote there")
+
+
+def _removed(path: Path) -> bool:
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
 
 
 @pytest.mark.parametrize(("name", "text"), STORIES, ids=[name for name, _ in STORIES])

@@ -101,6 +101,7 @@ class LauncherLink:
         self.welcome: Welcome | None = None
         """Of the launcher that is connected; None where none is."""
         self._stream: Stream | None = None
+        self._unsent: list[bytes] = []
         self._is_closing = False
         self._on_over: Callable[[], None] | None = None
         self._pause_s = RETRY_S
@@ -169,6 +170,7 @@ class LauncherLink:
     def close(self) -> None:
         """Leave the launcher alone with its tasks."""
         self._is_closing = True
+        self._flush()
         if self._stream is not None:
             self._stream.close("the daemon ends")
 
@@ -212,9 +214,25 @@ class LauncherLink:
             self._send(Launch(tuple(templates), tuple(orders)), passed)
 
     def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
+        """Send with whatever else is sent in this round of the event loop.
+
+        So a start and the word that takes it back, durable at once, reach the launcher together,
+        and nothing is started.
+        """
         if self._stream is None:
             return
-        self._stream.write(frame(_encode(message)), descriptors or ())
+        if descriptors:
+            self._flush()
+            self._stream.write(frame(_encode(message)), descriptors)
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(frame(_encode(message)))
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._stream is not None and unsent:
+            self._stream.write(b"".join(unsent))
 
     def _frames(self, frames: list[bytes]) -> None:
         for payload in frames:
@@ -276,6 +294,7 @@ class LauncherLink:
 
     def _closed(self, reason: str) -> None:
         self._stream = None
+        self._unsent.clear()
         if self.welcome is not None:
             self.welcome = None
             log.warning("the launcher is gone: %s", reason)

@@ -136,6 +136,9 @@ class Node:
         self._free_gpu_ids = list(range(settings.capacity.gpus))
         self._alive: dict[AttemptId, None] | None = None
         """What a launcher that has just attached runs; None: nothing to compare."""
+        self._is_compared = False
+        """Whether a launcher has said what became of the claims that were found in the store: some
+        may have ended, and their place may have been given to others, before the restart."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
@@ -170,6 +173,7 @@ class Node:
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
+            self._is_compared = True
         self._renew(now)
         changed = self.ledger.take_changed()
         # Not urgent by itself: should it be lost, the slices it counts are counted again.
@@ -234,6 +238,8 @@ class Node:
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken: (a), and what (a) rests on."""
+        if not self._is_compared:
+            return
         self.calendar.check()
         gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self._held.items():
