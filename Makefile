@@ -29,15 +29,10 @@ help:
 run: environment $(PROGRAM)
 	@$(BIN)/python examples/demo.py
 
-# The second pass is for tests that need the machine for themselves; there may be none (5). What
-# fails is tried once more by itself: the tests run real daemons in real time, and on a machine that
-# other work shares one of a thousand may wait in vain. What is wrong fails again.
-AGAIN := --last-failed --last-failed-no-failures none
+# The second pass is for tests that need the machine for themselves; there may be none (5).
 test: lint
-	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak" || \
-		$(PYTEST) --ignore=tests/architecture $(AGAIN) -m "not serial and not soak"
-	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ] || \
-		$(PYTEST) --ignore=tests/architecture $(AGAIN) -m "serial and not soak"
+	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak"
+	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
 
 lint: test-environment $(PROGRAM)
 	$(BIN)/ruff check .

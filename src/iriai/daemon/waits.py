@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from iriai.daemon.clients import Asked
 from iriai.daemon.engine import Engine
 from iriai.daemon.selection import Selected
 from iriai.home.job import JobState, Outcome
+from iriai.model.instant import Instant
 from iriai.model.state import EndCause, TaskState
 from iriai.wire.requests import Outcome as WireOutcome
 from iriai.wire.requests import Progress, Waited
@@ -64,10 +66,19 @@ class Waits:
             self._close(waiter, number)
 
     def job_changed(self, number: int) -> None:
-        """Something happened to a job; a task that somebody waits for may have ended."""
+        """Something durable happened to a job; a task that somebody waits for may have ended.
+
+        What the home knows may be ahead of what is durable: those waiters are told a turn later. Of
+        a whole job `job_settled` tells.
+        """
+        if number not in self._engine.machine.home.jobs:
+            return
         for waiter in list(self._by_job.get(number, ())):
             if not any(self._is_open(item) for item in waiter.open[number]):
-                self._close(waiter, number)
+                self._engine.request(partial(self._close_when_durable, waiter, number))
+
+    def _close_when_durable(self, waiter: _Waiter, number: int, _now: Instant) -> None:
+        self._engine.after_this_turn(lambda: self._close(waiter, number))
 
     def _is_open(self, item: Selected) -> bool:
         job = self._engine.machine.home.jobs.get(item.job.number)
@@ -77,6 +88,8 @@ class Waits:
         return not item.indices or any(state is not TaskState.FINISHED for state in states)
 
     def _close(self, waiter: _Waiter, number: int) -> None:
+        if waiter not in self._by_job.get(number, ()):
+            return  # it was told by another way, or is gone
         waiter.open.pop(number, None)
         waiters = self._by_job[number]
         waiters.pop(waiter, None)
