@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher import messages as launcher
-from iriai.protocol import effects, messages
+from iriai.protocol import effects, messages, peer_messages
 from iriai.wire import links, requests
 
-SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "002-messages.md"
-SECTIONS = re.split(r"^## ", SPECIFICATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+SPECIFICATIONS = Path(__file__).parents[2] / "docs" / "spec"
+
+
+def sections(name: str) -> list[str]:
+    """A specification in pieces, without what stands before the first heading."""
+    text = (SPECIFICATIONS / name).read_text(encoding="utf-8")
+    return re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+
+
+SECTIONS = sections("002-messages.md")
 NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, LINKS = SECTIONS[1:]
+_ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
 
 def names(*unions) -> set[str]:
@@ -36,7 +45,7 @@ RULES |= {"drained", "load-above-threshold"}
 @pytest.mark.parametrize(
     ("section", "expected"),
     [
-        (NODE_HOME_BROKER, names(messages.Message) | RULES),
+        (NODE_HOME_BROKER, names(messages.JobMessage) | RULES),
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)
@@ -45,8 +54,10 @@ RULES |= {"drained", "load-above-threshold"}
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),
         (LINKS, names(links.LinkFrame)),
+        (MEMBERSHIP, names(peer_messages.ToMembership)),
+        (DIRECTORY, names(peer_messages.ToDirectory)),
     ],
-    ids=["node, home, broker", "driver", "launcher", "clients", "links"],
+    ids=["node, home, broker", "driver", "launcher", "clients", "links", "membership", "directory"],
 )
 def test_each_kind_has_its_row(section, expected):
     assert first_cells(section) == expected

@@ -10,7 +10,7 @@ from iriai.model.paths import SOCKET_PATH_BYTES_MAX
 from iriai.model.problem import UsageProblem
 from iriai.protocol.effects import Part
 
-EVERY_PART = tuple(Part)
+EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
 FRONT_END = (Part.HOME, Part.BROKER)
 BACK_END = (Part.NODE,)
 
@@ -93,7 +93,7 @@ AS_BEFORE = Wanted()
 def read_parts(text: str) -> tuple[Part, ...]:
     """The parts in `node` or `home,broker`; raises UsageProblem."""
     words = [word.strip() for word in text.split(",")]
-    parts = tuple(part for part in Part if part in words)
+    parts = tuple(part for part in EVERY_PART if part in words)
     if len(parts) != len(words) or parts not in (EVERY_PART, FRONT_END, BACK_END):
         raise UsageProblem(
             "bad-parts",

@@ -205,6 +205,8 @@ class Machine:
                 return self.home.handle(event, now)  # type: ignore[arg-type]
             case Part.BROKER:
                 return self.broker.handle(event, now)  # type: ignore[arg-type]
+            case Part.MEMBERSHIP | Part.DIRECTORY:
+                return self._lacks(part)
             case _:
                 assert_never(part)
 

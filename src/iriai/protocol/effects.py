@@ -17,15 +17,21 @@ from iriai.model.job import JobSpec
 from iriai.model.records import Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.protocol.entries import Entry, Key
+from iriai.protocol.members import Member
 from iriai.protocol.messages import Message
 
 
 class Part(StrEnum):
-    """The three parts that a machine may have."""
+    """What a machine is made of, as messages name it."""
 
     NODE = "node"
     HOME = "home"
     BROKER = "broker"
+    MEMBERSHIP = "membership"
+    """Who is there; every machine of a cluster has it, and a directory."""
+    DIRECTORY = "directory"
+    """What machines publish."""
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -105,6 +111,36 @@ class JobSettled(msgspec.Struct, frozen=True):
     """Whether its user wants to be told as well; see model.notice."""
 
 
+class MembersChanged(msgspec.Struct, frozen=True):
+    """Membership: these are new, or something about them changed; each as it is now."""
+
+    members: tuple[Member, ...]
+
+
+class EntriesChanged(msgspec.Struct, frozen=True):
+    """Directory: entries came, were replaced, or are gone."""
+
+    entries: tuple[Entry, ...]
+    """New ones, verified."""
+    gone: tuple[Key, ...] = ()
+    """Over their lifetime, or of a machine that left."""
+
+
+class PeerNoticed(msgspec.Struct, frozen=True):
+    """Membership and directory: something for the log, and for `status`.
+
+    Said the first time, and again each time that it has happened ten times as often.
+    """
+
+    code: str
+    """Stable and short: `forged-entry`, `two-machines-one-name`, ..."""
+    machine: str
+    """Whose doing it is, or whom it is about."""
+    message: str
+    """For people: what it was, and what was done about it."""
+    count: int = 1
+
+
 Effect = (
     Send
     | Persist
@@ -115,6 +151,9 @@ Effect = (
     | SampleAttempts
     | WakeAt
     | JobSettled
+    | MembersChanged
+    | EntriesChanged
+    | PeerNoticed
 )
 
 

@@ -17,6 +17,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.protocol.peer_messages import PeerMessage
 
 
 class Capability(NamedTuple):
@@ -248,4 +249,6 @@ OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
 ToHome = Match | Promise | OfAttempt | Renew
 ToNode = Run | Stop | Acknowledge | Renewed | Quiet
-Message = ToBroker | ToHome | ToNode
+JobMessage = ToBroker | ToHome | ToNode
+"""Between node, home and broker."""
+Message = JobMessage | PeerMessage

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode
+from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
 PARTS_VERSION = 1
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
@@ -15,7 +16,13 @@ must have the same."""
 
 _KINDS: Mapping[str, Mapping[str, type[Message]]] = {
     part: {kind.__name__: kind for kind in typing.get_args(union)}
-    for part, union in (("node", ToNode), ("home", ToHome), ("broker", ToBroker))
+    for part, union in (
+        ("node", ToNode),
+        ("home", ToHome),
+        ("broker", ToBroker),
+        ("membership", ToMembership),
+        ("directory", ToDirectory),
+    )
 }
 """What may be said to each part, by name."""
 _decoders: Mapping[str, msgspec.msgpack.Decoder[Message]] = {

@@ -1,0 +1,145 @@
+"""Entries of the directory: what machines publish of themselves, signed by them (spec 006)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+CLUSTER = ""
+"""The owner of what no machine owns: documents that operators sign."""
+
+
+class EntryKind(StrEnum):
+    """What an entry is about."""
+
+    MEMBER = "member"
+    """That the machine is there, or leaves; a `members.Member`."""
+    CERTIFICATE = "certificate"
+    """What the machine's signatures are verified with; signed by the authority within."""
+    AD = "ad"
+    """What the machine offers, a ClassAd."""
+    LEDGER = "ledger"
+    """What the machine did for each account; a `ledger.LedgerBatch`."""
+    SUMMARY = "summary"
+    """What a cluster has to offer, by its broker. Goes to other clusters too."""
+    CONFIGURATION = "configuration"
+    """The cluster's configuration, by an operator. Goes to other clusters of the authority too."""
+    EJECT = "eject"
+    """Machines that nobody talks to any more, by an operator. Goes everywhere."""
+
+
+class Key(NamedTuple):
+    """Of an owner there is one entry of each kind."""
+
+    machine: str
+    kind: EntryKind
+
+
+class Stamp(NamedTuple):
+    """Which of two entries of one key is the later: the larger."""
+
+    incarnation: int
+    """Of the owner, raised by it when it finds that it forgot what it had published."""
+    version: int
+    """Raised by the owner with everything that it publishes."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """One entry in a digest: which it is, and how late."""
+
+    machine: str
+    kind: EntryKind
+    incarnation: int
+    version: int
+
+    @property
+    def key(self) -> Key:
+        """Whose and what it is."""
+        return Key(self.machine, self.kind)
+
+    @property
+    def stamp(self) -> Stamp:
+        """How late it is."""
+        return Stamp(self.incarnation, self.version)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """What an owner published."""
+
+    machine: str
+    """The owner; `CLUSTER` for what operators sign."""
+    kind: EntryKind
+    cluster: str
+    """Of the owner: most kinds do not leave it."""
+    incarnation: int
+    version: int
+    lifetime_s: float
+    """How long after it was published it counts, by the clock of whoever holds it."""
+    body: bytes
+    signature: bytes
+
+    @property
+    def key(self) -> Key:
+        """Whose and what it is."""
+        return Key(self.machine, self.kind)
+
+    @property
+    def stamp(self) -> Stamp:
+        """How late it is."""
+        return Stamp(self.incarnation, self.version)
+
+    @property
+    def row(self) -> Row:
+        """As a digest names it."""
+        return Row(self.machine, self.kind, self.incarnation, self.version)
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True):
+    """An entry on its way."""
+
+    entry: Entry
+    age_s: float
+    """Since it was published, as far as those who carried it know."""
+
+
+class Signer(Protocol):
+    """This machine's key."""
+
+    def sign(self, content: bytes) -> bytes:
+        """The signature of `content`."""
+        ...
+
+
+class Verifier(Protocol):
+    """What is known of the keys of others."""
+
+    def introduce(self, machine: str, certificate: bytes) -> str:
+        """Learn a machine's key from its certificate; says why not, or nothing."""
+        ...
+
+    def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
+        """Whether the machine (`CLUSTER`: an operator) signed `content`."""
+        ...
+
+
+_CONTEXT = b"iriai entry 1\0"
+"""Before everything that is signed: no signature for another purpose can be taken for one of an
+entry."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def signed_content(entry: Entry) -> bytes:
+    """What the signature of an entry is of: all the rest of it."""
+    return _CONTEXT + _encode(
+        (
+            entry.machine,
+            entry.kind.value,
+            entry.cluster,
+            entry.incarnation,
+            entry.version,
+            entry.lifetime_s,
+            entry.body,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Members of a cluster: what each says of itself, and what the others take it for (spec 006)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class MemberState(StrEnum):
+    """What a machine takes another for. Of these only the owner itself says `alive` and `left`."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    """It did not answer; it has some seconds to say that it is there."""
+    DEAD = "dead"
+    """It did not say so. No job is ever ended for that: leases decide (spec 002, section 3)."""
+    LEFT = "left"
+    """It said that it goes."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One machine; all but the state is what it said of itself, signed."""
+
+    name: str
+    incarnation: int
+    """Raised by the machine alone; what others suspect of an earlier one is void."""
+    state: MemberState
+    cluster: str
+    addresses: tuple[str, ...] = ()
+    """Where it listens, `host:port` each, the best first; none of an outward-only one."""
+    is_outward_only: bool = False
+    """Whether it can only connect outwards; it is then reached through others, never broker."""
+    parts: tuple[str, ...] = ("node", "home", "broker")
+    """Of it; see `effects.Part`."""
+    steadiness: float = 0.5
+    """How much of the time it is on and reachable, 0 to 1: the weight it has as a broker."""
+    instance: str = ""
+    """Random, of its state directory, with its boot: two machines with one name, or a copy of a
+    state directory that was started elsewhere, are told apart by it."""
+    certificate_digest: str = ""
+    """SHA-256 of its certificate, in hexadecimal; empty where machines have none."""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it takes part, as far as is known: alive, or only suspected not to be."""
+        return self.state in {MemberState.ALIVE, MemberState.SUSPECT}
