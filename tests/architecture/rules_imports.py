@@ -55,6 +55,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
 # that may load them. Where a library is not named here anybody may.
 LIBRARIES: Mapping[str, frozenset[str]] = {
     "alembic": frozenset({"store"}),
+    "cryptography": frozenset({"identity"}),
     "matplotlib": frozenset({"sim", "cli"}),
     "psutil": frozenset({"daemon", "launcher", "cli"}),
     "rich": frozenset({"cli"}),

@@ -1,0 +1,89 @@
+"""What an operator says to the whole cluster: a body, the operator's certificate, a signature.
+
+It travels through machines that need not be trusted and is checked where it arrives.
+docs/spec/004-identity.md, section 6.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from iriai.identity.certificate import Certificate, check_signed_for, read_certificate
+from iriai.identity.subject import SubjectKind
+from iriai.model.problem import Refused
+
+DOCUMENT_BYTES_MAX = 1 << 20
+"""As long as a configuration may be; it must fit into what gossip carries."""
+_CONTEXT = b"iriai-document-1\0"
+
+
+class DocumentKind(StrEnum):
+    """What a document says; part of what is signed."""
+
+    CONFIGURATION = "configuration"
+    EJECTION = "ejection"
+
+
+class _Signed(msgspec.Struct, frozen=True, array_like=True):
+    kind: str
+    body: bytes
+    certificate: bytes
+    signature: bytes
+
+
+class ReadDocument(NamedTuple):
+    """A document whose signature holds."""
+
+    operator: str
+    body: bytes
+
+
+def sign_document(
+    kind: DocumentKind, body: bytes, key: Ed25519PrivateKey, certificate: Certificate
+) -> bytes:
+    """`body` as a document of the operator who holds `key` and `certificate`."""
+    signature = key.sign(_signed_bytes(kind, body))
+    return msgspec.msgpack.encode(_Signed(kind, body, certificate.der, signature))
+
+
+def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> ReadDocument:
+    """The body of `document`, which must be of this kind and by an operator of this cluster.
+
+    Raises:
+        Refused: it is malformed, or nobody who may say so signed it.
+    """
+    if len(document) > DOCUMENT_BYTES_MAX:
+        raise _refused(kind, f"it has {len(document)} bytes, at most {DOCUMENT_BYTES_MAX}")
+    try:
+        signed = msgspec.msgpack.decode(document, type=_Signed)
+    except msgspec.DecodeError as error:
+        raise _refused(kind, str(error)) from None
+    certificate = read_certificate(signed.certificate)
+    check_signed_for(certificate, read_certificate(authority_der))
+    subject = certificate.subject
+    if subject.kind != SubjectKind.OPERATOR:
+        raise _refused(kind, f"{subject.kind} {subject.name} signed it, who is no operator")
+    if signed.kind != kind:
+        raise _refused(kind, f"it is another kind of document ({signed.kind!r})")
+    try:
+        certificate.public_key.verify(signed.signature, _signed_bytes(kind, signed.body))
+    except InvalidSignature:
+        raise _refused(kind, f"the signature of {subject.name} does not fit") from None
+    return ReadDocument(subject.name, signed.body)
+
+
+def _signed_bytes(kind: DocumentKind, body: bytes) -> bytes:
+    return _CONTEXT + kind.encode() + b"\0" + body
+
+
+def _refused(kind: DocumentKind, why: str) -> Refused:
+    return Refused(
+        "bad-document",
+        f"this is no {kind} of the cluster: {why}",
+        "operators of this cluster sign them; nothing was changed",
+    )
