@@ -35,9 +35,9 @@ def rates(drawing: LotteryDrawing) -> dict:
     weights = drawing.group_weights()
     total = sum(weights.values())
     return {
-        each: weights[name] / total * member[1] / level.weight
+        each: weights[name] / total * weight / level.weight
         for name, level in drawing._levels.items()
-        for each, member in level.members.items()
+        for each, weight in zip(level.accounts, level.weights, strict=True)
     }
 
 

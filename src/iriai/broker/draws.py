@@ -102,8 +102,14 @@ class Draws:
     def share_out(self, waiting: list[Account]) -> None:
         """These accounts wait: of those the shares are that the burst goes by."""
         seats = [self.seats[account].contender for account in waiting]
-        self._shares = shares_wanted(seats, self.groups)
-        self._forget_bursts()
+        old, self._shares = self._shares, shares_wanted(seats, self.groups)
+        if (len(old) <= 1) is not (len(self._shares) <= 1):
+            self._forget_bursts()
+            return
+        # Who comes or goes changes the shares of its own group, mostly.
+        for account, seat in self.seats.items():
+            if old.get(account) != self._shares.get(account):
+                seat.is_within = None
 
     def renew(self, seat: Seat, entry: Entry) -> float:
         """Let the account contend with that task; by what that multiplies its chances."""

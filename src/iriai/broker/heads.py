@@ -6,6 +6,7 @@ improved. At most one stands for each disjoint set of machines.
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from iriai.broker.kinds import Kind
@@ -24,6 +25,9 @@ LOOKS_MAX = 16
 """Machines whose calendars are searched for the earliest place, in the order of their first ends.
 With more machines than that, a head may be promised a later start than the earliest; it moves when
 another machine gets room for it."""
+HELD_MAX = 256
+"""States of what heads hold that are told apart; then all are forgotten. There are a handful,
+unless all machines differ."""
 
 
 class Told(NamedTuple):
@@ -45,6 +49,13 @@ class Heads:
         self.told: list[Told] = []
         """Taken at the end of each pass."""
         self._park = park
+        self._capacities: tuple[Resources, ...] = ()
+        """Of the machines that hold a head and take tasks."""
+        self._held = 0
+        self._held_as_of = -1
+        """The state (`changes`) that these are of."""
+        self._numbers: dict[tuple[Resources, ...], int] = {}
+        self._number = 0
 
     def restore(self, want: Want, machine: str, start_s: float) -> None:
         """An earlier broker's reserved head keeps its place, unless another has it."""
@@ -54,18 +65,26 @@ class Heads:
 
     def may_reserve(self, kind: Kind) -> bool:
         """Whether a place may be kept for a task of that kind: no head holds its machines."""
-        if kind.unreservable == self.changes:
+        held = self.held
+        if kind.held == held or kind.unreservable == self.changes:
             return False
-        for machine in self.by_machine:
-            view = self._park.views.get(machine)
-            if (
-                view is not None
-                and view.is_available
-                and kind.key.resources.fits_in(view.calendar.capacity)
-            ):
-                kind.unreservable = self.changes
+        needed = kind.key.resources
+        for capacity in self._capacities:
+            if needed.fits_in(capacity):
+                kind.held = held
                 return False
         return True
+
+    @property
+    def held(self) -> int:
+        """A number for what heads hold, equal where that is: all that decides `may_reserve`.
+
+        A head starts and another takes a place like its own: nothing need be asked again.
+        """
+        if self._held_as_of != self.changes:
+            self._held_as_of = self.changes
+            self._look()
+        return self._held
 
     def reserve(self, entry: Entry, now_s: float) -> MachineView | None:
         """Keep the earliest place for an entry that does not fit; None: no machine takes it."""
@@ -97,7 +116,8 @@ class Heads:
             if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
                 break
             looks += 1
-            slot = view.calendar.earliest(kept_for(kind, view), now_s)
+            before_s = inf if best is None else best[0]
+            slot = view.calendar.earliest(kept_for(kind, view), now_s, before_s)
             if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
                 best = (slot.start_s, view.name, slot, view)
         return None if best is None else (best[3], best[2])
@@ -129,6 +149,20 @@ class Heads:
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
         self.told.append(Told(head.job, head.machine, in_s))
+
+    def _look(self) -> None:
+        held: dict[Resources, None] = {}
+        for machine in self.by_machine:
+            view = self._park.views.get(machine)
+            if view is not None and view.is_available:
+                held[view.calendar.capacity] = None
+        self._capacities = tuple(held)
+        if self._capacities not in self._numbers:
+            if len(self._numbers) == HELD_MAX:
+                self._numbers.clear()
+            self._number += 1
+            self._numbers[self._capacities] = self._number
+        self._held = self._numbers[self._capacities]
 
     def _keep(self, head: ReservedHead) -> None:
         self.by_machine[head.machine] = head

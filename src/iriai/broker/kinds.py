@@ -32,6 +32,7 @@ class Kind:
 
     __slots__ = (
         "bit",
+        "held",
         "is_possible",
         "is_settled",
         "key",
@@ -54,8 +55,10 @@ class Kind:
         """Whether it is known to fit on no machine but those with new room."""
         self.looked = -1
         """When it was last found to fit nowhere, as `Rooms` counts."""
+        self.held = -1
+        """What reserved heads hold (`Heads.held`) when no place is kept for it beside them."""
         self.unreservable = -1
-        """As of which state of the reserved heads (`Heads.changes`) no place is kept for it."""
+        """As of which state of the reserved heads (`Heads.changes`) no machine takes it."""
 
 
 class Kinds:

@@ -177,9 +177,12 @@ class Pass:
         within: list[Contender] = []
         others: list[Contender] = []
         pool: list[Seat] = []
+        held = self._heads.held
         for seat in draws.seats.values() if self._pool is None else self._pool:
             queue = seat.queue
-            if not (queue.mask & mask or self._may_reserve(queue)) or seat.account in out:
+            if not queue.mask & mask and (queue.held == held or not self._may_reserve(queue)):
+                continue
+            if seat.account in out:
                 continue
             if not seat.entry.count:  # it was matched, or withdrawn
                 if not queue.order:
@@ -216,7 +219,11 @@ class Pass:
 
     def _may_reserve(self, queue: Queue) -> bool:
         """Whether the queue's first task may have a place kept."""
-        return bool(queue.order) and self._heads.may_reserve(queue.order.first().kind)
+        if queue.first is None or queue.held == self._heads.held:
+            return False
+        may_reserve = self._heads.may_reserve(queue.first.kind)
+        queue.held = queue.first.kind.held
+        return may_reserve
 
     def _may_run_more(self, entry: Entry) -> bool:
         state = self._state

@@ -65,12 +65,16 @@ class Entry:
 class Queue:
     """What waits in one order: an account's tasks, or everybody's."""
 
-    __slots__ = ("is_behind", "lines", "mask", "order", "shapes")
+    __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
 
     def __init__(self) -> None:
         self.lines: dict[Kind, Line] = {}
         self.order: LineUp[Precedence, Line] = LineUp()
         """Those of them that could ever run."""
+        self.first: Line | None = None
+        """Of `order`."""
+        self.held = -1
+        """What reserved heads hold (`Heads.held`) when no place is kept for that beside them."""
         self.mask: Mask = 0
         """The shapes that are in `order`."""
         self.shapes: dict[int, int] = {}
@@ -81,6 +85,7 @@ class Queue:
     def enter(self, line: Line) -> None:
         """The line contends."""
         self.order.add(line.first, line)
+        self._look_first()
         position = line.kind.position
         lines = self.shapes.get(position, 0)
         self.shapes[position] = lines + 1
@@ -90,11 +95,24 @@ class Queue:
     def leave(self, line: Line) -> None:
         """The line contends no more."""
         self.order.remove(line.first)
+        self._look_first()
         position = line.kind.position
         lines = self.shapes[position] = self.shapes[position] - 1
         if not lines:
             del self.shapes[position]
             self.mask ^= line.bit
+
+    def move(self, line: Line, first: Precedence) -> None:
+        """A line that contends has another first entry."""
+        self.order.remove(line.first)
+        self.order.add(first, line)
+        self._look_first()
+
+    def _look_first(self) -> None:
+        first = self.order.first() if self.order else None
+        if first is not self.first:
+            self.first = first
+            self.held = -1
 
 
 @dataclass(slots=True)
@@ -282,8 +300,7 @@ class Queues:
 
     def _move(self, line: Line, first: Precedence) -> None:
         if line.kind.is_possible:
-            line.queue.order.remove(line.first)
-            line.queue.order.add(first, line)
+            line.queue.move(line, first)
         line.first = first
 
     def _count_out(self, entry: Entry, count: int) -> None:

@@ -88,20 +88,24 @@ class Calendar(Generic[Key]):
         """When the first claim ends; minus infinity where there is none."""
         return self._ends[0][0] if self._ends else -inf
 
-    def earliest(self, resources: Resources, now_s: float) -> Slot | None:
+    def earliest(self, resources: Resources, now_s: float, before_s: float = inf) -> Slot | None:
         """The first moment at which `resources` fit if every claim ends at its end.
 
-        A claim past its end counts as ending now. None: the whole machine is too small.
-        `spare` also counts every other claim that ends at that same moment.
+        A claim past its end counts as ending now. None: the whole machine is too small, or it is
+        later than `before_s`. `spare` also counts every other claim that ends at that same moment.
         """
-        free, ends, claims = self.free, self._ends, self._claims
+        free, claims = self.free, self._claims
+        need_cpus, need_memory = resources.cpus, resources.memory_bytes
         cpus, memory, gpus, disk = free.cpus, free.memory_bytes, free.gpus, free.disk_bytes
         named = dict(free.named)
         start_s, fits = now_s, resources.fits_in(free)
         # Plain sums, for a broker plans with hundreds of claims within a turn.
-        for end_s, _, key in ends:
-            if fits and end_s > start_s:
-                break
+        for end_s, _, key in self._ends:
+            if fits:
+                if end_s > start_s:
+                    break
+            elif end_s > before_s:
+                return None
             claim = claims[key][0]
             cpus += claim.cpus
             memory += claim.memory_bytes
@@ -109,10 +113,10 @@ class Calendar(Generic[Key]):
             disk += claim.disk_bytes
             for name, amount in claim.named:
                 named[name] = named.get(name, 0) + amount
-            if not fits and cpus >= resources.cpus and memory >= resources.memory_bytes:
+            if not fits and cpus >= need_cpus and memory >= need_memory:
                 room = Resources(cpus, memory, gpus, disk, tuple(named.items()))
-                fits = resources.fits_in(room)
-                start_s = max(now_s, end_s)
+                if resources.fits_in(room):
+                    fits, start_s = True, max(now_s, end_s)
         if not fits:
             return None
         room = Resources(cpus, memory, gpus, disk, tuple(sorted(named.items())))

@@ -13,34 +13,52 @@ from random import Random
 from iriai.model.account import Account
 from iriai.policy.order import Contender, Groups, GroupStanding
 
-_Member = tuple[float, float, float, float]
-"""Of an account: by how much its usage would grow (`r^2 M / u`); that, for what its head is
-expected to cost; its right; what it adds to the group's urgency (`r (M - 1)`)."""
-
 
 class _Level:
-    """The contenders of one group, and their sums."""
+    """The contenders of one group, and their sums.
 
-    __slots__ = ("growth", "haste", "members", "right", "weight")
+    Columns rather than rows: most are weighed once, for one draw, which is the hot path of a
+    broker.
+    """
 
-    def __init__(self) -> None:
-        self.members: dict[Account, _Member] = {}
-        self.growth = self.weight = self.right = self.haste = 0.0
+    __slots__ = ("accounts", "growth", "growths", "haste", "right", "weight", "weights", "wishes")
 
-    def put(self, account: Account, member: _Member) -> None:
-        self.members[account] = member
+    def __init__(self, contenders: list[Contender], floor_s: float) -> None:
+        self.accounts = [contender[0] for contender in contenders]
+        self.growths = [
+            right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
+            for _, usage_s, right, urgency, _, _, _ in contenders
+        ]
+        """By how much the usage of each would grow (`r^2 M / u`)."""
+        expected = [contender[6] for contender in contenders]
+        self.weights = [a / b for a, b in zip(self.growths, expected, strict=True)]
+        """That, for what its head is expected to cost."""
+        self.wishes = [(contender[2], contender[3]) for contender in contenders]
+        """The right of each, and its urgency."""
+        self._add_up()
+
+    def put(self, contender: Contender, floor_s: float) -> None:
+        """One of them changed."""
+        account, usage_s, right, urgency, _, _, expected_s = contender
+        place = self.accounts.index(account)
+        growth = self.growths[place] = right * right * urgency / max(usage_s, floor_s)
+        self.weights[place] = growth / expected_s
+        self.wishes[place] = (right, urgency)
         self._add_up()
 
     def drop(self, account: Account) -> None:
-        del self.members[account]
-        if self.members:
-            self._add_up()
+        """One of them contends no more."""
+        place = self.accounts.index(account)
+        del self.accounts[place], self.growths[place], self.weights[place], self.wishes[place]
+        self._add_up()
 
     def _add_up(self) -> None:
         """Anew: differences of sums would leave nothing of members that weigh little."""
-        growths, weights, rights, hastes = zip(*self.members.values(), strict=True)
-        self.growth, self.weight = sum(growths), sum(weights)
-        self.right, self.haste = sum(rights), sum(hastes)
+        self.growth, self.weight = sum(self.growths), sum(self.weights)
+        self.right = self.haste = 0.0
+        for right, urgency in self.wishes:
+            self.right += right
+            self.haste += right * (urgency - 1.0)
 
 
 class LotteryDrawing:
@@ -49,21 +67,17 @@ class LotteryDrawing:
     def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:
         self._floor_s = floor_s
         self._groups = dict(groups)
-        self._levels: dict[str, _Level] = {}
-        # The hot path of a broker: loops that unpack, and no call for each contender.
-        levels, has_groups = self._levels, bool(groups)
-        for account, usage_s, right, urgency, _, _, expected_s in contenders:
-            name = account[0] if has_groups else ""
-            level = levels.get(name)
-            if level is None:
-                level = levels[name] = _Level()
-            growth = right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
-            weight, haste = growth / expected_s, right * (urgency - 1.0)
-            level.members[account] = (growth, weight, right, haste)
-            level.growth += growth
-            level.weight += weight
-            level.right += right
-            level.haste += haste
+        members: dict[str, list[Contender]] = {}
+        if groups:
+            for contender in contenders:
+                name = contender[0][0]
+                if name in members:
+                    members[name].append(contender)
+                else:
+                    members[name] = [contender]
+        elif contenders:
+            members[""] = list(contenders)
+        self._levels = {name: _Level(each, floor_s) for name, each in members.items()}
         self._count = len(contenders)
 
     def __len__(self) -> int:
@@ -80,26 +94,26 @@ class LotteryDrawing:
             point -= weight
         level = self._levels[name]
         point *= level.weight / weights[name]
-        account = Account("", "")
-        for account, member in level.members.items():  # noqa: B007 - as above
-            point -= member[1]
+        place = 0
+        for place, weight in enumerate(level.weights):  # noqa: B007 - as above
+            point -= weight
             if point < 0:
                 break
-        return account
+        return level.accounts[place]
 
     def replace(self, contender: Contender) -> None:
         """See `Drawing.replace`."""
         level = self._level_of(contender.account)
-        if level is not None and contender.account in level.members:
-            level.put(contender.account, self._member(contender))
+        if level is not None and contender.account in level.accounts:
+            level.put(contender, self._floor_s)
 
     def leave(self, account: Account) -> None:
         """See `Drawing.leave`."""
         level = self._level_of(account)
-        if level is not None and account in level.members:
+        if level is not None and account in level.accounts:
             level.drop(account)
             self._count -= 1
-            if not level.members:
+            if not level.accounts:
                 del self._levels[account.group if self._groups else ""]
 
     def regroup(self, group: GroupStanding) -> None:
@@ -121,9 +135,3 @@ class LotteryDrawing:
 
     def _level_of(self, account: Account) -> _Level | None:
         return self._levels.get(account.group if self._groups else "")
-
-    def _member(self, contender: Contender) -> _Member:
-        _, usage_s, right, urgency, _, _, expected_s = contender
-        floor_s = self._floor_s
-        growth = right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
-        return growth, growth / expected_s, right, right * (urgency - 1.0)
