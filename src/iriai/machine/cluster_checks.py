@@ -20,25 +20,27 @@ from iriai.protocol.effects import Part
 
 def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -> None:
     """Look at all machines whose daemons are up, by name; `now` is what the clock of each shows."""
-    homes = {name: each.home for name, each in machines.items() if Part.HOME in each.parts}
+    parts = {name: each.parts for name, each in machines.items()}
+    homes = {name: each.home for name, each in machines.items() if Part.HOME in parts[name]}
     live: dict[TaskId, tuple[str, AttemptId]] = {}
     for name, machine in machines.items():
-        _check_parts(machine)
-        if Part.NODE in machine.parts:
+        its = parts[name]
+        _check_parts(machine, its)
+        if Part.NODE in its:
             for attempt in machine.node.live(now[name]):
                 _check_alone(live, name, attempt)
                 _check_wanted(homes, name, attempt)
-        if Part.BROKER in machine.parts:
+        if Part.BROKER in its:
             _check_reasons(machine, now[name])
 
 
-def _check_parts(machine: Machine) -> None:
+def _check_parts(machine: Machine, parts: tuple[Part, ...]) -> None:
     """(a), (c), (g): each part by itself: capacity, tasks that add up, leases of what is away."""
-    if Part.NODE in machine.parts:
+    if Part.NODE in parts:
         machine.node.check()
-    if Part.HOME in machine.parts:
+    if Part.HOME in parts:
         machine.home.check()
-    if Part.BROKER in machine.parts:
+    if Part.BROKER in parts:
         machine.broker.check()
 
 

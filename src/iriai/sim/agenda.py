@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
@@ -20,12 +21,20 @@ class Agenda:
     def __init__(self) -> None:
         self.now_s = 0.0
         self._entries: list[tuple[float, int, int, Action]] = []
+        self._steps: deque[Action] = deque()
+        """Steps that were entered for the moment in which they are: after all else of it. Most are,
+        and a heap would order them in vain."""
         self._sequence = 0
 
     def at(self, time_s: float, action: Action, priority: int = HAPPENING) -> None:
         """Have `action` called then; at once in this moment's order where that is past."""
+        if time_s <= self.now_s:
+            if priority == STEP:
+                self._steps.append(action)
+                return
+            time_s = self.now_s
         self._sequence += 1
-        heappush(self._entries, (max(time_s, self.now_s), priority, self._sequence, action))
+        heappush(self._entries, (time_s, priority, self._sequence, action))
 
     def after(self, delay_s: float, action: Action) -> None:
         """Have `action` called after a while."""
@@ -34,9 +43,15 @@ class Agenda:
     @property
     def next_s(self) -> float:
         """When something happens next; infinite where nothing will."""
+        if self._steps:
+            return self.now_s
         return self._entries[0][0] if self._entries else inf
 
     def run_one(self) -> None:
         """Go to the next entry, and do it."""
-        self.now_s, _, _, action = heappop(self._entries)
+        entries = self._entries
+        if self._steps and not (entries and entries[0][0] <= self.now_s):
+            self._steps.popleft()()
+            return
+        self.now_s, _, _, action = heappop(entries)
         action()

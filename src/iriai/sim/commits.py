@@ -52,12 +52,14 @@ class Commits:
         if self._done_s == inf and self._begin_s <= now_s:
             self._begin(now_s)
 
-    def leave(self, action: Callable[[float], None], now_s: float) -> None:
-        """Perform `action` when all that is urgent so far is durable."""
-        if self._gate <= self._durable and not self._held:
-            action(now_s)
-        else:
-            self._held.append((self._gate, action))
+    @property
+    def is_clear(self) -> bool:
+        """Whether all that is urgent so far is durable, so that nothing has to wait for it."""
+        return self._gate <= self._durable and not self._held
+
+    def leave(self, action: Callable[[float], None]) -> None:
+        """Perform `action` when all that is urgent so far is durable, which it is not yet."""
+        self._held.append((self._gate, action))
 
     def step(self, now_s: float) -> None:
         """A commit is done, or must begin."""

@@ -54,7 +54,7 @@ class Process:
     @property
     def due_s(self) -> float:
         """When it ends, as far as is known."""
-        return min(self.end_s, self.lease_end_s)
+        return min(self.lease_end_s, self.end_s)
 
 
 def _unheard(_process: Process) -> None:
@@ -160,9 +160,9 @@ class LauncherModel:
 
     def next_end_s(self) -> float:
         """When the next process ends; infinite where none will, or nobody would notice."""
-        if not self.is_up or self.is_stopped:
-            return inf
         ends = self._ends
+        if not ends or not self.is_up or self.is_stopped:
+            return inf
         while ends:
             due_s, _, attempt = ends[0]
             process = self.running.get(attempt)

@@ -72,6 +72,10 @@ def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
     raise AssertionError("a message to another machine, and there is no network")
 
 
+def _not_asked() -> None:
+    """Before a world drives it."""
+
+
 def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
     """Before somebody watches."""
 
@@ -103,6 +107,12 @@ class SimulatedMachine:
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
         self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
+        self.on_due: Callable[[], None] = _not_asked
+        """What gives it a step in this moment, as `is_due` says that somebody will."""
+        self.on_alarm: Callable[[], None] = _not_asked
+        """What gives it a step later, at the first of `planned_s`, which comes last there."""
+        self.is_due = False
+        self.planned_s: list[float] = []
         self.inbox: deque[MachineEvent] = deque()
         self.alarms: dict[Part, float] = {}
         """In world time."""
@@ -222,12 +232,13 @@ class SimulatedMachine:
 
     def next_s(self, now_s: float) -> float:
         """When it must be given a step; infinite where nothing will happen by itself."""
-        next_s = self.launcher.next_end_s()
         if not self.is_up or self.is_stopped:
-            return next_s
+            return self.launcher.next_end_s()
         if self.inbox or self._has_requests:
             return now_s
-        next_s = min(next_s, self.commits.next_s)
+        next_s = self.launcher.next_end_s()
+        if self.commits.next_s < next_s:
+            next_s = self.commits.next_s
         for alarm_s in self.alarms.values():
             if alarm_s < next_s:
                 next_s = alarm_s
@@ -249,9 +260,10 @@ class SimulatedMachine:
             return
         if self.commits.next_s <= now_s:
             self.commits.step(now_s)
-        for part in [part for part, due_s in self.alarms.items() if due_s <= now_s]:
-            del self.alarms[part]
-            self.inbox.append(Wake(part))
+        if self.alarms:
+            for part in [part for part, due_s in self.alarms.items() if due_s <= now_s]:
+                del self.alarms[part]
+                self.inbox.append(Wake(part))
         if self.inbox or self._has_requests:
             self.turn(now_s)
 
@@ -260,16 +272,23 @@ class SimulatedMachine:
         turn, now = self.settle(now_s)
         if turn.records:
             self.commits.write(turn.records, turn.is_urgent, now_s)
+        if turn.outward or self._answers:
+            self._send_off(turn.outward, now_s)
+        self.on_turn(self, turn, now)
+
+    def _send_off(self, outward: list[Effect], now_s: float) -> None:
+        """Set the alarms; all else waits until the records are durable."""
         answers, self._answers = self._answers, []
         orders: list[Effect] = []
-        for effect in turn.outward:
+        for effect in outward:
             if type(effect) is WakeAt:
                 self.alarms[effect.part] = self.clock.world_s(effect.steady_s)
             else:
                 orders.append(effect)
-        if orders or answers:
-            self.commits.leave(lambda at_s: self._leave(orders, answers, at_s), now_s)
-        self.on_turn(self, turn, now)
+        if self.commits.is_clear:
+            self._leave(orders, answers, now_s)
+        else:
+            self.commits.leave(lambda at_s: self._leave(orders, answers, at_s))
 
     def settle(self, now_s: float) -> tuple[Turn, Instant]:
         """Handle what has arrived and settle: a turn that a crash may still undo."""

@@ -59,11 +59,9 @@ class _Link:
         """Which ends take it for open."""
         self.free_s: dict[str, float] = {}
         """When the last message under way arrives, by receiver."""
-
-    def other(self, name: str) -> SimulatedMachine:
-        """The machine at the far end."""
-        first, second = self.ends
-        return second if first.plan.name == name else first
+        first, second = ends
+        self.other = {first.plan.name: second, second.plan.name: first}
+        """The machine at the far end, by the name of the near one."""
 
 
 class Network:
@@ -87,6 +85,8 @@ class Network:
         self._mishaps = Dice(seed, "mishaps")
         self._notice = Dice(seed, "notice")
         self._links: dict[tuple[str, str], _Link] = {}
+        self._ways: dict[tuple[str, str], _Link] = {}
+        """The same by sender and receiver: two for each."""
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -99,7 +99,9 @@ class Network:
         if first.plan.outward_only and second.plan.outward_only:
             names = f"{first.plan.name} and {second.plan.name}"
             raise ValueError(f"{names} can only connect outwards; one must be reachable")
-        link = self._links[_pair(first.plan.name, second.plan.name)] = _Link((first, second))
+        one, other = _pair(first.plan.name, second.plan.name)
+        link = self._links[one, other] = _Link((first, second))
+        self._ways[one, other] = self._ways[other, one] = link
         self._open(link)
 
     def cut(self, first: str, second: str) -> None:
@@ -118,8 +120,9 @@ class Network:
 
     def leave(self, name: str) -> None:
         """A machine is gone for ever: nobody tries to reach it any more."""
-        for pair in [pair for pair in self._links if name in pair]:
-            self._links.pop(pair).is_cut = True
+        for one, other in [pair for pair in self._links if name in pair]:
+            self._links.pop((one, other)).is_cut = True
+            del self._ways[one, other], self._ways[other, one]
 
     def heal_all(self) -> None:
         """Every way is free from now on, every message arrives, every link opens anew."""
@@ -169,7 +172,7 @@ class Network:
             return
         link.believes[name] = False
         if end.is_up:
-            self.on_arrival(end, LinkDown(link.other(name).plan.name))
+            self.on_arrival(end, LinkDown(link.other[name].plan.name))
 
     def _open(self, link: _Link) -> None:
         """Try; again in a while where it cannot be."""
@@ -197,14 +200,14 @@ class Network:
     def _is_up(self, link: _Link, end: SimulatedMachine, epoch: int) -> None:
         if link.epoch == epoch and end.is_up:
             link.believes[end.plan.name] = True
-            self.on_arrival(end, LinkUp(link.other(end.plan.name).plan.name))
+            self.on_arrival(end, LinkUp(link.other[end.plan.name].plan.name))
 
     # --- messages --------------------------------------------------------------------------------
 
     def send(self, sender: SimulatedMachine, send: Send) -> None:
         """A part has something to say to another machine; without a link nobody hears it."""
         name = sender.plan.name
-        link = self._links.get(_pair(name, send.machine))
+        link = self._ways.get((name, send.machine))
         if link is None or not link.is_open or not link.believes[name]:
             return
         self.sent += 1
@@ -220,17 +223,19 @@ class Network:
                 return
             if self._mishaps.chance(plan.repeat):
                 again_s = arrival_s + plan.late_s * self._mishaps.random()
-                self._deliver(link, send.machine, delivered, again_s)
+                self._deliver(link, delivered, again_s)
             if self._mishaps.chance(plan.late):
                 arrival_s += plan.late_s * self._mishaps.random()
-                self._deliver(link, send.machine, delivered, arrival_s)
+                self._deliver(link, delivered, arrival_s)
                 return
-        arrival_s = max(arrival_s, link.free_s.get(send.machine, 0.0))
+        free_s = link.free_s.get(send.machine, 0.0)
+        if arrival_s < free_s:
+            arrival_s = free_s
         link.free_s[send.machine] = arrival_s
-        self._deliver(link, send.machine, delivered, arrival_s)
+        self._deliver(link, delivered, arrival_s)
 
-    def _deliver(self, link: _Link, name: str, delivered: Delivered, arrival_s: float) -> None:
-        epoch, receiver = link.epoch, link.other(delivered.sender)
+    def _deliver(self, link: _Link, delivered: Delivered, arrival_s: float) -> None:
+        epoch, receiver = link.epoch, link.other[delivered.sender]
 
         def arrive() -> None:
             if link.epoch == epoch and receiver.is_up:

@@ -47,8 +47,9 @@ class StoreModel:
 
     def write(self, records: Iterable[Record]) -> None:
         """Keep the records of one turn, and commit: all of them, or none."""
-        self.append(tuple(records))
-        self.commit(len(self.unsynced))
+        if self.unsynced:
+            self.commit(len(self.unsynced))
+        self._keep(records)
 
     def append(self, records: Sequence[Record]) -> None:
         """Write the records of one turn."""
@@ -94,31 +95,35 @@ class StoreModel:
             copy._keep(records)
         return copy
 
-    def _keep(self, records: Sequence[Record]) -> None:
+    def _keep(self, records: Iterable[Record]) -> None:
         for record in records:
-            match record:
-                case JobAccepted():
-                    assert record.number not in self.accepted, "a job number was given out twice"
-                    self.accepted[record.number] = record
-                case JobEvent():
-                    self._event(record)
-                case JobFinished():
-                    self.finished[record.number] = record
-                case AttemptResult():
-                    self.results.setdefault(record.attempt, record)
-                case ClaimStored(claim):
-                    self.claims[claim.attempt] = claim
-                case ClaimsDropped(attempts):
-                    for attempt in attempts:
-                        self.claims.pop(attempt, None)
-                case LedgerRow():
-                    self.ledger[record.account] = record
-                case Incarnated(incarnation):
-                    self.incarnation = incarnation
-                case Drained():
-                    self.drained = record
-                case Resumed():
-                    self.drained = None
+            if type(record) is LedgerRow:
+                self.ledger[record.account] = record
+            elif type(record) is ClaimStored:
+                self.claims[record.claim.attempt] = record.claim
+            elif type(record) is JobEvent:
+                self._event(record)
+            else:
+                self._keep_rare(record)
+
+    def _keep_rare(self, record: Record) -> None:
+        match record:
+            case JobAccepted():
+                assert record.number not in self.accepted, "a job number was given out twice"
+                self.accepted[record.number] = record
+            case JobFinished():
+                self.finished[record.number] = record
+            case AttemptResult():
+                self.results.setdefault(record.attempt, record)
+            case ClaimsDropped(attempts):
+                for attempt in attempts:
+                    self.claims.pop(attempt, None)
+            case Incarnated(incarnation):
+                self.incarnation = incarnation
+            case Drained():
+                self.drained = record
+            case Resumed():
+                self.drained = None
 
     def _event(self, record: JobEvent) -> None:
         events = self.events.setdefault(record.number, [])

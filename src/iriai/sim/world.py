@@ -6,6 +6,7 @@ One seed decides everything that is left to chance, each source of it by a gener
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from random import Random
 
@@ -47,7 +48,6 @@ class World:
         """Jobs whose ids were told, and when."""
         self.gone: dict[str, None] = {}
         """Machines that never come back."""
-        self._planned_s: dict[str, float] = {}
 
     @property
     def now_s(self) -> float:
@@ -77,7 +77,8 @@ class World:
         machine.on_turn = self._has_turned
         others = list(self.machines.values())
         self.machines[name] = machine
-        self._planned_s[name] = inf
+        machine.on_due = partial(self._step, machine)
+        machine.on_alarm = partial(self._alarm, machine)
         self.come_up(machine)
         for other in others:
             talk = (Part.HOME, Part.BROKER)
@@ -146,15 +147,21 @@ class World:
     def arrive(self, machine: SimulatedMachine, event: MachineEvent) -> None:
         """Something reaches a daemon; it is handled with all else of this moment."""
         machine.inbox.append(event)
-        self.touch(machine)
+        if not machine.is_due:
+            self.touch(machine)
 
     def touch(self, machine: SimulatedMachine) -> None:
         """Something about the machine changed: its next step may be earlier now."""
-        next_s = machine.next_s(self.now_s)
-        name = machine.plan.name
-        if next_s < self._planned_s[name]:
-            self._planned_s[name] = next_s
-            self.agenda.at(next_s, lambda: self._step(machine, next_s), STEP)
+        if machine.is_due:
+            return
+        now_s, planned_s = self.agenda.now_s, machine.planned_s
+        next_s = machine.next_s(now_s)
+        if next_s <= now_s:
+            machine.is_due = True
+            self.agenda.at(now_s, machine.on_due, STEP)
+        elif not planned_s or next_s < planned_s[-1]:
+            planned_s.append(next_s)
+            self.agenda.at(next_s, machine.on_alarm, STEP)
 
     def run_until(self, until_s: float) -> None:
         """Let everything happen that does by then."""
@@ -164,17 +171,21 @@ class World:
         if until_s < inf:
             agenda.now_s = max(agenda.now_s, until_s)
 
-    def _step(self, machine: SimulatedMachine, planned_s: float) -> None:
-        name = machine.plan.name
-        if self._planned_s[name] != planned_s:
-            return  # it was planned again since, for an earlier moment
-        self._planned_s[name] = inf
-        machine.step(self.now_s)
+    def _alarm(self, machine: SimulatedMachine) -> None:
+        """A moment has come for which a step was planned; there may be nothing to do any more."""
+        machine.planned_s.pop()
+        if not machine.is_due:
+            self._step(machine)
+
+    def _step(self, machine: SimulatedMachine) -> None:
+        machine.is_due = False
+        machine.step(self.agenda.now_s)
         self.touch(machine)
 
     def _has_turned(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
-        for watcher in tuple(self.watchers):
-            watcher(machine, turn, now)
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher(machine, turn, now)
 
 
 def _through_wire(part: Part, message: Message) -> Message:
