@@ -56,7 +56,9 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
 LIBRARIES: Mapping[str, frozenset[str]] = {
     "alembic": frozenset({"store"}),
     "cryptography": frozenset({"identity"}),
+    "classad2": frozenset({"classad"}),
     "matplotlib": frozenset({"sim", "cli"}),
+    "numpy": frozenset({"classad", "policy"}),
     "psutil": frozenset({"daemon", "launcher", "cli"}),
     "rich": frozenset({"cli"}),
     "sqlalchemy": frozenset({"store"}),

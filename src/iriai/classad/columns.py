@@ -1,0 +1,224 @@
+"""Values of one expression for many ads at once, and what operators make of them.
+
+A column has one kind of value, beside what is undefined or an error; every operator is a few NumPy
+operations, whatever the number of ads. What does not fit into that (an attribute that is a number
+here and a text there) is `NotCovered`, and single rows whose answer is the library's own affair (a
+division by nothing, a number beyond all numbers) are marked as doubtful: both are asked of
+`truth`. Importing this module loads NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+Data = NDArray[Any]
+
+
+class NotCovered(Exception):
+    """Columns have no answer; `truth` has."""
+
+
+class Kind(IntEnum):
+    """Of the values of a column."""
+
+    NOTHING = 0
+    """No row has a value."""
+    BOOL = 1
+    INT = 2
+    REAL = 3
+    TEXT = 4
+
+
+NUMBERS = (Kind.BOOL, Kind.INT, Kind.REAL)
+
+
+@dataclass(slots=True)
+class Column:
+    """One value for each row; arrays of one element stand for all rows."""
+
+    kind: Kind
+    data: Data | None
+    """None of NOTHING, and of a text that is the same in all rows. Of texts their codes."""
+    undefined: Bools | None = None
+    """Rows that are; None: none is."""
+    error: Bools | None = None
+    text: str | None = None
+    """The text that all rows are."""
+
+    def truths(self) -> Bools:
+        """Rows that count as true: numbers do that are not 0."""
+        if self.kind not in NUMBERS:
+            return np.zeros(1, np.bool_)
+        assert self.data is not None
+        return without(self.data != 0, self.undefined, self.error)
+
+    def taken(self, rows: NDArray[np.intp]) -> Column:
+        """The same of some rows only."""
+
+        def part(array: Data | None) -> Data | None:
+            return array if array is None or len(array) == 1 else array[rows]
+
+        return Column(self.kind, part(self.data), part(self.undefined), part(self.error), self.text)
+
+
+def either(first: Bools | None, second: Bools | None) -> Bools | None:
+    """Rows that are in one of two masks; None: none is."""
+    if first is None:
+        return second
+    return first if second is None else first | second
+
+
+def without(rows: Bools, *others: Bools | None) -> Bools:
+    """Rows that are in none of the others."""
+    for other in others:
+        if other is not None:
+            rows = rows & ~other
+    return rows
+
+
+def undefined_column() -> Column:
+    """Undefined in all rows."""
+    return Column(Kind.NOTHING, None, np.ones(1, np.bool_))
+
+
+def error_column() -> Column:
+    """An error in all rows."""
+    return Column(Kind.NOTHING, None, None, np.ones(1, np.bool_))
+
+
+def strict(left: Column, right: Column) -> tuple[Bools | None, Bools | None]:
+    """Where an operator that needs both is undefined, and where it is an error."""
+    error = either(left.error, right.error)
+    undefined = either(left.undefined, right.undefined)
+    if undefined is not None and error is not None:
+        undefined = undefined & ~error
+    return undefined, error
+
+
+def no_sense(*operands: Column) -> Column:
+    """Values of these kinds do not go together: an error where there are any."""
+    undefined: Bools | None = None
+    error: Bools | None = None
+    for operand in operands:
+        undefined, error = either(undefined, operand.undefined), either(error, operand.error)
+    if undefined is None:
+        return error_column()
+    undefined = without(undefined, error)
+    return Column(Kind.NOTHING, None, undefined, ~undefined)
+
+
+def numbers(column: Column) -> Data:
+    """The data of a column of numbers, truths as 0 and 1."""
+    assert column.data is not None
+    return column.data.astype(np.int64) if column.kind is Kind.BOOL else column.data
+
+
+# --- logic ---------------------------------------------------------------------------------------
+
+
+class Logic:
+    """A column as truth: each row is one of true, false, undefined and error."""
+
+    __slots__ = ("error", "false", "true", "undefined")
+
+    def __init__(self, column: Column) -> None:
+        self.undefined, self.error = column.undefined, column.error
+        if column.kind is Kind.TEXT:
+            column = no_sense(column)
+            self.undefined, self.error = column.undefined, column.error
+        if column.kind is Kind.NOTHING:
+            self.true = self.false = np.zeros(1, np.bool_)
+        else:
+            assert column.data is not None
+            value = column.data if column.kind is Kind.BOOL else column.data != 0
+            self.true = without(value, self.undefined, self.error)
+            self.false = without(~value, self.undefined, self.error)
+
+
+def conjunction(first: Column, second: Column) -> Column:
+    """`first && second`: false decides, then an error, then what is undefined."""
+    left, right = Logic(first), Logic(second)
+    if left.undefined is None and left.error is None:
+        if right.undefined is None and right.error is None:
+            return Column(Kind.BOOL, left.true & right.true)
+        return Column(
+            Kind.BOOL,
+            left.true & right.true,
+            None if right.undefined is None else left.true & right.undefined,
+            None if right.error is None else left.true & right.error,
+        )
+    open_left = ~left.false if left.error is None else ~(left.false | left.error)
+    false = left.false | (open_left & right.false)
+    true = left.true & right.true
+    error = either(left.error, None if right.error is None else open_left & right.error)
+    return Column(Kind.BOOL, true, without(~(false | true), error), error)
+
+
+def disjunction(first: Column, second: Column) -> Column:
+    """`first || second`: true decides, then an error, then what is undefined."""
+    left, right = Logic(first), Logic(second)
+    if left.undefined is None and left.error is None:
+        if right.undefined is None and right.error is None:
+            return Column(Kind.BOOL, left.true | right.true)
+        return Column(
+            Kind.BOOL,
+            left.true | right.true,
+            None if right.undefined is None else left.false & right.undefined,
+            None if right.error is None else left.false & right.error,
+        )
+    open_left = ~left.true if left.error is None else ~(left.true | left.error)
+    true = left.true | (open_left & right.true)
+    false = left.false & right.false
+    error = either(left.error, None if right.error is None else open_left & right.error)
+    return Column(Kind.BOOL, true, without(~(false | true), error), error)
+
+
+def negation(operand: Column) -> Column:
+    """`!operand`."""
+    logic = Logic(operand)
+    return Column(Kind.BOOL, logic.false, logic.undefined, logic.error)
+
+
+# --- choices -------------------------------------------------------------------------------------
+
+
+def choice(condition: Column, then: Column, otherwise: Column) -> Column:
+    """`condition ? then : otherwise`."""
+    logic = Logic(condition)
+    chosen = selected(logic.true, then, otherwise)
+    undefined, error = chosen.undefined, chosen.error
+    if undefined is not None:
+        undefined = without(undefined, logic.error)
+    if error is not None:
+        error = without(error, logic.undefined)
+    undefined, error = either(logic.undefined, undefined), either(logic.error, error)
+    return Column(chosen.kind, chosen.data, undefined, error, chosen.text)
+
+
+def selected(rows: Bools, these: Column, others: Column) -> Column:
+    """`these` in some rows, and `others` elsewhere; raises `NotCovered` where kinds differ."""
+    undefined = _selected_mask(rows, these.undefined, others.undefined)
+    error = _selected_mask(rows, these.error, others.error)
+    if others.kind is Kind.NOTHING or these.kind is Kind.NOTHING:
+        kept = these if others.kind is Kind.NOTHING else others
+        return Column(kept.kind, kept.data, undefined, error, kept.text)
+    if these.kind is not others.kind:
+        raise NotCovered
+    if these.data is None or others.data is None:
+        if these.text is None or these.text != others.text:
+            raise NotCovered
+        return Column(these.kind, None, undefined, error, these.text)
+    return Column(these.kind, np.where(rows, these.data, others.data), undefined, error)
+
+
+def _selected_mask(rows: Bools, these: Bools | None, others: Bools | None) -> Bools | None:
+    if these is None and others is None:
+        return None
+    no = np.zeros(1, np.bool_)
+    return np.where(rows, no if these is None else these, no if others is None else others)
