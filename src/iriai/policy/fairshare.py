@@ -124,7 +124,7 @@ class DecayedUsage:
             raise ValueError(f"charge of {charge_s} s")
         epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
         enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
-        current = self._in_epoch(epoch)
+        current = self.in_epoch(epoch)
         return replace(current, counter=current.counter + enlarged_s)
 
     def at(self, wall_s: float) -> float:
@@ -140,7 +140,7 @@ class DecayedUsage:
         if self.half_life_s != other.half_life_s:
             raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
         epoch = max(self.epoch, other.epoch)
-        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        mine, theirs = self.in_epoch(epoch), other.in_epoch(epoch)
         return mine if mine.counter >= theirs.counter else theirs
 
     def _half_lives_since(self, epoch: int, wall_s: float) -> float:
@@ -148,7 +148,7 @@ class DecayedUsage:
         # until it has caught up with the epoch, charges add up in full and nothing decays.
         return max(0.0, wall_s / self.half_life_s - epoch)
 
-    def _in_epoch(self, epoch: int) -> DecayedUsage:
+    def in_epoch(self, epoch: int) -> DecayedUsage:
         """The same usage as of a later epoch; an earlier one leaves it as it is."""
         if epoch <= self.epoch:
             return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -53,6 +54,8 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     kind: EntryKind
     incarnation: int
     version: int
+    mark: int
+    """The first 32 bits of the body's SHA-256."""
 
     @property
     def key(self) -> Key:
@@ -60,9 +63,9 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
         return Key(self.machine, self.kind)
 
     @property
-    def stamp(self) -> Stamp:
-        """How late it is."""
-        return Stamp(self.incarnation, self.version)
+    def order(self) -> tuple[int, int, int]:
+        """Of two entries of one key the larger stays: the later, else the smaller hash."""
+        return self.incarnation, self.version, -self.mark
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +96,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     @property
     def row(self) -> Row:
         """As a digest names it."""
-        return Row(self.machine, self.kind, self.incarnation, self.version)
+        mark = int.from_bytes(sha256(self.body).digest()[:4], "big")
+        return Row(self.machine, self.kind, self.incarnation, self.version, mark)
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
@@ -119,10 +123,21 @@ class Verifier(Protocol):
         """Learn a machine's key from its certificate; says why not, or nothing."""
         ...
 
+    def knows(self, machine: str) -> bool:
+        """Whether the machine's key was learned."""
+        ...
+
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
         """Whether the machine (`CLUSTER`: an operator) signed `content`."""
         ...
 
+
+EVERYWHERE = frozenset({EntryKind.SUMMARY, EntryKind.CONFIGURATION, EntryKind.EJECT})
+"""Kinds that go to other clusters."""
+OF_THE_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.EJECT})
+"""Kinds that operators sign, and no machine owns."""
+OUTLIVES_ITS_MACHINE = frozenset({EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER})
+"""Kinds that are kept when their machine has left: that it did, and what it counted."""
 
 _CONTEXT = b"iriai entry 1\0"
 """Before everything that is signed: no signature for another purpose can be taken for one of an

@@ -1,0 +1,359 @@
+"""How entries reach all: push-pull anti-entropy, digests first, then only what differs (spec 006).
+
+Demers et al.: Epidemic Algorithms for Replicated Database Maintenance (PODC 1987), section 1.3:
+what was learned lately is compared first, then one checksum of everything; only where that differs
+more is compared (here: by buckets). Input: messages of other directories, the alarm, what the table
+took. Output: messages. Which entries are good is the table's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf, log2
+from random import Random
+from typing import assert_never
+
+from iriai.model.instant import Instant
+from iriai.protocol.choosing import some
+from iriai.protocol.digest import BUCKETS, Digest
+from iriai.protocol.effects import Effect, Part, Send, WakeAt
+from iriai.protocol.entries import EVERYWHERE, Carried, Entry, EntryKind, Key, Row
+from iriai.protocol.members import MemberState
+from iriai.protocol.notices import PERIODS, Allowance, Notices
+from iriai.protocol.peer_messages import (
+    Counteroffer,
+    Detail,
+    Entries,
+    Known,
+    Offer,
+    Outline,
+    Rumour,
+    ToDirectory,
+    Wanted,
+)
+from iriai.protocol.publisher import Publisher
+from iriai.protocol.rumours import Rumours
+from iriai.protocol.screening import read_member
+from iriai.protocol.table import Table, Verdict
+
+ROWS_A_MESSAGE_MAX = 512
+"""Some 15 kB."""
+DETAILS_MAX = 8
+"""Messages of rows in one exchange: all rows of the largest cluster in one or two."""
+ENTRIES_BYTES_MAX = 256 << 10
+"""Of bodies in a message, about; one that is larger goes alone."""
+EXCHANGE_BYTES_MAX = 2 << 20
+"""Of bodies to one other in one answer; the rest waits for the next exchange."""
+ENTRY_BYTES = 160
+"""Of an entry, beside its body, about."""
+MESSAGES_A_PERIOD_MAX = 20
+"""From one machine: a newcomer that fetches a full table asks for it in some tens of messages."""
+ASKED_BYTES_A_PERIOD_MAX = 2 << 20
+"""That one machine may have us send it."""
+URGENT_FANOUT = 3
+"""To how many what is urgent is told at once; each of them does likewise: all know it in a second
+or two, but for some of e^-3, which the next exchanges tell."""
+WIDE_EACH = 10
+"""Each so many periods the exchange is with another cluster."""
+OUTLINE_EACH = 4
+"""Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
+LATELY_LEAST = 3
+"""Periods for which anything is told as learned lately; log2 of the members is added twice."""
+
+
+class Mode(StrEnum):
+    """How entries are spread."""
+
+    ANTI_ENTROPY = "anti-entropy"
+    RUMOUR = "rumour"
+    """Paper 001, for comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySettings:
+    """How fast it is, and by which rule."""
+
+    period_s: float = 1.0
+    """Between two exchanges that a machine begins. Longer: fewer bytes, later news. To 60."""
+    mode: Mode = Mode.ANTI_ENTROPY
+    fanout: int = 1
+    """Rumours: to how many each period."""
+    stop_after: int = 1
+    """Rumours: after how many that knew already one is told no more."""
+    answers_rumours: bool = True
+    """Rumours: whether who hears some tells its own in return (section 4.5: tables are exchanged)
+    or not (section 2.3.1)."""
+
+
+class Directory:
+    """See the module."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        table: Table,
+        notices: Notices,
+        rng: Random,
+        settings: DirectorySettings,
+        seeds: Sequence[str] = (),
+    ) -> None:
+        """`seeds` are machines to begin with: those that this one joined through."""
+        self.partners: Sequence[str] = ()
+        """Present members of the cluster that can be reached."""
+        self.contacts: Sequence[str] = ()
+        """Machines of other clusters."""
+        self.rounds = 0
+        """Exchanges that this machine began."""
+        self._publisher = publisher
+        self._table = table
+        self._notices = notices
+        self._rng = rng
+        self._settings = settings
+        self._seeds = tuple(seeds)
+        window_s = settings.period_s * PERIODS
+        self._allowance = Allowance(MESSAGES_A_PERIOD_MAX * PERIODS, window_s)
+        self._bytes_allowance = Allowance(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
+        self._lately: dict[Key, int] = {}
+        """What was learned lately, and for how many periods more it is told."""
+        self._rumours = Rumours(settings.stop_after)
+        self._outline_due_s = -inf
+        self._period_ends_s = -inf
+        self._alarm_s = inf
+        self._effects: list[Effect] = []
+
+    def handle(self, sender: str, message: ToDirectory | None, now: Instant) -> None:
+        """Take a message in, or (None) the alarm; `settle` says what follows."""
+        if message is None:
+            self._alarm_s = inf
+        elif self._is_within_limits(sender, now):
+            self._take(sender, message, now)
+        self._look_at_the_clock(now)
+
+    def changed(
+        self, came: Iterable[Entry], gone: Iterable[Key], sender: str, now: Instant
+    ) -> None:
+        """The table changed; `sender` told it, empty where nobody did."""
+        urgent = []
+        for entry in came:
+            self._lately[entry.key] = self._told_periods
+            if self._settings.mode is Mode.RUMOUR:
+                self._rumours.learned(entry.row)
+            elif _is_urgent(entry):
+                urgent.append(entry.key)
+        for key in gone:
+            self._lately.pop(key, None)
+            self._rumours.forget(key)
+        if urgent:
+            others = [name for name in self._reachable if name != sender]
+            for name in some(others, URGENT_FANOUT, self._rng):
+                self._send_entries(name, urgent, now)
+
+    # --- an exchange -----------------------------------------------------------------------------
+
+    def _take(self, sender: str, message: ToDirectory, now: Instant) -> None:
+        match message:
+            case Offer():
+                self._answer_offer(sender, message)
+            case Counteroffer():
+                self._answer_counteroffer(sender, message, now)
+            case Wanted(rows):
+                self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
+            case Entries(entries):
+                self._take_entries(sender, entries, now)
+            case Outline(checksums, is_wide):
+                self._answer_outline(sender, checksums, is_wide=is_wide)
+            case Detail():
+                self._answer_detail(sender, message, now)
+            case Rumour():
+                self._answer_rumour(sender, message, now)
+            case Known(rows):
+                self._rumours.known(rows)
+            case _:
+                assert_never(message)
+
+    def _answer_offer(self, sender: str, offer: Offer) -> None:
+        digest = self._digest(is_wide=offer.is_wide)
+        wanted = self._wanted(offer.lately, is_wide=offer.is_wide)
+        named = {row.key: row for row in offer.lately}
+        lately = [row for row in self._lately_rows(is_wide=offer.is_wide) if _is_later(row, named)]
+        if not (wanted or lately) and offer.checksum == digest.checksum:
+            return  # both hold the same
+        checksum = digest.checksum_with(wanted)
+        answer = Counteroffer(checksum, tuple(lately), tuple(wanted), offer.is_wide)
+        self._say(sender, answer)
+
+    def _answer_counteroffer(self, sender: str, message: Counteroffer, now: Instant) -> None:
+        is_wide = message.is_wide
+        self._send_entries(sender, [row.key for row in message.wanted], now)
+        wanted = self._wanted(message.lately, is_wide=is_wide)
+        if wanted:
+            self._say(sender, Wanted(tuple(wanted)))
+        digest = self._digest(is_wide=is_wide)
+        differs = digest.checksum_with(wanted) != message.checksum
+        if differs and self._outline_due_s <= now.steady_s:
+            self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
+            self._say(sender, Outline(tuple(digest.outline), is_wide))
+
+    def _answer_outline(self, sender: str, checksums: Sequence[int], *, is_wide: bool) -> None:
+        digest = self._digest(is_wide=is_wide)
+        if len(checksums) != BUCKETS:
+            words = f"an outline of {len(checksums)} buckets; there are {BUCKETS}"
+            self._notices.note("malformed-outline", sender, words)
+            return
+        buckets: list[int] = []
+        rows: list[Row] = []
+        details = 0
+        for bucket, (theirs, ours) in enumerate(zip(checksums, digest.outline, strict=True)):
+            if theirs == ours:
+                continue
+            more = digest.rows(bucket)
+            if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
+                self._say(sender, Detail(tuple(buckets), tuple(rows), is_wide))
+                details += 1
+                buckets, rows = [], []
+                if details == DETAILS_MAX:
+                    return
+            buckets.append(bucket)
+            rows += more
+        if buckets:
+            self._say(sender, Detail(tuple(buckets), tuple(rows), is_wide))
+
+    def _answer_detail(self, sender: str, detail: Detail, now: Instant) -> None:
+        digest = self._digest(is_wide=detail.is_wide)
+        wanted = self._wanted(detail.rows, is_wide=detail.is_wide)
+        for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
+            self._say(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
+        theirs = {row.key: row for row in detail.rows}
+        lacked: list[Key] = []
+        for bucket in dict.fromkeys(detail.buckets):
+            rows = digest.rows(bucket) if 0 <= bucket < BUCKETS else ()
+            lacked += [row.key for row in rows if _is_later(row, theirs)]
+        self._send_entries(sender, lacked, now)
+
+    def _take_entries(self, sender: str, entries: Sequence[Carried], now: Instant) -> list[Row]:
+        """Those that were known already."""
+        first = sorted(entries, key=lambda carried: carried.entry.kind != EntryKind.CERTIFICATE)
+        return [
+            carried.entry.row
+            for carried in first
+            if self._table.take(carried, sender, now) is Verdict.KNOWN
+        ]
+
+    def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
+        own = [key for key in self._rumours if not rumour.is_answer]  # before these are added
+        known = self._take_entries(sender, rumour.entries, now)
+        if known:
+            self._say(sender, Known(tuple(known)))
+        if self._settings.answers_rumours and own:
+            self._tell_rumours(sender, own, now, is_answer=True)
+
+    # --- what is sent ----------------------------------------------------------------------------
+
+    def _digest(self, *, is_wide: bool) -> Digest:
+        return self._table.wide if is_wide else self._table.all
+
+    def _wanted(self, rows: Iterable[Row], *, is_wide: bool) -> list[Row]:
+        return [row for row in rows if self._table.wants(row, is_wide=is_wide)]
+
+    def _lately_rows(self, *, is_wide: bool) -> list[Row]:
+        digest = self._digest(is_wide=is_wide)
+        newest_first = reversed(self._lately)
+        rows = (digest.row(key) for key in newest_first if not is_wide or key.kind in EVERYWHERE)
+        return [row for row in rows if row is not None][:ROWS_A_MESSAGE_MAX]
+
+    def _send_entries(self, machine: str, keys: Iterable[Key], now: Instant) -> None:
+        for batch in self._batches(machine, keys, now):
+            self._say(machine, Entries(batch))
+
+    def _tell_rumours(
+        self, machine: str, keys: Iterable[Key], now: Instant, *, is_answer: bool = False
+    ) -> None:
+        for batch in self._batches(machine, keys, now):
+            self._say(machine, Rumour(batch, is_answer))
+
+    def _batches(
+        self, machine: str, keys: Iterable[Key], now: Instant
+    ) -> Iterator[tuple[Carried, ...]]:
+        """Entries in messages of bounded size; as many as one machine may have at a time."""
+        batch: list[Carried] = []
+        batch_bytes = total_bytes = 0
+        for key in keys:
+            carried = self._table.carried(key, now)
+            if carried is None:
+                continue
+            more = len(carried.entry.body) + ENTRY_BYTES
+            total_bytes += more
+            is_within = self._bytes_allowance.takes(machine, now.steady_s, more)
+            if total_bytes > EXCHANGE_BYTES_MAX or not is_within:
+                break
+            if batch and batch_bytes + more > ENTRIES_BYTES_MAX:
+                yield tuple(batch)
+                batch, batch_bytes = [], 0
+            batch.append(carried)
+            batch_bytes += more
+        if batch:
+            yield tuple(batch)
+
+    def _say(self, machine: str, message: ToDirectory) -> None:
+        self._effects.append(Send(machine, Part.DIRECTORY, message))
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def _is_within_limits(self, sender: str, now: Instant) -> bool:
+        if self._allowance.takes(sender, now.steady_s):
+            return True
+        words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
+        self._notices.note("flood", sender, words)
+        return False
+
+    def _look_at_the_clock(self, now: Instant) -> None:
+        self._table.expire(now)
+        self._publisher.due(now)
+        if self._period_ends_s <= now.steady_s:
+            self._period_ends_s = now.steady_s + self._settings.period_s
+            self._begin_exchange(now)
+
+    def _begin_exchange(self, now: Instant) -> None:
+        self.rounds += 1
+        if self._settings.mode is Mode.RUMOUR:
+            for name in some(self._reachable, self._settings.fanout, self._rng):
+                self._tell_rumours(name, self._rumours, now)
+            return
+        is_wide = bool(self.contacts) and self.rounds % WIDE_EACH == 0
+        for name in some(self.contacts if is_wide else self._reachable, 1, self._rng):
+            rows = self._lately_rows(is_wide=is_wide)
+            self._say(name, Offer(self._digest(is_wide=is_wide).checksum, tuple(rows), is_wide))
+        if not is_wide:
+            self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
+
+    @property
+    def _reachable(self) -> Sequence[str]:
+        return self.partners or self._seeds
+
+    @property
+    def _told_periods(self) -> int:
+        return LATELY_LEAST + int(2 * log2(len(self.partners) + 1))
+
+    def settle(self, now: Instant) -> list[Effect]:
+        """What is to be said, and the alarm where it is another than before."""
+        effects, self._effects = self._effects, []
+        times = (self._period_ends_s, self._table.next_end_s, self._publisher.next_s)
+        alarm_s = max(min(times), now.steady_s)
+        if alarm_s != self._alarm_s:
+            self._alarm_s = alarm_s
+            effects.append(WakeAt(Part.DIRECTORY, alarm_s))
+        return effects
+
+
+def _is_later(row: Row, others: Mapping[Key, Row]) -> bool:
+    other = others.get(row.key)
+    return other is None or row.order > other.order
+
+
+def _is_urgent(entry: Entry) -> bool:
+    """Whether it is told at once, rather than at the next exchange."""
+    if entry.kind is EntryKind.MEMBER:
+        return read_member(entry).state is MemberState.LEFT
+    return entry.kind in {EntryKind.EJECT, EntryKind.CONFIGURATION}

@@ -1,0 +1,49 @@
+"""How long a suspected member has to answer (Lifeguard, section IV-B: the logarithmic way down)."""
+
+from __future__ import annotations
+
+from math import log, log10
+
+from iriai.model.instant import Instant
+from iriai.protocol.peer_messages import Doubt
+
+LEAST_FACTOR = 5.0
+"""Of log10(n) periods; the paper's alpha."""
+MOST_FACTOR = 6.0
+"""How many times the least a suspicion lasts that nobody else shares; the paper's beta."""
+CONFIRMATIONS = 3
+"""How many others must share it for the least; the paper's K."""
+DOUBTERS_MAX = 8
+"""Remembered of one suspicion: more of them change nothing."""
+
+
+class Suspicion:
+    """Of one incarnation of one member."""
+
+    def __init__(self, doubt: Doubt, members: int, period_s: float, now: Instant) -> None:
+        self.incarnation = doubt.incarnation
+        self._since_s = now.steady_s
+        self._least_s = LEAST_FACTOR * max(1.0, log10(max(1, members))) * period_s
+        # Two of a cluster are the doubter and the doubted; the others may confirm.
+        self._wanted = max(0, min(CONFIRMATIONS, members - 2))
+        self._doubters: dict[str, None] = {doubt.by: None}
+
+    def confirm(self, by: str) -> bool:
+        """One more doubts; whether that is worth telling others."""
+        if by in self._doubters or len(self._doubters) >= DOUBTERS_MAX:
+            return False
+        self._doubters[by] = None
+        return len(self._doubters) <= 1 + CONFIRMATIONS
+
+    def slept(self, slept_s: float) -> None:
+        """We did not listen for so long: the member gets that time back."""
+        self._since_s += slept_s
+
+    @property
+    def until_s(self) -> float:
+        """When the member's time is over."""
+        if not self._wanted:
+            return self._since_s + self._least_s
+        most_s = self._least_s * MOST_FACTOR
+        shared = log(len(self._doubters)) / log(self._wanted + 1)
+        return self._since_s + max(self._least_s, most_s - (most_s - self._least_s) * shared)

@@ -1,0 +1,245 @@
+"""The entries that a machine holds: verified, the latest of each key, none over its lifetime.
+
+Input: entries from others with their age, and this machine's own. Output: what changed, for those
+who exchange entries and those who read them (spec 006, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from iriai.model.instant import Instant
+from iriai.protocol.digest import Digest
+from iriai.protocol.entries import (
+    CLUSTER,
+    EVERYWHERE,
+    OUTLIVES_ITS_MACHINE,
+    Carried,
+    Entry,
+    EntryKind,
+    Key,
+    Row,
+    Verifier,
+    signed_content,
+)
+from iriai.protocol.members import MemberState
+from iriai.protocol.notices import Notices
+from iriai.protocol.screening import complaint, read_member
+
+MACHINES_MAX = 2_000
+"""Four times the largest cluster; the rest is somebody's flood."""
+STALE_ENDS = 4
+"""How many ends may be noted for each entry."""
+
+
+class Verdict(StrEnum):
+    """What became of an entry."""
+
+    NEW = "new"
+    KNOWN = "known"
+    """The same, or a later one, is held; or it was, and is over its lifetime."""
+    REFUSED = "refused"
+
+
+class _Held(NamedTuple):
+    entry: Entry
+    row: Row
+    published_s: float
+    """On this machine's steady clock."""
+
+    @property
+    def over_s(self) -> float:
+        """When its lifetime ends, on this machine's steady clock."""
+        return self.published_s + self.entry.lifetime_s if self.entry.lifetime_s else inf
+
+
+class Table:
+    """See the module."""
+
+    def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Notices) -> None:
+        """`own` is this machine's name, `cluster` its cluster's."""
+        self.all = Digest()
+        """Of everything."""
+        self.wide = Digest()
+        """Of what goes to other clusters."""
+        self._own = own
+        self._cluster = cluster
+        self._verifier = verifier
+        self._notices = notices
+        self._held: dict[Key, _Held] = {}
+        self._machines: dict[str, int] = {}
+        """How many entries each has here."""
+        self._over: dict[Key, tuple[Row, float]] = {}
+        """What is over its lifetime, and until when that is remembered."""
+        self._ends: list[tuple[float, Key]] = []
+        self._changed: dict[Key, Entry | None] = {}
+        self._echoes: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (held.entry for held in self._held.values())
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of a key."""
+        held = self._held.get(key)
+        return held.entry if held else None
+
+    def carried(self, key: Key, now: Instant) -> Carried | None:
+        """The entry of a key, with its age, to be sent."""
+        held = self._held.get(key)
+        return Carried(held.entry, now.steady_s - held.published_s) if held else None
+
+    def wants(self, row: Row, *, is_wide: bool) -> bool:
+        """Whether what a row names would be new here."""
+        over = self._over.get(row.key)
+        if over is not None and row.order <= over[0].order:
+            return False
+        return (not is_wide or row.kind in EVERYWHERE) and self.all.is_news(row)
+
+    def take(self, carried: Carried, sender: str, now: Instant) -> Verdict:
+        """Keep an entry of another machine where it is later and honest."""
+        code, words = complaint(carried)
+        if code:
+            return self._refuse(code, sender, words)
+        entry = carried.entry
+        if entry.cluster != self._cluster and entry.kind not in EVERYWHERE:
+            return Verdict.KNOWN  # of another cluster: it concerns nobody here
+        row = entry.row
+        if not self.wants(row, is_wide=False):
+            return Verdict.KNOWN
+        if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
+            return Verdict.KNOWN
+        if not self._is_known_or_has_room(entry.machine):
+            words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
+            return self._refuse("too-many-machines", sender, words)
+        code, words = self._unproven(entry)
+        if code:
+            return self._refuse(code, sender, words, is_usual=code == "unknown-signer")
+        self._watch_for_twins(row, entry)
+        if entry.machine == self._own:
+            self._echoes.append(entry)
+            if entry.key in self._held:
+                return Verdict.KNOWN  # only we replace what we published; and we will
+        self.put(entry, now, carried.age_s)
+        return Verdict.NEW
+
+    def put(self, entry: Entry, now: Instant, age_s: float = 0.0) -> None:
+        """Keep an entry that is known to be good: this machine's own, or one from its disk."""
+        key, row = entry.key, entry.row
+        held = _Held(entry, row, now.steady_s - age_s)
+        if key not in self._held:
+            self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
+        self._held[key] = held
+        self._over.pop(key, None)
+        for digest in self._digests(key.kind):
+            digest.put(row)
+        self._end_at(held.over_s, key)
+        self._changed[key] = entry
+        if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
+            self._bury(key.machine, now)
+
+    @property
+    def next_end_s(self) -> float:
+        """When a lifetime may end; infinite where none does."""
+        return self._ends[0][0] if self._ends else inf
+
+    def expire(self, now: Instant) -> None:
+        """Drop what is over its lifetime, and what was remembered of such for long enough."""
+        while self._ends and self._ends[0][0] <= now.steady_s:
+            _, key = heappop(self._ends)
+            held, over = self._held.get(key), self._over.get(key)
+            if held is not None and held.over_s <= now.steady_s:
+                self._drop(key, now)
+            elif over is not None and over[1] <= now.steady_s:
+                del self._over[key]
+
+    def take_changes(self) -> tuple[list[Entry], list[Key]]:
+        """(entries that came, keys that are gone) since the last call."""
+        if not self._changed:
+            return [], []
+        changed, self._changed = self._changed, {}
+        came = [entry for entry in changed.values() if entry is not None]
+        return came, [key for key, entry in changed.items() if entry is None]
+
+    def take_echoes(self) -> list[Entry]:
+        """Entries of this machine's own name that it did not publish, since the last call."""
+        echoes, self._echoes = self._echoes, []
+        return echoes
+
+    def restore(self, entries: Iterable[Carried], now: Instant) -> None:
+        """Take what this machine held before it restarted; each is verified once more."""
+        first_certificates = sorted(entries, key=lambda c: c.entry.kind != EntryKind.CERTIFICATE)
+        for carried in first_certificates:
+            self.take(carried, "", now)
+
+    # --- judging ---------------------------------------------------------------------------------
+
+    def _unproven(self, entry: Entry) -> tuple[str, str]:
+        verifier = self._verifier
+        if entry.kind is EntryKind.CERTIFICATE:
+            words = verifier.introduce(entry.machine, entry.body)
+            if words:
+                return "bad-certificate", f"of {entry.machine}: {words}"
+        if entry.machine != CLUSTER and not verifier.knows(entry.machine):
+            return "unknown-signer", f"no certificate of {entry.machine} is known here yet"
+        if not verifier.verify(entry.machine, signed_content(entry), entry.signature):
+            owner = entry.machine or "an operator"
+            return "forged-entry", f"'{entry.kind}' of {owner} without {owner}'s signature"
+        return "", ""
+
+    def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> Verdict:
+        self._notices.note(code, sender, words, is_usual=is_usual)
+        return Verdict.REFUSED
+
+    def _watch_for_twins(self, row: Row, entry: Entry) -> None:
+        held = self._held.get(entry.key)
+        if held is None or held.row.order[:2] != row.order[:2]:
+            return
+        if entry.machine == CLUSTER:
+            words = f"two documents '{entry.kind}' have the number {entry.version}"
+            self._notices.note("two-documents-one-number", CLUSTER, words)
+        else:
+            words = f"two different entries of {entry.machine} have one version"
+            self._notices.note("two-machines-one-name", entry.machine, words)
+
+    def _is_known_or_has_room(self, machine: str) -> bool:
+        return machine in self._machines or len(self._machines) < MACHINES_MAX
+
+    # --- dropping --------------------------------------------------------------------------------
+
+    def _digests(self, kind: EntryKind) -> tuple[Digest, ...]:
+        return (self.all, self.wide) if kind in EVERYWHERE else (self.all,)
+
+    def _bury(self, machine: str, now: Instant) -> None:
+        """A machine left: only that, and what it counted, is kept."""
+        for kind in EntryKind:
+            if kind not in OUTLIVES_ITS_MACHINE and Key(machine, kind) in self._held:
+                self._drop(Key(machine, kind), now)
+
+    def _drop(self, key: Key, now: Instant) -> None:
+        held = self._held.pop(key)
+        self._machines[key.machine] -= 1
+        if not self._machines[key.machine]:
+            del self._machines[key.machine]
+        for digest in self._digests(key.kind):
+            digest.drop(key)
+        until_s = now.steady_s + held.entry.lifetime_s
+        self._over[key] = (held.row, until_s)
+        self._end_at(until_s, key)
+        self._changed[key] = None
+
+    def _end_at(self, end_s: float, key: Key) -> None:
+        if end_s == inf:
+            return
+        heappush(self._ends, (end_s, key))
+        if len(self._ends) > STALE_ENDS * (len(self._held) + len(self._over)):
+            # Entries that were replaced leave their ends behind, and some live for months.
+            self._ends = [(held.over_s, key) for key, held in self._held.items()]
+            self._ends += [(until_s, key) for key, (_, until_s) in self._over.items()]
+            heapify(self._ends)

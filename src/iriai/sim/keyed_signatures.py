@@ -1,0 +1,53 @@
+"""Signatures in simulated worlds: keyed BLAKE2b, a hundred times cheaper than the real ones.
+
+Who has the seed of a world could sign for everybody; in a simulation nobody does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from hmac import compare_digest
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSigner:
+    """The key of one machine; see `protocol.entries.Signer`."""
+
+    seed: int
+    machine: str
+
+    def sign(self, content: bytes) -> bytes:
+        """The signature of `content`."""
+        key = f"{self.seed}/{self.machine}".encode()
+        return blake2b(content, key=key, digest_size=32).digest()
+
+    @property
+    def certificate(self) -> bytes:
+        """What others learn the key from."""
+        return KeyedSigner(self.seed, "authority").sign(self.machine.encode())
+
+
+@dataclass(slots=True)
+class KeyedVerifier:
+    """What one machine knows of the keys; see `protocol.entries.Verifier`."""
+
+    seed: int
+    needs_certificates: bool = False
+    """Whether keys are known only after `introduce`."""
+    known: dict[str, None] = field(default_factory=dict)
+
+    def introduce(self, machine: str, certificate: bytes) -> str:
+        """Learn a machine's key."""
+        if not compare_digest(certificate, KeyedSigner(self.seed, machine).certificate):
+            return "not of our authority"
+        self.known[machine] = None
+        return ""
+
+    def knows(self, machine: str) -> bool:
+        """Whether the machine's key was learned."""
+        return machine in self.known or not self.needs_certificates
+
+    def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
+        """Whether the machine signed `content`."""
+        return compare_digest(KeyedSigner(self.seed, machine).sign(content), signature)
