@@ -247,6 +247,7 @@ orders = st.builds(
     name=st.sampled_from(["lottery", "stride", "paper000", "fifo"]),
     running_cap_cpus=st.sampled_from([None, None, 3, 6]),
     half_life_s=st.sampled_from([604_800.0, 300.0]),
+    window_s=st.sampled_from([None, None, 300.0]),
 )
 groups = st.sampled_from([{}, {"lab": GroupSection(2.0, {"ann": 2.0})}])
 rooms = st.builds(

@@ -9,6 +9,8 @@ from statistics import mean
 
 import pytest
 
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import OrderSection
 from tests.support.virtual import VirtualMachine
 
 RUN_S = 600.0
@@ -60,6 +62,20 @@ def test_an_urgent_job_comes_forward_and_the_next_one_goes_back():
 @pytest.mark.parametrize("urgency", [1.0, 8.0])
 def test_always_using_it_gains_nothing(urgency: float):
     assert abs(part_of(urgency, days=1.0) - 0.5) < 0.04
+
+
+def test_under_a_window_use_counts_whole_and_then_no_more():
+    month_s = 32 * 86_400.0
+    machine = VirtualMachine(1, configuration=Configuration(order=OrderSection(window_s=month_s)))
+    machine.submit("ann", run_s=100.0, urgency=4.0)
+    machine.submit("bob", run_s=100.0)
+    machine.finish()
+    for seconds, used in ((0.9 * month_s, [400, 100]), (0.2 * month_s, [0, 0])):
+        machine.wait(seconds)
+        machine.restart()
+        shares = machine.machine.broker.shares(machine.now)
+        assert [round(each.usage_s) for each in shares] == used
+        assert [round(each.advance_s) for each in shares] == [0.75 * used[0], 0]
 
 
 def test_what_was_paid_for_urgency_is_shown_and_fades():

@@ -197,7 +197,7 @@ NAMED: dict[str, Patch] = {
         Held, "restored", lambda whole, *args: _with_nothing_charged(whole(*args))
     ),
     "a node forgets who was charged when it comes back": around(
-        Ledger, "__init__", lambda whole, ledger, half_life_s, _rows: whole(ledger, half_life_s, ())
+        Ledger, "__init__", lambda whole, ledger, fading, _rows: whole(ledger, fading, ())
     ),
     "a counter falls": around(
         Ledger, "_row", lambda whole, *args: _halved_each_other_time(whole(*args))

@@ -10,6 +10,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node, NodeSettings
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages import Capability, Counted, Idle, Run
@@ -41,7 +42,7 @@ class LoneNode:
             HOME,
             Resources(cpus, 0, gpus),
             rule or ChargeRule(),
-            3600.0,
+            Fading(3600.0),
             boot_id=boot_id,
             load_max=load_max,
         )

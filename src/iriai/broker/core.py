@@ -23,6 +23,7 @@ from iriai.broker.state import BrokerSettings, BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.offpeak import QuietRule
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
@@ -47,7 +48,7 @@ class Broker:
 
     def __init__(self, settings: BrokerSettings, rng: Random) -> None:
         order = settings.configuration.order
-        self.state = BrokerState(settings, Standings(order.half_life_s, ChargeRule.of(order)))
+        self.state = BrokerState(settings, Standings(Fading.of(order), ChargeRule.of(order)))
         self._rng = rng
         self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))

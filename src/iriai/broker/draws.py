@@ -11,6 +11,7 @@ from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import TaskId
+from iriai.policy.fading import Fading
 from iriai.policy.limits import is_below
 from iriai.policy.order import (
     Contender,
@@ -184,7 +185,7 @@ class Draws:
         made_s, mean_s = self._made_wall_s, self._standings.mean_s
         if made_s is None:
             return True
-        age_max_s = AGE_PART_MAX * self._configuration.order.half_life_s
+        age_max_s = AGE_PART_MAX * Fading.of(self._configuration.order).span_s
         return abs(wall_s - made_s) > age_max_s or abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
 
     def _recount(self, account: Account) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
+from typing import NamedTuple
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
@@ -14,14 +15,18 @@ from iriai.policy.expectation import (
     mean_run_s,
     provisional_charge,
 )
-from iriai.policy.fairshare import ChargeRule, DecayedUsage, UsageSum
+from iriai.policy.fading import Counter, Fading
+from iriai.policy.fairshare import ChargeRule
 
 ROUNDING_S = 1e-3
 """What sums of provisional charges may be off by: they are added to and taken from for days."""
 
 
-_Counter = tuple[str, Account]
-"""Of a machine, under the account that it was reported for."""
+class _CounterKey(NamedTuple):
+    """Of a machine, under the account that it was reported for."""
+
+    machine: str
+    account: Account
 
 
 class _Run:
@@ -39,10 +44,11 @@ class _Run:
 class _Standing:
     __slots__ = ("advances", "provisional_s", "running_cpus", "settled", "sums", "times")
 
-    def __init__(self, half_life_s: float) -> None:
-        self.settled = UsageSum[_Counter](half_life_s)
-        self.times: dict[_Counter, RunTimes] = {}
-        self.advances: dict[_Counter, DecayedUsage] = {}
+    def __init__(self, fading: Fading) -> None:
+        self.settled = fading.sum(_CounterKey)
+        self.times: dict[_CounterKey, RunTimes] = {}
+        self.advances: dict[_CounterKey, Counter] = {}
+        """Of those that were ever paid for urgency."""
         self.sums = RunSums()
         self.running_cpus = 0
         self.provisional_s = 0.0
@@ -51,8 +57,8 @@ class _Standing:
 class Standings:
     """Usage of every account, from every machine's counters."""
 
-    def __init__(self, half_life_s: float, rule: ChargeRule) -> None:
-        self._half_life_s = half_life_s
+    def __init__(self, fading: Fading, rule: ChargeRule) -> None:
+        self._fading = fading
         self._rule = rule
         self._sums = RunSums()
         self._accounts: dict[Account, _Standing] = {}
@@ -79,12 +85,10 @@ class Standings:
         """A machine's counter, which counts for `account`; of two copies the later one stays."""
         standing = self._of(account)
         self._changed[account] = None
-        counter = (machine, row.account)
-        usage = DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
-        standing.settled.merge(counter, usage)
-        if row.advance:
-            advance = DecayedUsage.restored(self._half_life_s, row.advance, row.epoch_wall_s)
-            standing.advances[counter] = advance
+        counter = _CounterKey(machine, row.account)
+        standing.settled.merge(counter, row)
+        if row.advance or any(bucket.advance_s for bucket in row.buckets):
+            standing.advances[counter] = self._fading.restored(row)
         old = standing.times.get(counter, RunTimes())
         times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
@@ -144,7 +148,8 @@ class Standings:
     def advance_s(self, account: Account, wall_s: float) -> float:
         """What of the account's usage was paid for urgency, on all machines."""
         standing = self._accounts.get(account)
-        return sum(each.at(wall_s) for each in standing.advances.values()) if standing else 0.0
+        advances = standing.advances.values() if standing else ()
+        return sum(each.advance_at(wall_s) for each in advances)
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
         """What a task of the account will be charged, as far as is known; without its urgency."""
@@ -179,5 +184,5 @@ class Standings:
     def _of(self, account: Account) -> _Standing:
         standing = self._accounts.get(account)
         if standing is None:
-            standing = self._accounts[account] = _Standing(self._half_life_s)
+            standing = self._accounts[account] = _Standing(self._fading)
         return standing

@@ -9,7 +9,7 @@ from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import percent_text, span_text
 from iriai.cli.table import Column, print_table
-from iriai.client.answers import ShareRow
+from iriai.client.answers import ShareRow, ShareTable
 from iriai.client.client import Client
 
 _COLUMNS = (
@@ -41,9 +41,15 @@ def shares(options: GlobalOptions) -> None:
         print("No account has used anything yet, and none waits.", file=sys.stderr)
         return
     print_table(_COLUMNS, [_cells(row) for row in answer.rows])
-    print(f"Order {answer.order}; use counts half after {span_text(answer.half_life_s)}.")
+    print(f"Order {answer.order}; {_fading_text(answer)}.")
     if answer.offpeak_factor is not None:
         print(f"It is off-peak: use is charged {answer.offpeak_factor:g} times.")
+
+
+def _fading_text(table: ShareTable) -> str:
+    if table.window_s is not None:
+        return f"use of the last {span_text(table.window_s)} counts"
+    return f"use counts half after {span_text(table.half_life_s)}"
 
 
 def _cells(row: ShareRow) -> tuple[str, ...]:

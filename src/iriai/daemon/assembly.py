@@ -15,6 +15,7 @@ from iriai.model.instant import Instant
 from iriai.model.stored import StoredState
 from iriai.node.core import Node, NodeSettings
 from iriai.plugins.policy_file import named_plan
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
@@ -31,7 +32,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         settings.home,
         settings.capacity,
         ChargeRule.of(configuration.order),
-        configuration.order.half_life_s,
+        Fading.of(configuration.order),
         configuration.machine.speed,
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,

@@ -117,7 +117,7 @@ class Reports:
             for share in self._engine.machine.broker.shares(now)
         )
         factor = order.offpeak_factor if self._engine.machine.broker.is_offpeak else None
-        asked.answer(ShareTable(order.name, order.half_life_s, rows, factor))
+        asked.answer(ShareTable(order.name, order.half_life_s, rows, factor, order.window_s))
 
     def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
         """Sums of a long history take a second: in a thread, once what was told is stored."""

@@ -58,6 +58,15 @@ class Watch:
             assert row.epoch_wall_s >= before.epoch_wall_s, f"an older epoch of {row.account}"
             if row.epoch_wall_s == before.epoch_wall_s:
                 assert row.counter >= before.counter, f"less use of {row.account}"
+            if row.bucket_s == before.bucket_s:
+                self._look_at_buckets(before, row)
+
+    def _look_at_buckets(self, before: LedgerRow, row: LedgerRow) -> None:
+        """(e), under a window: no bucket falls, and those that end leave in order."""
+        now = {each.number: each.charge_s for each in row.buckets}
+        first = min(now, default=0)
+        for number, charge_s, _ in before.buckets:
+            assert number < first or now.get(number, 0.0) >= charge_s, f"less use of {row.account}"
 
     def _look_at_attempts(self, machine: Machine) -> list[int]:
         """Numbers of attempts only rise: none is used twice. Returns the jobs of new ones."""

@@ -119,6 +119,9 @@ class OrderSection(msgspec.Struct, frozen=True):
     half_life_s: float = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""
+    window_s: float | None = None
+    """With a window a charge counts in full until it is that old, and then no more, as in paper 000
+    (section 5.2.1); `half_life_s` has no effect. None: no window."""
     usage_floor_s: float = 60.0
     """Less usage counts as this much. Larger: newcomers are favoured less; smaller: the first job
     of a newcomer weighs more. Above 0, since the draw divides by it."""
@@ -237,6 +240,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
     "order": (
         Key("name", "name", NAME),
         Key("half_life_s", "half_life_s", duration()),
+        Key("window_s", "window_s", or_none(duration())),
         Key("usage_floor_s", "usage_floor_s", duration()),
         Key("idle_weight", "idle_weight", number(0, WEIGHT_MAX)),
         Key("gpu_weight", "gpu_weight", number(0, WEIGHT_MAX)),

@@ -6,6 +6,8 @@ concern several tasks of a job are one event, so that an array costs rows by tur
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from iriai.model.account import Account
@@ -180,8 +182,18 @@ class ClaimsDropped(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptId, ...]
 
 
+class Bucket(NamedTuple):
+    """What was charged in one part of a window; see `policy.window`."""
+
+    number: int
+    """Since 1970."""
+    charge_s: float
+    advance_s: float
+    """The part of it that urgency added."""
+
+
 class LedgerRow(msgspec.Struct, frozen=True):
-    """Node: the counter of one account; durable before it is published. See policy.fairshare."""
+    """Node: the counter of one account; durable before it is published. See policy.fading."""
 
     account: Account
     counter: float
@@ -192,6 +204,10 @@ class LedgerRow(msgspec.Struct, frozen=True):
     """How long the recent ones took; see `policy.expectation.RunTimes`."""
     advance: float = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
+    bucket_s: float = 0.0
+    """How long the buckets are; 0: use fades with a half-life, and there are none."""
+    buckets: tuple[Bucket, ...] = ()
+    """Under a window: what was charged when, instead of the counter."""
 
 
 class NoticeDue(msgspec.Struct, frozen=True):

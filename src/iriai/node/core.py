@@ -38,6 +38,7 @@ from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.policy.calendar import END_SLACK_S, Calendar
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import (
     AttemptExited,
@@ -90,7 +91,7 @@ class NodeSettings:
     machine: str
     capacity: Resources
     rule: ChargeRule
-    half_life_s: float
+    fading: Fading
     speed: float = 1.0
     boot_id: str = ""
     """Changes with every boot of the machine."""
@@ -115,7 +116,7 @@ class Node:
     ) -> None:
         self.settings = settings
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
-        self.ledger = Ledger(settings.half_life_s, ledger)
+        self.ledger = Ledger(settings.fading, ledger)
         self._capabilities = Capabilities(incarnation, rng)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained

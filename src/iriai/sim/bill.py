@@ -16,6 +16,7 @@ from typing import NamedTuple
 from iriai.broker.standings import Standings
 from iriai.model.resources import Resources
 from iriai.node.ledger import Ledger
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule, charge
 from iriai.sim.log import LogJob
 
@@ -34,12 +35,12 @@ class Bill:
     """The ledger of the one machine of a replay."""
 
     def __init__(
-        self, machine: str, standings: Standings, rule: ChargeRule, half_life_s: float
+        self, machine: str, standings: Standings, rule: ChargeRule, fading: Fading
     ) -> None:
         self._machine = machine
         self._standings = standings
         self._rule = rule
-        self._ledger = Ledger(half_life_s, ())
+        self._ledger = Ledger(fading, ())
         self._running: dict[int, _Run] = {}
         self._charged: dict[int, float] = {}
         self._due: list[tuple[float, int]] = []

@@ -16,7 +16,7 @@ from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
-from iriai.policy.fairshare import DecayedUsage
+from iriai.policy.fading import Fading
 from iriai.protocol.effects import Part
 from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import SimulatedMachine
@@ -201,10 +201,10 @@ class Judge:
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
-            half_life_s = each.plan.configuration.order.half_life_s
+            fading = Fading.of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():
-                usage = DecayedUsage.restored(half_life_s, row.counter, row.epoch_wall_s)
-                used_s[row.account] = used_s.get(row.account, 0.0) + usage.at(wall_s)
+                use_s = fading.restored(row).at(wall_s)
+                used_s[row.account] = used_s.get(row.account, 0.0) + use_s
         for account, seconds in used_s.items():
             known_s = state.standings.usage_s(account, wall_s)
             assert known_s >= seconds - USAGE_TOLERANCE_S, (

@@ -22,6 +22,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.node.core import Node, NodeSettings
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.plan import PlanSource
@@ -166,7 +167,7 @@ class SimulatedMachine:
                 plan.name,
                 plan.capacity,
                 ChargeRule.of(order),
-                order.half_life_s,
+                Fading.of(order),
                 plan.speed,
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,

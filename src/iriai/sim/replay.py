@@ -21,6 +21,7 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
@@ -72,7 +73,7 @@ class _Replay:
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
         self._rng = Random(settings.seed)
-        standings = Standings(order.half_life_s, ChargeRule.of(order))
+        standings = Standings(Fading.of(order), ChargeRule.of(order))
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), standings
         )
@@ -81,7 +82,7 @@ class _Replay:
         state.add_machine(self._view)
         self._bill = None
         if settings.order != FIFO:
-            self._bill = Bill(MACHINE, standings, ChargeRule.of(order), order.half_life_s)
+            self._bill = Bill(MACHINE, standings, ChargeRule.of(order), Fading.of(order))
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
         self._instants = 0

@@ -23,7 +23,7 @@ from iriai.model.records import (
     Snapshot,
 )
 from iriai.store import schema
-from iriai.store.codec import encode, encode_factors
+from iriai.store.codec import encode, encode_buckets, encode_factors
 from iriai.store.pruning import digests_of, drop_history
 from iriai.store.statements import (
     Row,
@@ -157,6 +157,8 @@ class Batch:
             record.runs,
             record.run_s,
             record.advance,
+            record.bucket_s,
+            encode_buckets(record.buckets),
         )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from iriai.model.claim import Claim
 from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
-from iriai.model.records import Change
+from iriai.model.records import Bucket, Change
 
 encode = msgspec.msgpack.Encoder().encode
 """Bytes of a spec, a claim or a change."""
@@ -21,6 +21,7 @@ decode_claim = msgspec.msgpack.Decoder(Claim).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
 _decode_factors = msgspec.json.Decoder(Factors).decode
+_decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 
 
 def encode_factors(factors: Factors) -> str | None:
@@ -33,3 +34,13 @@ def encode_factors(factors: Factors) -> str | None:
 def decode_factors(text: str | None) -> Factors:
     """The inverse, but for what was all at peak: nothing."""
     return () if text is None else _decode_factors(text)
+
+
+def encode_buckets(buckets: tuple[Bucket, ...]) -> str | None:
+    """The same, of what was used within a window; None: there is no window."""
+    return msgspec.json.encode(buckets).decode() if buckets else None
+
+
+def decode_buckets(text: str | None) -> tuple[Bucket, ...]:
+    """The inverse."""
+    return () if text is None else _decode_buckets(text)

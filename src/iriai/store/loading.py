@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import func, select
 from sqlalchemy.sql import ClauseElement
 
@@ -16,7 +18,7 @@ from iriai.model.job import JobSpec
 from iriai.model.records import Drained, JobEvent, LedgerRow
 from iriai.model.stored import StoredJob, StoredState
 from iriai.store import schema
-from iriai.store.codec import decode_change, decode_claim, decode_spec
+from iriai.store.codec import decode_buckets, decode_change, decode_claim, decode_spec
 from iriai.store.sqlite import DIALECT
 from iriai.store.waited import ended_of
 
@@ -49,13 +51,16 @@ def load(connection: sqlite3.Connection) -> StoredState:
             next_number=single(connection, LAST_NUMBER, 0) + 1,
             jobs=jobs,
             claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
-            ledger=[
-                LedgerRow(Account(group, user), *counts)
-                for group, user, *counts in connection.execute(_LEDGER)
-            ],
+            ledger=[_ledger_row(row) for row in connection.execute(_LEDGER)],
             drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
             ended=ended_of(connection, jobs),
         )
+
+
+def _ledger_row(row: Sequence[Any]) -> LedgerRow:
+    group, user, *counts, buckets = row
+    counted = LedgerRow(Account(group, user), *counts)
+    return replace(counted, buckets=decode_buckets(buckets)) if buckets else counted
 
 
 def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:

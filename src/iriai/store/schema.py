@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration. Revisions are numbers, so that a newer one is known as newer."""
 
 metadata = MetaData()
@@ -137,6 +137,8 @@ ledger = Table(
     _column("runs", BigInteger),
     _column("run_s", Float),
     Column("advance", Float, nullable=False, server_default="0"),
+    Column("bucket_s", Float, nullable=False, server_default="0"),
+    Column("buckets", String),
     PrimaryKeyConstraint("group_name", "user_name"),
     sqlite_with_rowid=False,
 )

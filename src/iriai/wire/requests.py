@@ -285,7 +285,7 @@ class ShareRow(msgspec.Struct, frozen=True):
     waiting_tasks: int
     share_wanted: float | None
     share_got: float | None
-    """Of the charges of one half-life, over the accounts listed."""
+    """Of the use that counts now, over the accounts listed."""
     rate: float | None
     advance_s: float = 0.0
     """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
@@ -299,6 +299,8 @@ class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
     rows: tuple[ShareRow, ...]
     offpeak_factor: float | None = None
     """What use costs now, off-peak; None: it is peak."""
+    window_s: float | None = None
+    """How far back use counts, instead of the half-life; None: there is no window."""
 
 
 class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):
