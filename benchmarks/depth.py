@@ -7,33 +7,43 @@ the home starts what was matched, the machine reports that it runs, what was que
 again. A fifth of all submissions waits for others; those are at their homes and no broker hears of
 them, so the broker's queue holds the other four fifths.
 
-Each run of a case makes the same decisions. So beside the time of the runs stands the quiet time:
-of each decision, the processor time in the run in which it took least, which is close to what it
-takes on a machine that does nothing else.
+An installation is built once for each case; each run is a process of its own that goes on from
+there, so all make the same decisions. Beside the time on the wall (`pass`) and the processor's
+(`cpu`), medians of the runs, stands the quiet time: of each decision, the processor time in the run
+in which it took least, close to what it takes on a machine that does nothing else.
 
-The floor is what any such decision costs in this language: a task that is drawn from one heap, a
-weighted draw among 200 accounts, a machine's room counted down and up.
+The floor is what any such decision costs in this language, measured in the same runs: a task that
+is drawn from one heap, a weighted draw among 200 accounts, a machine's room counted down and up.
+
+One more figure: the longest turn when all machines report idle while everything waits, which is how
+long any message waits then; beside it the time until all of them are busy.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
+import pickle
 import tempfile
 import time
 from bisect import bisect
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heapreplace
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from resource import RUSAGE_SELF, getrusage
+from typing import NamedTuple, TypeVar
 
 from harness.report import Figure, finish, machine_facts, median, percentile, progress, ratio
 
 from iriai.broker.core import Broker
 from iriai.broker.state import BrokerSettings
+from iriai.daemon.collection import keep_pauses_short
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import GroupSection
@@ -43,8 +53,10 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
-from iriai.protocol.effects import Effect, Send
+from iriai.protocol.effects import Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import Capability, Counted, Idle, Match, Running, Want
+
+Result = TypeVar("Result")
 
 MACHINES = (10, 1_000, 10_000)
 QUEUED = (1_000, 100_000, 1_000_000)
@@ -120,7 +132,8 @@ def make_kinds(rng: Random) -> list[tuple[Resources, float]]:
 class Installation:
     """A broker and what is around it."""
 
-    def __init__(self, machines: int, queued: int, seed: int) -> None:
+    def __init__(self, machines: int, queued: int, seed: int, *, is_busy: bool = True) -> None:
+        """If it is not busy, no machine has reported yet."""
         self.rng = Random(seed)
         self.accounts = [
             Account(f"group{number % GROUPS}", f"user{number}") for number in range(ACCOUNTS)
@@ -138,7 +151,8 @@ class Installation:
         self.by_name = {node.name: node for node in self.nodes}
         self.counters: dict[tuple[str, Account], LedgerRow] = {}
         self.ready = round(queued * (1 - DEPENDENT_PART))
-        self._fill()
+        if is_busy:
+            self._fill()
         self._queue()
 
     @property
@@ -211,18 +225,24 @@ class Installation:
         for number, want in enumerate(wants):
             self.broker.handle(want, self.now)
             if number % 1_000 == 0:
-                self.settle_down(self.broker.settle(self.now))
-        self.settle_down(self.broker.settle(self.now))
+                self.settle_down(self.turns())
+        self.settle_down(self.turns())
+
+    def turns(self) -> list[Effect]:
+        """The broker decides, in as many turns as it asks for."""
+        now = self.now
+        effects = self.broker.settle(now)
+        while effects and effects[-1] == WakeAt(Part.BROKER, now.steady_s):
+            self.broker.handle(Wake(Part.BROKER), now)
+            effects[-1:] = self.broker.settle(now)
+        return effects
 
     def settle_down(self, effects: list[Effect]) -> None:
         """What was matched runs, and what was queued is handed in again, until nothing starts."""
-        while True:
-            messages = self.answers(effects)
-            if not messages:
-                return
+        while messages := self.answers(effects):
             for message in messages:
                 self.broker.handle(message, self.now)
-            effects = self.broker.settle(self.now)
+            effects = self.turns()
 
     def answers(self, effects: list[Effect]) -> list[Idle | Want]:
         """What nodes and homes say to that."""
@@ -257,7 +277,7 @@ class Installation:
         began, cpu_began = time.perf_counter(), time.thread_time()
         broker.handle(counted, now)
         broker.handle(idle, now)
-        effects = broker.settle(now)
+        effects = self.turns()
         cpu_us = 1e6 * (time.thread_time() - cpu_began)
         took_us = 1e6 * (time.perf_counter() - began)
         matches = sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
@@ -302,9 +322,34 @@ class Run(NamedTuple):
     starts_per_end: float
 
 
-def measure(machines: int, queued: int, ends: int) -> Run:
+def in_a_process(work: Callable[[], Result]) -> Result:
+    """What `work` gives, done in a copy of this process, which ends with it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        with os.fdopen(writer, "wb") as stream:
+            pickle.dump(work(), stream)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        content = stream.read()
+    os.waitpid(child, 0)
+    result: Result = pickle.loads(content)
+    return result
+
+
+def touch(installation: Installation) -> None:
+    """Have a copied process own its memory: first uses of pages are no part of a pass."""
+    for entry in installation.broker.state.queues.entries.values():
+        _ = (entry.want.resources, entry.precedence.job, entry.line.kind)
+    for view in installation.broker.state.machines.values():
+        _ = list(view.calendar.in_order())
+
+
+def measure(installation: Installation, queued: int, ends: int) -> Run:
     """One run of one case; each run decides the same."""
-    installation = Installation(machines, queued, SEED)
+    touch(installation)
     for _ in range(WARM_UP_ENDS):
         installation.sample()
     gc.collect()
@@ -315,17 +360,22 @@ def measure(machines: int, queued: int, ends: int) -> Run:
         took.append(took_us)
         on_cpu.append(cpu_us)
         started += matches
-    gc.unfreeze()
-    floor = Floor(machines, queued, SEED)
+    floor = Floor(len(installation.nodes), queued, SEED)
     return Run(took, on_cpu, [floor.sample() for _ in range(ends)], started / ends)
 
 
 def measure_case(machines: int, queued: int, runs: int, ends: int) -> dict[str, Figure]:
     """Medians over several runs; and the quiet time of each decision, the least it took in any."""
+    began = time.perf_counter()
+    installation = Installation(machines, queued, SEED)
+    built_s = time.perf_counter() - began
+    gc.collect()
+    gc.freeze()
+    memory_bytes = 1024 * getrusage(RUSAGE_SELF).ru_maxrss
     results = []
     for run in range(runs):
         progress(f"{machines} machines, {queued} queued: run {run + 1} of {runs}")
-        results.append(measure(machines, queued, ends))
+        results.append(in_a_process(lambda: measure(installation, queued, ends)))
     quiet = [min(samples) for samples in zip(*[each.cpu_us for each in results], strict=True)]
     floor = [min(samples) for samples in zip(*[each.floor_us for each in results], strict=True)]
     return {
@@ -338,6 +388,34 @@ def measure_case(machines: int, queued: int, runs: int, ends: int) -> dict[str, 
         "quiet_max_us": round(max(quiet), 1),
         "floor_p50_us": round(percentile(floor, 50), 1),
         "starts_per_end": median([each.starts_per_end for each in results], 2),
+        "peak_memory_bytes": memory_bytes,
+        "built_s": round(built_s, 1),
+    }
+
+
+def measure_burst(machines: int, queued: int) -> dict[str, Figure]:
+    """All machines come at once to a queue that is full: how long each turn takes."""
+    keep_pauses_short()  # as the daemon does
+    installation = Installation(machines, queued, SEED, is_busy=False)
+    broker, now = installation.broker, installation.now
+    for node in installation.nodes:
+        broker.handle(node.idle(node.capacity.cpus, whole=True), now)
+    turns_ms, starts = [], 0
+    is_over = False
+    while not is_over:
+        began = time.thread_time()
+        effects = broker.settle(now)
+        turns_ms.append(1e3 * (time.thread_time() - began))
+        starts += sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
+        is_over = not effects or effects[-1] != WakeAt(Part.BROKER, now.steady_s)
+        broker.handle(Wake(Part.BROKER), now)
+    return {
+        "machines": machines,
+        "queued": queued,
+        "starts": starts,
+        "turns": len(turns_ms),
+        "longest_turn_cpu_ms": round(max(turns_ms), 1),
+        "all_turns_cpu_ms": round(sum(turns_ms), 1),
     }
 
 
@@ -353,11 +431,14 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.runs, given.ends, given.machines, given.queued = 1, 20, 10, 1_000
+    began = time.perf_counter()
     cases = {}
     for machines in [given.machines] if given.machines else MACHINES:
         for queued in [given.queued] if given.queued else QUEUED:
             name = f"{machines}_machines_{queued}_queued"
-            cases[name] = measure_case(machines, queued, given.runs, given.ends)
+            case = partial(measure_case, machines, queued, given.runs, given.ends)
+            cases[name] = in_a_process(case)
+    burst = partial(measure_burst, given.machines or MACHINES[-1], given.queued or QUEUED[1])
     result: dict[str, object] = {
         "cases": cases,
         "accounts": ACCOUNTS,
@@ -365,6 +446,8 @@ def main() -> None:
         "dependent_part": DEPENDENT_PART,
         "runs": given.runs,
         "ends": given.ends,
+        "burst": in_a_process(burst),
+        "took_s": round(time.perf_counter() - began, 1),
         "machine": machine_facts(Path(tempfile.gettempdir())),
     }
     least, most = (cases.get(f"10000_machines_{queued}_queued") for queued in (1_000, 1_000_000))

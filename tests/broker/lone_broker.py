@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 
 from iriai.broker.core import Broker
-from iriai.broker.state import BrokerSettings
+from iriai.broker.state import TURN_WORK_MAX, BrokerSettings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import GroupSection, OrderSection
@@ -16,7 +16,7 @@ from iriai.model.resources import Resources
 from iriai.policy.order import OrderSettings
 from iriai.policy.plan import PlanSource
 from iriai.policy.registry import order_named
-from iriai.protocol.effects import Part, Wake
+from iriai.protocol.effects import Effect, Part, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
     Counted,
@@ -32,7 +32,7 @@ CAPACITY = Resources(4, 8 << 30)
 
 
 class LoneBroker:
-    """Each call is a turn; matches become claims unless the test says otherwise."""
+    """Matches become claims unless the test says otherwise."""
 
     def __init__(
         self,
@@ -43,25 +43,34 @@ class LoneBroker:
         seed: int = 1,
         now_s: float = 0.0,
         plan: PlanSource | None = None,
+        turn_work_max: int = TURN_WORK_MAX,
         **section,
     ) -> None:
         orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
         configuration = Configuration(order=orders, groups=groups or {})
         named = order_named(order, OrderSettings(orders.usage_floor_s))
-        self.broker = Broker(BrokerSettings(configuration, named, plan), Random(seed))
+        told_settings = BrokerSettings(configuration, named, plan, turn_work_max)
+        self.broker = Broker(told_settings, Random(seed))
         self.now_s = now_s
         self._version = 0
         self._slots = 0
 
     def tell(self, *messages) -> Told:
-        """Give it the messages of one instant."""
+        """Give it the messages of one instant, and turns until it asks for no more at once."""
+        effects = list(self.turn(*messages))
+        while effects and effects[-1] == WakeAt(Part.BROKER, self.now_s):
+            effects[-1:] = self.turn(Wake(Part.BROKER))
+        return told(effects)
+
+    def turn(self, *messages) -> list[Effect]:
+        """Give it the messages of one turn."""
         now = instant(self.now_s)
-        effects = []
+        effects: list[Effect] = []
         for message in messages:
             effects += self.broker.handle(message, now)
-        said = told([*effects, *self.broker.settle(now)])
+        effects += self.broker.settle(now)
         self.broker.check()
-        return said
+        return effects
 
     def idle(self, free: int | None = None, *, whole: bool = True, **fields) -> Idle:
         """The machine's next report, with so many new capabilities."""

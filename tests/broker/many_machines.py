@@ -8,10 +8,10 @@ from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.calendar import longest_stay_s
-from iriai.protocol.effects import LinkDown, LinkUp
+from iriai.protocol.effects import LinkDown, LinkUp, Part, Wake, WakeAt
 from iriai.protocol.messages import Decline, Idle, Match, Running, Want, Withdraw
 from tests.broker.lone_broker import LoneBroker, as_running, want
-from tests.support.told import Told, instant, job
+from tests.support.told import instant, job, told
 
 KINDS = (Resources(2), Resources(4), Resources(8, 0, 2))
 DRAINED = Reason(Rule.DRAINED, "that it is resumed", "drained by ann")
@@ -72,12 +72,15 @@ class ManyMachines:
 
     def tell(self, *messages) -> None:
         """And have what is matched run, until nothing more starts."""
-        said = self.broker.tell(*messages)
-        while found := [message for message in said.home if isinstance(message, Match)]:
-            said = self._begin(found)
+        inbox = list(messages)
+        while inbox:
+            said = told(self.broker.turn(*inbox))
+            inbox = self._begin([message for message in said.home if isinstance(message, Match)])
+            if WakeAt(Part.BROKER, self.broker.now_s) in said.others:
+                inbox.append(Wake(Part.BROKER))
 
-    def _begin(self, matches: list[Match]) -> Told:
-        messages = []
+    def _begin(self, matches: list[Match]) -> list[Decline | Idle]:
+        messages: list[Decline | Idle] = []
         for match in matches:
             node = self.nodes[match.machine]
             assert not node.is_away, f"{match} is asked of a machine that is away"
@@ -94,7 +97,7 @@ class ManyMachines:
             spent = (match.capability,)
             fields = {"began": (running,), "spent": spent, "capabilities": fresh}
             messages.append(self.idle(node, **fields))
-        return self.broker.tell(*messages)
+        return messages
 
     def _claim(self, node: Node, wanted: Want, match: Match) -> Running:
         resources = node.capacity if wanted.exclusive else wanted.resources

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iriai.broker.queues import Entry
+from iriai.broker.state import TURN_WORK_MAX
 from iriai.model.resources import Resources
 from tests.broker.many_machines import KINDS, ManyMachines
 
@@ -48,6 +49,7 @@ sections = st.fixed_dictionaries(
         "one_per_machine": st.sampled_from(["none", "none", "user"]),
         "backfill": st.sampled_from(["easy", "easy", "none"]),
         "seed": st.integers(0, 3),
+        "turn_work_max": st.sampled_from([1, 50, TURN_WORK_MAX]),
     }
 )
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain
 from iriai.broker.machines import MATCH_UNTIL_S, MachineView
-from iriai.broker.passes import Pass
+from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
 from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
@@ -53,6 +53,11 @@ class Broker:
         self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._must_pass = False
+        self._left: Pass | None = None
+        """A pass that was left before its end; the alarm is set for the next turn."""
+        self._turn_s = 0.0
+        self._work = 0
+        """Of the passes of that moment, as `turn_work_max` counts; an alarm begins anew."""
         self._alarm_s: float | None = None
         self._matching: dict[str, MachineView] = {}
         """Machines with matches under way."""
@@ -77,11 +82,8 @@ class Broker:
         """After the events of one instant: one policy pass, if anything changed."""
         state = self.state
         effects: list[Effect] = [*self._quiet.publish(state.machines, now.steady_s)]
-        if self._must_pass:
-            self._must_pass = False
-            if state.may_start_something or self._planning is not None:
-                effects += self._pass(now)
-            state.park.fresh.clear()
+        if self._must_pass or self._left is not None:
+            effects += self._pass(now)
             if self._matching:
                 effects += self._wake_by(now.steady_s + MATCH_UNTIL_S)
             for view in self._backed_off.values():
@@ -101,10 +103,29 @@ class Broker:
         return [WakeAt(Part.BROKER, steady_s)]
 
     def _pass(self, now: Instant) -> list[Effect]:
+        """Go on with the pass that was left, or begin one where anything changed."""
+        has_changed, self._must_pass = self._must_pass, False
         if self._planning is not None:
-            outcome = self._planning.run(self._rng, now)
-        else:
-            outcome = Pass(self.state, self._rng, now).run()
+            return self._matches(self._planning.run(self._rng, now))
+        if has_changed:
+            self._left = None
+        if not self.state.may_start_something:
+            self.state.rooms.end()
+            return []
+        if now.steady_s != self._turn_s:
+            self._turn_s, self._work = now.steady_s, 0
+        work = self.state.rooms.work
+        current = self._left or Pass(self.state, self._rng, now)
+        outcome = current.run(self.state.settings.turn_work_max - self._work)
+        self._work += self.state.rooms.work - work
+        effects = self._matches(outcome)
+        self._left = None if current.is_over else current
+        if self._left is not None:
+            effects += self._wake_by(now.steady_s)
+        return effects
+
+    def _matches(self, outcome: Outcome) -> list[Effect]:
+        """What homes are told of a pass."""
         effects: list[Effect] = []
         for entry, view, key in outcome.decisions:
             assert isinstance(key, Capability)
@@ -259,6 +280,8 @@ class Broker:
         refusal, or a match that is declined.
         """
         self._alarm_s = None
+        self._work = 0
+        self._must_pass |= self._left is None
         for view in list(self._matching.values()):
             over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now.steady_s]
             for capability, entry in over:
@@ -267,8 +290,9 @@ class Broker:
                 self.state.queues.give_back(entry)
             if over:
                 self.state.park.grew(view)
+                self._must_pass = True
         for view in list(self._backed_off.values()):
             if view.back_off.is_over(now.steady_s):
                 del self._backed_off[view.name]
                 self.state.availability_changed(view)
-        self._must_pass = True
+                self._must_pass = True

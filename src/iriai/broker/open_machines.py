@@ -10,6 +10,9 @@ from iriai.model.resources import Resources
 
 BLOCK_MACHINES_MAX = 64
 """A block of twice as many is split."""
+LACKING_MAX = 16
+"""Needs that are known to fit nowhere. More: each machine that changes is compared with more of
+them; fewer: one that is new is sought on more machines in vain."""
 
 
 class _Block:
@@ -59,6 +62,8 @@ class OpenMachines:
         """The last rank of each block."""
         self._ranks: dict[str, Rank] = {}
         """Under which each stands there."""
+        self._lacking: list[Resources] = []
+        """What fits on none of them, the smallest such needs; so nothing larger does either."""
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -69,6 +74,9 @@ class OpenMachines:
     def place(self, view: MachineView) -> None:
         """A machine is new or has changed: in its place where it is open, else out."""
         rank = view.rank() if view.is_open else None
+        if rank is not None and self._lacking:
+            free = view.calendar.free
+            self._lacking = [need for need in self._lacking if not need.fits_in(free)]
         if len(self._ranks) == 1 and rank is not None and view.name in self._ranks:
             block = self._blocks[0]  # alone, there is no order to keep
             self._ranks[view.name] = block.ranks[0] = self._lasts[0] = rank
@@ -98,16 +106,27 @@ class OpenMachines:
 
     def with_room(self, need: Resources) -> Iterator[MachineView]:
         """Those with that much free, in order; nothing may change while it is asked for more."""
+        for known in self._lacking:
+            if known.fits_in(need):
+                return
+        is_anywhere = False
         for block in self._blocks:
             if not block.may_hold(need):
                 continue
             is_there = False
             for view in block.views:
                 if need.fits_in(view.calendar.free):
-                    is_there = True
+                    is_there = is_anywhere = True
                     yield view
             if not is_there:
                 block.look()
+        if not is_anywhere:
+            self._lack(need)
+
+    def _lack(self, need: Resources) -> None:
+        """It fits on none; what is at least as large need not be kept beside it."""
+        smaller = [known for known in self._lacking if not need.fits_in(known)]
+        self._lacking = [*smaller[-LACKING_MAX + 1 :], need]
 
     def _add(self, rank: Rank, view: MachineView) -> None:
         self._ranks[view.name] = rank

@@ -21,7 +21,9 @@ class Park:
         self.views: dict[str, MachineView] = {}
         self.open = OpenMachines()
         self.fresh: dict[str, MachineView] = {}
-        """Those with room that was not there in the last pass."""
+        """Those with room that was not there when last nothing more could start."""
+        self.news: dict[str, MachineView] = {}
+        """Those of them with room that was not there when the last pass began."""
         self.total_cpus = 0
         self._kinds: dict[Resources, list[End]] = {}
         """By capacity; first ends in order."""
@@ -58,7 +60,12 @@ class Park:
     def grew(self, view: MachineView) -> None:
         """It changed, and may hold what it could not hold before."""
         self.changed(view)
-        self.fresh[view.name] = view
+        self.fresh[view.name] = self.news[view.name] = view
+
+    def nothing_left(self) -> None:
+        """Nothing that waits could start: from now on, room that appears is new."""
+        self.fresh.clear()
+        self.news.clear()
 
     def has_kind_for(self, resources: Resources) -> bool:
         """Whether some machine could hold that if nothing ran there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from math import inf
 from random import Random
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ REDRAWS_MAX = 4
 """An account contends with the task that it could start when it was last drawn. Where that is
 another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
 the draw stands, though the chances were those of a task that costs less."""
+DRAW_WORK = 20
+"""What a draw and what comes of it count for, in looks at a machine: some 5 us each."""
 MISSES_MAX = 3
 """Accounts drawn of which nothing fits any more, before all are asked: that costs as much."""
 
@@ -54,7 +57,11 @@ class Outcome(NamedTuple):
 
 
 class Pass:
-    """What one pass works with; made anew for each."""
+    """What one pass works with; made anew for each.
+
+    A pass may be left before its end, and go on later: what it decides is then the same. If
+    anything changed meanwhile, another pass takes its place.
+    """
 
     def __init__(self, state: BrokerState, rng: Random, now: Instant) -> None:
         self._state = state
@@ -69,30 +76,58 @@ class Pass:
         self._pool: list[Seat] | None = None
         """Whoever may start something; None: nobody has looked since there was new room."""
         self._decisions: list[Decision] = []
+        self._drawing: Drawing | None = None
+        self._redraws = self._misses = 0
+        self._has_begun = False
+        self._stop_at: float = inf
+        """Work at which it is left."""
+        self.is_over = False
+        """Whether nothing more can start."""
 
-    def run(self) -> Outcome:
-        """Decide what starts, and where; the claims are made in the view of the machines."""
+    def run(self, work_max: float = inf) -> Outcome:
+        """Decide what starts, and where; the claims are made in the view of the machines.
+
+        It is left after about so much work, in looks at a machine, unless it `is_over` before.
+        """
+        self._stop_at = self._rooms.work + work_max
+        if not self._has_begun:
+            self._begin()
+        self.is_over = self._rooms.look_ahead(self._stop_at) and self._serve()
+        if self.is_over:
+            self._rooms.end()
+        told, self._state.heads.told = self._state.heads.told, []
+        decisions, self._decisions = self._decisions, []
+        return Outcome(decisions, told)
+
+    def _begin(self) -> None:
         state = self._state
+        self._has_begun = True
         self._rooms.begin(self._now.steady_s)
         self._settle_heads()
-        shared = state.queues.shared
-        if shared is not None:
-            self._serve(shared)
-        elif len(state.park.open):
+        if state.queues.shared is None and len(state.park.open):
             self._draws.begin(self._now.wall_s, state.park.total_cpus)
             self._share_out()
-            self._serve_drawn()
-        state.park.fresh.clear()
-        if not len(state.park.open):
-            state.queues.kinds.settle_all()
-        told, state.heads.told = state.heads.told, []
-        return Outcome(self._decisions, told)
+
+    def _serve(self) -> bool:
+        """Start what may start; whether that was all of it."""
+        shared = self._state.queues.shared
+        return self._serve_drawn() if shared is None else self._serve_first(shared)
+
+    def _is_spent(self) -> bool:
+        """Whether it is time to leave the pass; counts one draw."""
+        rooms = self._rooms
+        if rooms.work >= self._stop_at:
+            return True
+        rooms.work += DRAW_WORK
+        return False
 
     # --- who is next -----------------------------------------------------------------------------
 
-    def _serve(self, queue: Queue) -> None:
+    def _serve_first(self, queue: Queue) -> bool:
         """One queue for all: its first that fits, until none does."""
         while len(self._state.park.open):
+            if self._is_spent():
+                return False
             entry = self._next_of(queue)
             if entry is None:
                 break
@@ -100,31 +135,43 @@ class Pass:
                 self._start_or_keep(entry)
             else:
                 self._rooms.stopped[entry.want.account] = None
+        return True
 
-    def _serve_drawn(self) -> None:
+    def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until nothing is left."""
-        seats, redraws, misses = self._draws.seats, 0, 0
-        drawing: Drawing | None = None
+        seats = self._draws.seats
         while len(self._state.park.open):
-            if drawing is None or not len(drawing) or self._pool is None or misses > MISSES_MAX:
-                candidates, misses = self._candidates(), 0
-                if not candidates:
-                    break
-                drawing = drawing_of(self._order, candidates, self._draws.groups)
+            if self._is_spent():
+                return False
+            drawing = self._contest()
+            if drawing is None:
+                break
             account = drawing.draw(self._rng)
             seat = seats[account]
             entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
             if entry is None or not self._may_run_more(entry):
-                misses += 1
+                self._misses += 1
                 self._leave_out(seat, entry)
                 drawing.leave(account)
-            elif self._contends_with(seat, entry) or redraws == REDRAWS_MAX:
-                redraws = 0
+            elif self._contends_with(seat, entry) or self._redraws == REDRAWS_MAX:
+                self._redraws = 0
                 self._start_or_keep(entry)
                 self._follow(drawing, seat)
             else:
-                redraws += 1
+                self._redraws += 1
                 drawing.replace(seat.contender)
+        return True
+
+    def _contest(self) -> Drawing | None:
+        """What the next account is drawn from; None: nobody may start anything."""
+        drawing = self._drawing
+        is_good = drawing is not None and len(drawing) and self._pool is not None
+        if not is_good or self._misses > MISSES_MAX:
+            candidates, self._misses = self._candidates(), 0
+            if not candidates:
+                return None
+            drawing = self._drawing = drawing_of(self._order, candidates, self._draws.groups)
+        return drawing
 
     def _follow(self, drawing: Drawing, seat: Seat) -> None:
         """Something was started, or a place was kept: keep up those who contend."""
@@ -293,13 +340,13 @@ class Pass:
     def _improve(self, head: ReservedHead, kind: Kind, view: MachineView) -> None:
         """Plan it anew where something changed: earlier on another machine, if that is so."""
         now_s = self._now.steady_s
-        fresh = self._state.park.fresh
+        news = self._state.park.news
         if not view.is_available:
             found = self._heads.earliest(kind, now_s)
             if found is not None:
                 self._move(head, view, found[0], kind)
                 return
-        if view.name in fresh and self._heads.plan(head, view, now_s):
+        if view.name in news and self._heads.plan(head, view, now_s):
             self._rooms.grew(view)
         for other in self._fresh_for(head):
             slot = other.calendar.earliest(kept_for(kind, other), now_s)
@@ -318,7 +365,7 @@ class Pass:
         held = self._heads.by_machine
         able = (
             view
-            for view in self._state.park.fresh.values()
+            for view in self._state.park.news.values()
             if view.name not in held
             and view.is_available
             and head.resources.fits_in(view.calendar.capacity)

@@ -77,7 +77,7 @@ class Planning:
             if not self._source.path:
                 raise
             self.mistake = PolicyMistake.of(self._source.path, error)
-        self._state.park.fresh.clear()
+        self._state.park.nothing_left()
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:

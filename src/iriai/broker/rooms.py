@@ -46,6 +46,12 @@ class Rooms:
         """What was last found: who asks what comes next asks again where it starts."""
         self._unseen: dict[str, MachineView] = {}
         """Those that changed since; many passes end before anybody asks."""
+        self._ahead: dict[str, MachineView] = {}
+        """Those that nobody has looked at yet, since there are many."""
+        self._is_under_way = False
+        """Whether something may still start of what could when the first pass began."""
+        self.work = 0
+        """How many machines were looked at, and what else counts like that."""
         self.stopped: dict[Account | None, None] = {}
         """Accounts that may run nothing more in this pass, where all wait in one queue."""
         self._count: dict[Mask, int] = {}
@@ -55,15 +61,50 @@ class Rooms:
         """Masks that are in the union and may not belong there."""
 
     def begin(self, now_s: float) -> None:
-        """A pass begins: all machines with new room are looked at."""
+        """A pass begins: machines with new room are looked at.
+
+        If the last was left before its end, what it saw holds but for what changed since.
+        """
+        park = self._park
         self._now_s = now_s
         self._looks += 1
         self.stopped.clear()
+        self._found = None
+        if self._is_under_way:
+            for view in park.news.values():
+                self._ahead.pop(view.name, None)
+                self._unseen[view.name] = view
+            return
+        self._is_under_way = True
+        self._ahead = dict(park.fresh)
+
+    def look_ahead(self, stop_at: float) -> bool:
+        """Look at what was new when it all began, until so much work is done; whether that is all.
+
+        Nothing is drawn before, so that what waits for the last machine contends for the first.
+        """
+        self._park.news.clear()  # it was planned with
+        ahead = self._ahead
+        while len(ahead) > FEW_MACHINES:
+            if self.work >= stop_at:
+                return False
+            name = next(iter(ahead))
+            self._look_at(ahead.pop(name))
+        self._unseen.update(ahead)
+        ahead.clear()
+        return True
+
+    def end(self) -> None:
+        """Nothing more can start; what changes from now on is new room."""
+        self._is_under_way = False
+        self._park.nothing_left()
+        if not len(self._park.open):
+            self._queues.kinds.settle_all()
         self._of_machine.clear()
         self._count.clear()
+        self._unseen.clear()
+        self._ahead.clear()
         self._union = self._gone = 0
-        self._unseen = dict(self._park.fresh)
-        self._found = None
 
     def shrank(self, view: MachineView) -> None:
         """Something was claimed there, or a place was kept."""
@@ -165,12 +206,14 @@ class Rooms:
 
     def _among_open(self, kind: Kind) -> MachineView | None:
         for view in self._park.open.with_room(kind.key.resources):
+            self.work += 1
             if self.admits(view, kind):
                 return view
         return None
 
     def _look_at(self, view: MachineView) -> None:
         """Keep up what may fit on a machine with new room."""
+        self.work += 1
         old = self._of_machine.get(view.name)
         mask = self._of_machine[view.name] = self._mask_of(view)
         if mask == old:

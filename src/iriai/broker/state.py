@@ -21,6 +21,11 @@ from iriai.policy.order import Order, is_one_queue
 from iriai.policy.plan import PlanSource
 from iriai.protocol.messages import Running, Want
 
+TURN_WORK_MAX = 2_000
+"""Of the passes of one turn, in looks at a machine: some 10 ms, a hundred draws. What has arrived
+meanwhile is taken in before the next turn goes on, so that is how long a message waits however many
+machines stand idle. Less: more turns, each of which is recorded; more: longer waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
@@ -30,6 +35,7 @@ class BrokerSettings:
     order: Order
     plan: PlanSource | None = None
     """A whole policy from a file, asked instead of draws and reserved heads."""
+    turn_work_max: int = TURN_WORK_MAX
 
 
 class BrokerState:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from pathlib import Path
@@ -14,6 +13,7 @@ from iriai.daemon.answers import JobAnswers
 from iriai.daemon.assembly import make_machine
 from iriai.daemon.clients import Clients, Handler
 from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.collection import keep_pauses_short
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
@@ -183,9 +183,7 @@ class Service:
 
     async def run(self) -> int:
         """Serve until the end; returns the exit code."""
-        # What was loaded lives as long as the daemon: no need to look through it for garbage.
-        gc.collect()
-        gc.freeze()
+        keep_pauses_short()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
