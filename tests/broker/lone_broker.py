@@ -50,9 +50,9 @@ class LoneBroker:
         configuration = Configuration(order=orders, groups=groups or {})
         named = order_named(order, OrderSettings(orders.usage_floor_s))
         told_settings = BrokerSettings(configuration, named, plan, turn_work_max)
-        self.broker = Broker(told_settings, Random(seed))
+        self.broker = Broker(told_settings, Random(seed), HOME)
         self.now_s = now_s
-        self._version = 0
+        self._versions: dict[str, int] = {}
         self._slots = 0
 
     def tell(self, *messages) -> Told:
@@ -74,14 +74,15 @@ class LoneBroker:
 
     def idle(self, free: int | None = None, *, whole: bool = True, **fields) -> Idle:
         """The machine's next report, with so many new capabilities."""
-        self._version += 1
+        machine = fields.get("machine", HOME)
+        version = self._versions[machine] = self._versions.get(machine, 0) + 1
         count = free if free is not None else fields.get("capacity", CAPACITY).cpus
         return Idle(
             **(
                 {
                     "machine": HOME,
                     "incarnation": 1,
-                    "version": self._version,
+                    "version": version,
                     "capacity": CAPACITY,
                     "capabilities": self.capabilities(count),
                     "spent": (),

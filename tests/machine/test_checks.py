@@ -261,7 +261,7 @@ def test_a_home_that_does_not_say_what_it_wants(monkeypatch):
 
     def end_attempt(self, job, *arguments):
         whole(self, job, *arguments)
-        self._unposted.clear()
+        self.posts._due.clear()
 
     monkeypatch.setattr(Home, "_end_attempt", end_attempt)
     machine = busy_machine()

@@ -243,7 +243,7 @@ def small_story(count: int, mishap, **options) -> World:
     return world
 
 
-MESSAGES = 24
+MESSAGES = 32
 """The story has a few less; a mishap after its last message is none."""
 
 

@@ -349,7 +349,9 @@ def test_nothing_adds_up_where_all_has_finished():
     machine.finish()
     parts = machine.machine
     home, queues = parts.home, parts.broker.state.queues
-    assert (home.jobs, home._posted, home._unposted, home._folded_at) == ({}, {}, {}, {})
+    posts = home.posts
+    assert (home.jobs, posts._counts, posts._due, posts._stamps) == ({}, {}, {}, {})
+    assert (posts._bound, home._folded_at) == ({}, {})
     assert (queues.entries, queues.accounts, list(queues.kinds)) == ({}, {}, [])
     assert parts.broker.state.standings._runs == {}
     assert parts.node.claims() == []

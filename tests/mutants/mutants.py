@@ -232,7 +232,7 @@ NAMED: dict[str, Patch] = {
     "a home does not say what it wants after an end": around(
         Home,
         "_end_attempt",
-        lambda whole, home, *args: (whole(home, *args), home._unposted.clear()),
+        lambda whole, home, *args: (whole(home, *args), home.posts._due.clear()),
     ),
     "a lost task is not repeated": around(
         JobState,

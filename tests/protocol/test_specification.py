@@ -23,6 +23,7 @@ def sections(name: str) -> list[str]:
 
 SECTIONS = sections("002-messages.md")
 NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, LINKS = SECTIONS[1:]
+BROKERS = sections("008-brokers.md")[0]
 _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
 
@@ -49,15 +50,19 @@ RULES |= {"drained", "load-above-threshold"}
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)
-            | {"Wake", "Delivered", "LinkUp", "LinkDown"},
+            | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged"},
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),
         (LINKS, names(links.LinkFrame)),
+        (BROKERS, names(messages.ToSuccession)),
         (MEMBERSHIP, names(peer_messages.ToMembership)),
         (DIRECTORY, names(peer_messages.ToDirectory)),
     ],
-    ids=["node, home, broker", "driver", "launcher", "clients", "links", "membership", "directory"],
+    ids=[
+        *("node, home, broker", "driver", "launcher", "clients", "links"),
+        *("brokers", "membership", "directory"),
+    ],
 )
 def test_each_kind_has_its_row(section, expected):
     assert first_cells(section) == expected

@@ -30,11 +30,13 @@ class Told(NamedTuple):
 
 
 def told(effects: Iterable[Effect]) -> Told:
-    """Sort effects."""
+    """Sort effects. What acknowledges messages of other machines is left out."""
     sorted_ = Told([], [], [], [], [])
     parts = {Part.NODE: sorted_.node, Part.HOME: sorted_.home, Part.BROKER: sorted_.broker}
     for effect in effects:
         match effect:
+            case Send(_, Part.SUCCESSION):
+                pass
             case Send(_, part, message):
                 parts[part].append(message)
             case Persist(record):

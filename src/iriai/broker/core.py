@@ -5,15 +5,16 @@ In: reports of nodes, wants of homes. Out: matches and promises to homes. docs/s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
+from iriai.broker.attendance import Attendance
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain
-from iriai.broker.machines import MATCH_UNTIL_S, MachineView
+from iriai.broker.machines import MATCH_UNTIL_S, RESEND_S, MachineView
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
 from iriai.broker.quiet import QuietNews
@@ -26,6 +27,7 @@ from iriai.model.reason import Reason
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.offpeak import QuietRule
+from iriai.protocol.candidates import Peer
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
@@ -37,6 +39,7 @@ from iriai.protocol.messages import (
     Running,
     ToBroker,
     Want,
+    Wants,
     Withdraw,
 )
 
@@ -46,12 +49,16 @@ BrokerEvent = ToBroker | Wake | LinkDown | LinkUp
 class Broker:
     """Matches wants with machines; see the module."""
 
-    def __init__(self, settings: BrokerSettings, rng: Random) -> None:
+    def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
+        """`machine` is its own: what is told there needs no receipt."""
         order = settings.configuration.order
         self.state = BrokerState(settings, Standings(Fading.of(order), ChargeRule.of(order)))
         self._rng = rng
         self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
+        self._machine = machine
+        self.attendance = Attendance(machine)
+        self._said: list[Effect] = []
         self._must_pass = False
         self._left: Pass | None = None
         """A pass that was left before its end; the alarm is set for the next turn."""
@@ -61,17 +68,26 @@ class Broker:
         self._alarm_s: float | None = None
         self._matching: dict[str, MachineView] = {}
         """Machines with matches under way."""
+        self._is_told_away = False
+        """Whether homes of other machines were told of some, and may not have heard."""
         self._backed_off: dict[str, MachineView] = {}
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
             Counted: self._counted,
             Want: self._want,
+            Wants: self._wants,
             Withdraw: self._withdraw,
             Decline: self._decline,
             Wake: self._wake,
             LinkDown: self._link_down,
             LinkUp: self._link_up,
         }
+
+    def begin(self, peers: Iterable[Peer], term: float, now: Instant) -> None:
+        """It is new; these are there, and will tell it what they have."""
+        self.attendance.term = term
+        self.attendance.begin(peers, now.steady_s)
+        self._must_pass = True
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
         """Take one message in; nothing is decided before `settle`."""
@@ -81,18 +97,27 @@ class Broker:
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: one policy pass, if anything changed."""
         state = self.state
+        attendance = self.attendance
         effects: list[Effect] = [*self._quiet.publish(state.machines, now.steady_s)]
-        if self._must_pass or self._left is not None:
+        effects += attendance.receipts()
+        if self._said:
+            effects += self._said
+            self._said = []
+        if not attendance.is_complete(now.steady_s):
+            effects += self._wake_by(attendance.until_s)
+        elif self._must_pass or self._left is not None:
             effects += self._pass(now)
             if self._matching:
-                effects += self._wake_by(now.steady_s + MATCH_UNTIL_S)
+                due_s = RESEND_S if self._is_told_away else MATCH_UNTIL_S
+                effects += self._wake_by(now.steady_s + due_s)
             for view in self._backed_off.values():
                 effects += self._wake_by(view.back_off.until_s or now.steady_s)
         wake_s = None if self._planning is None else self._planning.wake_s
         if wake_s is not None and wake_s > now.steady_s:
             effects += self._wake_by(wake_s)
-        if self._quiet.next_s is not None:
-            effects += self._wake_by(self._quiet.next_s)
+        for at_s in (self._quiet.next_s, attendance.silent_s):
+            if at_s is not None:
+                effects += self._wake_by(at_s)
         return effects
 
     def _wake_by(self, steady_s: float) -> list[Effect]:
@@ -131,6 +156,7 @@ class Broker:
             assert isinstance(key, Capability)
             self._matching[view.name] = view
             job = entry.want.job
+            self._is_told_away |= job.home != self._machine
             match = Match(job, view.name, key, MATCH_UNTIL_S)
             effects.append(Send(job.home, Part.HOME, match))
         # After the matches: a promise is for the first task that waits when they are bound.
@@ -140,6 +166,9 @@ class Broker:
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
+        new = self.attendance.reason(now.steady_s)
+        if new is not None:
+            return [new]
         reasons = explain(self.state, job, now)
         return reasons if self._planning is None else self._planning.explain(job, reasons, now)
 
@@ -165,22 +194,31 @@ class Broker:
     # --- messages --------------------------------------------------------------------------------
 
     def _idle(self, idle: Idle, now: Instant) -> None:
-        state = self.state
-        view = state.machines.get(idle.machine)
+        state, name = self.state, idle.machine
+        view = state.machines.get(name)
+        self.attendance.heard(name, now.steady_s)
         if view is not None and view.is_stale(idle):
+            self.attendance.reported(name, (view.incarnation, view.version), is_lacking=False)
             return
-        if idle.whole:
+        if not idle.whole and (view is None or not view.follows(idle)):
+            known = (0, 0) if view is None else (view.incarnation, view.version)
+            self.attendance.reported(name, known, is_lacking=True)
+            return
+        if view is None or (idle.whole and not view.is_same(idle)):
             view = self._new_view(idle)
-        elif view is None or view.incarnation != idle.incarnation:
-            return  # the node will report whole when it hears of a broker that is new to it
+        elif idle.whole:
+            idle = view.what_is_new(idle)
         was_available = view.is_available
         view.told(idle)
+        self.attendance.reported(name, (idle.incarnation, idle.version), is_lacking=False)
         self._quiet.measured(idle)
         is_wider = self._spent(view, idle, now)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
             is_wider |= state.end(view, attempt)
+        if idle.began and view.matched:
+            self._give_way(view)
         view.capabilities.extend(idle.capabilities)
         if view.is_available != was_available:
             state.availability_changed(view)
@@ -215,6 +253,14 @@ class Broker:
                     self._backed_off[view.name] = view
         return is_wider
 
+    def _give_way(self, view: MachineView) -> None:
+        """A claim was granted for a match that was thought to be lost: others have its place."""
+        while view.matched and view.is_overfull:
+            capability, matched = next(reversed(view.matched.items()))
+            self._settle_match(view, capability)
+            view.capabilities.append(capability)
+            self.state.queues.give_back(matched.entry)
+
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar:
             account = self.state.counts_for(running.account)
@@ -228,6 +274,12 @@ class Broker:
             self.state.standings.charged(attempt, charge_s)
 
     def _want(self, want: Want, now: Instant) -> None:
+        home = want.job.home
+        self.attendance.heard(home, now.steady_s)
+        self.attendance.wanted(home, want.job.number, want.stamp)
+        known = self.state.queues.entries.get(want.job)
+        if known is not None and 0 < want.stamp <= known.want.stamp:
+            return
         account = self.state.counts_for(want.account)
         if account != want.account:
             want = replace(want, account=account)
@@ -241,10 +293,23 @@ class Broker:
         self._must_pass = True
 
     def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
+        job = withdraw.job
+        self.attendance.heard(job.home, now.steady_s)
+        self.attendance.wanted(job.home, job.number, withdraw.stamp)
+        known = self.state.queues.entries.get(job)
+        if known is None or not 0 < withdraw.stamp < known.want.stamp:
+            self._forget(job)
+
+    def _forget(self, job: JobId) -> None:
         if self._planning is not None:
-            self._planning.promised.pop(withdraw.job, None)
-        if self.state.remove(withdraw.job):
+            self._planning.promised.pop(job, None)
+        if self.state.remove(job):
             self._must_pass = True
+
+    def _wants(self, wants: Wants, now: Instant) -> None:
+        self.attendance.heard(wants.machine, now.steady_s)
+        self.attendance.told_all(wants.machine)
+        self._must_pass = True
 
     def _decline(self, decline: Decline, now: Instant) -> None:
         view = self.state.machines.get(decline.machine)
@@ -262,37 +327,60 @@ class Broker:
         return self.state.end(view, capability)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
-        """Nothing is started there until the machine has reported whole; what runs goes on."""
-        self._quiet.away(event.machine)
-        view = self.state.machines.get(event.machine)
+        self._away(event.machine)
+
+    def _away(self, machine: str) -> None:
+        """Nothing is started there until the machine has reported whole; what runs goes on.
+
+        Nor is anything for the jobs of its home, which will tell its wants again.
+        """
+        self._quiet.away(machine)
+        view = self.state.machines.get(machine)
         if view is not None and not view.is_away:
             view.is_away = True
             self.state.availability_changed(view)
             self._must_pass = True
+        for job in [job for job in self.state.queues.entries if job.home == machine]:
+            self._forget(job)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """Nothing yet: the machine will report whole."""
 
     def _wake(self, wake: Wake, now: Instant) -> None:
-        """Matches that nobody has heard of for too long free their place again.
-
-        Their capabilities may still be good, and their tasks still wait. If not, that costs a
-        refusal, or a match that is declined.
-        """
         self._alarm_s = None
         self._work = 0
         self._must_pass |= self._left is None
+        for machine in self.attendance.silent(now.steady_s):
+            self._away(machine)
+        self._is_told_away = False
         for view in list(self._matching.values()):
-            over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now.steady_s]
-            for capability, entry in over:
-                self._settle_match(view, capability)
-                view.capabilities.append(capability)
-                self.state.queues.give_back(entry)
-            if over:
-                self.state.park.grew(view)
-                self._must_pass = True
+            self._review_matches(view, now.steady_s)
         for view in list(self._backed_off.values()):
             if view.back_off.is_over(now.steady_s):
                 del self._backed_off[view.name]
                 self.state.availability_changed(view)
                 self._must_pass = True
+
+    def _review_matches(self, view: MachineView, now_s: float) -> None:
+        """Matches of which nothing was heard are told again; for too long, they free their place.
+
+        Their capabilities may still be good, and their tasks still wait. If not, that costs a
+        refusal, or a match that is declined.
+        """
+        over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now_s]
+        for capability, entry in over:
+            self._settle_match(view, capability)
+            view.capabilities.append(capability)
+            self.state.queues.give_back(entry)
+        if over:
+            self.state.park.grew(view)
+            self._must_pass = True
+        for capability, matched in view.matched.items():
+            job = matched.entry.want.job
+            if job.home == self._machine:
+                continue
+            self._is_told_away = True
+            if matched.told_s + RESEND_S <= now_s:
+                view.matched[capability] = matched._replace(told_s=now_s)
+                match = Match(job, view.name, capability, matched.until_s - now_s)
+                self._said.append(Send(job.home, Part.HOME, match))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from iriai.broker.back_off import BackOff
 from iriai.broker.queues import Entry
 from iriai.model.ids import AttemptId
@@ -17,6 +19,9 @@ MATCH_UNTIL_S = 10.0
 """How long a place is kept for a match whose claim has not been seen: the life of a tentative
 claim (design.md section 2)."""
 
+RESEND_S = 1.0
+"""A match of which nothing was heard for so long is told again: it may be lost."""
+
 ClaimKey = AttemptId | Capability | int
 """By what a claim is known: the attempt that holds it, the capability of a match under way, or a
 number where no messages are exchanged."""
@@ -28,6 +33,8 @@ class Matched(NamedTuple):
     until_s: float
     """On the steady clock; if nothing was heard of it by then, it is over."""
     entry: Entry
+    told_s: float = 0.0
+    """When its home was told, the last time."""
 
 
 class Rank(NamedTuple):
@@ -110,6 +117,38 @@ class MachineView:
         """Whether a report is older than what is known."""
         return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
 
+    @property
+    def is_overfull(self) -> bool:
+        """Whether claims and matches together are more than there is."""
+        return any(amount < 0 for _, amount in self.calendar.free.amounts())
+
+    def is_same(self, idle: Idle) -> bool:
+        """Whether a whole report is of the machine that is known, so that only changes count."""
+        return (
+            not self.is_away
+            and idle.incarnation == self.incarnation
+            and idle.capacity == self.calendar.capacity
+            and idle.speed == self.speed
+        )
+
+    def follows(self, idle: Idle) -> bool:
+        """Whether a report says all that changed since what is known."""
+        return (idle.incarnation, idle.version) == (self.incarnation, self.version + 1)
+
+    def what_is_new(self, idle: Idle) -> Idle:
+        """A whole report of a machine that is known, as what changed."""
+        good = dict.fromkeys(idle.capabilities)
+        live = {running.attempt: running for running in idle.began}
+        self.capabilities.clear()
+        return replace(
+            idle,
+            capabilities=tuple(each for each in good if each not in self.matched),
+            spent=tuple(each for each in self.matched if each not in good),
+            ended=tuple(
+                key for key in self.calendar if isinstance(key, AttemptId) and key not in live
+            ),
+        )
+
     def match(self, entry: Entry, now_s: float, key: int) -> ClaimKey:
         """Claim the place of a task of `entry`; by `key` where no capabilities are in use."""
         kind = entry.kind.key
@@ -119,7 +158,7 @@ class MachineView:
             return key
         capability = self.capabilities.popleft()
         self.calendar.add(capability, resources, now_s, kind.stay_s)
-        self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry)
+        self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry, now_s)
         return capability
 
     def told(self, idle: Idle) -> None:

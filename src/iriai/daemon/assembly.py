@@ -45,6 +45,6 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
     plan = named_plan(configuration.order.policy)
-    broker = Broker(BrokerSettings(configuration, order, plan), rng)
+    broker = Broker(BrokerSettings(configuration, order, plan), rng, settings.home)
     home = Home(settings.home, stored.next_number, stored.jobs, stored.ended)
     return Machine(settings.home, node if settings.role.has_node else None, home, broker)

@@ -16,6 +16,7 @@ from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobState, Outcome
 from iriai.home.leases import lost_result
 from iriai.home.nodes import Nodes
+from iriai.home.posts import Posts
 from iriai.home.prerequisites import EndsMet, Known
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Dependency
@@ -62,8 +63,6 @@ from iriai.protocol.messages import (
     Refusal,
     Renew,
     ToHome,
-    Want,
-    Withdraw,
 )
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
@@ -93,8 +92,7 @@ class Home:
         self._finished_counts: dict[int, tuple[int, int]] = {}
         self._next_number = next_number
         self._folded_at: dict[int, int] = {}
-        self._posted: dict[int, int] = {}
-        self._unposted: dict[int, None] = {}
+        self.posts = Posts(name, self.jobs)
         self._nodes = Nodes(name, self.jobs)
         self._dependents = Dependents()
         self._told = 0
@@ -142,7 +140,7 @@ class Home:
         job = self.jobs[number] = JobState(number, spec, now.wall_s)
         self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
         self._await(job, met)
-        self._unposted[number] = None
+        self.posts.changed(number)
         return JobId(self.name, number)
 
     def unknown_ends(self, after: tuple[Dependency, ...]) -> list[Dependency]:
@@ -174,7 +172,7 @@ class Home:
         self._changes.other(number, change)
         if "after" in change.now.fields:
             self._await(job, met)
-        self._unposted[number] = None
+        self.posts.changed(number)
         return change
 
     def cancel(self, number: int, indices: tuple[int, ...], by: str) -> int:
@@ -189,7 +187,7 @@ class Home:
         changed = job.cancelled(concerned)
         if changed:
             self._changes.other(number, Cancelled(concerned, by))
-            self._unposted[number] = None
+            self.posts.changed(number)
             self._nodes.stop(job, frozenset(concerned))
             self._tell_dependents(job)
             self._finish_if_over(job)
@@ -211,7 +209,7 @@ class Home:
             raise Refused("nothing-waits", f"{JobId(self.name, number)} has no task that waits")
         job.apply(change)
         self._changes.other(number, change)
-        self._unposted[number] = None
+        self.posts.changed(number)
         return job.waiting
 
     def job(self, number: int) -> JobState:
@@ -247,16 +245,8 @@ class Home:
             self._told += len(settled)
             for each in settled:
                 self._settle_dependency(each)
-        for number in self._unposted:
-            job = self.jobs.get(number)
-            ready = job.ready if job else 0
-            if job is not None and ready:
-                self._posted[number] = ready
-                self._effects.append(Send("", Part.BROKER, self._want(job, ready, now)))
-            elif self._posted.pop(number, 0):
-                withdraw = Withdraw(JobId(self.name, number))
-                self._effects.append(Send("", Part.BROKER, withdraw))
-        self._unposted.clear()
+        for message in self.posts.take(now):
+            self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
         return self._take_effects()
 
@@ -290,8 +280,7 @@ class Home:
 
     def post_anew(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
-        self._posted.clear()
-        self._unposted = dict.fromkeys(self.jobs)
+        self.posts.anew()
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
@@ -303,15 +292,19 @@ class Home:
 
     def _match(self, match: Match, now: Instant) -> None:
         number = match.job.number
+        bound = self.posts.bound_to(match.machine, match.capability)
+        if bound is not None and self._nodes.current(bound) is not None:
+            self.posts.changed(number)  # it came twice: the broker is told how many wait
+            return
         job = self.jobs.get(number)
         if job is None or not job.ready:
             decline = Decline(match.job, match.machine, match.capability)
             self._effects.append(Send("", Part.BROKER, decline))
             return
-        self._posted[number] = self._posted.get(number, 0) - 1
         index = job.first_waiting()
         machine = match.machine
         attempt = AttemptId(self.name, number, index, job.next_attempt(index))
+        self.posts.bound(attempt, machine, match.capability)
         job.attempted(index, attempt.attempt, machine)
         self._changes.attempted(number, index, attempt.attempt, machine)
         self._nodes.run(attempt, job, machine, match.capability, now.steady_s)
@@ -411,7 +404,7 @@ class Home:
         job = self.jobs.get(number)
         if job is None or dependency not in job.open_after:
             return
-        self._unposted[number] = None
+        self.posts.changed(number)
         if dependency.condition.holds(cause):
             met = DependencyMet(((dependency, cause),))
             job.apply(met)
@@ -443,7 +436,7 @@ class Home:
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end, refusal)
         if index in job.tasks or (job.spec.throttle is not None and job.waiting):
-            self._unposted[job.number] = None
+            self.posts.changed(job.number)
         if final is not None and job.number in self._dependents:
             self._dependents.ended(job.number, index, final)
             self._tell_dependents(job)
@@ -464,30 +457,11 @@ class Home:
             oldest, _ = self.outcomes.popitem(last=False)
             del self._finished_counts[oldest]
         self._folded_at.pop(number, None)
-        if not self._posted.get(number):  # else the broker must be told, in `settle`
-            self._posted.pop(number, None)
+        self.posts.forget(number)
         self._effects.append(JobSettled(number, _has_notice(job)))
         self._finished[number] = job
 
-    # --- wants and events ------------------------------------------------------------------------
-
-    def _want(self, job: JobState, ready: int, now: Instant) -> Want:
-        spec = job.spec
-        promised = job.promised_wall_s
-        return Want(
-            JobId(self.name, job.number),
-            spec.account,
-            spec.resources,
-            spec.time_limit_s,
-            spec.urgency,
-            max(0.0, now.wall_s - job.submitted_wall_s),
-            ready,
-            spec.kill_grace_s,
-            min(job.requeued, ready),
-            None if promised is None else max(0.0, promised - now.wall_s),
-            job.promised_machine,
-            spec.exclusive,
-        )
+    # --- events ------------------------------------------------------------------------
 
     def _record_job(self, number: int, changes: list[Change], now: Instant) -> None:
         job = self.jobs.get(number) or self._finished[number]
@@ -510,7 +484,7 @@ class Home:
         if stored.events:
             self._folded_at[job.number] = stored.events[0].sequence
         self.jobs[job.number] = job
-        self._unposted[job.number] = None
+        self.posts.changed(job.number)
 
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

@@ -9,7 +9,9 @@ durable; whoever drives this sees to it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import NoReturn, assert_never
 
 from iriai.broker.core import Broker
@@ -29,13 +31,25 @@ from iriai.protocol.effects import (
     LinkDown,
     LinkUp,
     Part,
+    PeersChanged,
     Persist,
     Send,
     Wake,
+    WakeAt,
 )
-from iriai.protocol.messages import Message
+from iriai.protocol.messages import (
+    AskBroker,
+    BrokerIs,
+    Heard,
+    Idle,
+    Message,
+    Want,
+    Withdraw,
+)
+from iriai.protocol.posting import Posting
+from iriai.protocol.succession import Succession
 
-MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown
+MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown | PeersChanged
 PartEvent = Message | Wake | LinkUp | LinkDown
 
 ROUNDS_MAX = 1000
@@ -63,13 +77,28 @@ class Machine:
         broker: Broker | None,
         *,
         broker_at: str = "",
+        succession: Succession | None = None,
+        make_broker: Callable[[], Broker] | None = None,
     ) -> None:
-        """`name` is the machine's, and that of its home; `broker_at` the broker's (empty: here)."""
+        """`name` is the machine's, and that of its home; `broker_at` the broker's (empty: here).
+
+        With `succession` the broker is elected: `make_broker` makes one that knows nothing yet,
+        each time that it is this machine's turn.
+        """
         self.name = name
         self._node = node
         self._home = home
         self._broker = broker
         self._broker_at = broker_at or name
+        self._succession = succession
+        self._make_broker = make_broker
+        self._term = 0.0
+        """That of the broker which was told everything."""
+        self._posting = Posting()
+        self._now_s = 0.0
+        self._alarm_s: float | None = None
+        self._beat_s: float | None = None
+        """When the succession wants to be woken."""
         self._inbox: deque[Send] = deque()
         self._turn = Turn()
 
@@ -94,27 +123,45 @@ class Machine:
         every = ((Part.NODE, self._node), (Part.HOME, self._home), (Part.BROKER, self._broker))
         return tuple(part for part, core in every if core is not None)
 
+    @property
+    def broker_at(self) -> str:
+        """The machine whose broker this one follows."""
+        return self._broker_at
+
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
         self._broker_at = machine
 
     def begin(self, now: Instant) -> None:
         """After construction from a store: the home asks again for what it does not know."""
+        self._now_s = now.steady_s
+        if self._succession is not None:
+            self._sync(now)
         if self._home is not None:
             self._take(self._home.rejoin(now))
 
     def handle(self, event: MachineEvent, now: Instant) -> None:
         """Take one event in; `settle` ends the turn."""
+        self._now_s = now.steady_s
         match event:
+            case Wake(Part.SUCCESSION):
+                self._woken(event, now)
             case Wake(part):
                 self._take(self._told(part, event, now))
-            case Delivered(_, part, message):
-                self._take(self._told(part, message, now))
+            case Delivered():
+                self._delivered(event, now)
             case LinkUp() | LinkDown():
                 for part in self.parts:
                     self._take(self._told(part, event, now))
+                if self._succession is not None:
+                    self._take(self._succession.handle(event, now))
+                    self._sync(now)
                 if isinstance(event, LinkUp) and event.machine == self._broker_at:
-                    self._broker_is_back()
+                    self._tell_all()
+            case PeersChanged(peers):
+                if self._succession is not None:
+                    self._take(self._succession.met(peers, now))
+                    self._sync(now)
             case _:
                 self._take(self.node.handle(event, now))
 
@@ -124,6 +171,9 @@ class Machine:
 
     def settle(self, now: Instant) -> Turn:
         """Deliver, decide, record: the turn's records and what must wait for them."""
+        self._now_s = now.steady_s
+        if self._broker_at != self.name:
+            self._say_again(now)
         for _ in range(ROUNDS_MAX):
             self._deliver(now)
             if self._home is not None:
@@ -139,6 +189,7 @@ class Machine:
             raise AssertionError("the parts of this machine do not come to rest")
         if self._home is not None:
             self._take(self._home.record(now))
+        self._set_alarm()
         turn, self._turn = self._turn, Turn()
         return turn
 
@@ -176,12 +227,102 @@ class Machine:
             check_views(self._node, self._home, self._broker)
             check_reasons(self._home, self._broker, now)
 
-    def _broker_is_back(self) -> None:
-        """What this machine said to the broker may be lost."""
+    # --- the broker, here or elsewhere -----------------------------------------------------------
+
+    def _delivered(self, event: Delivered, now: Instant) -> None:
+        """A message of another machine."""
+        sender, part, message = event.sender, event.part, event.message
+        if part is Part.BROKER and self._succession is not None:
+            self._take(self._succession.posted(sender, now))
+            if self._broker is None:
+                return  # it was told who is
+        if isinstance(message, AskBroker | BrokerIs | Heard):
+            self._of_succession(sender, message, now)
+        else:
+            self._take(self._told(part, message, now))
+
+    def _of_succession(
+        self, sender: str, message: AskBroker | BrokerIs | Heard, now: Instant
+    ) -> None:
+        if isinstance(message, Heard) and sender == self._broker_at:
+            self._posting.heard(message, now.steady_s)
+            if message.is_lacking and self._node is not None:
+                self._node.report_anew()
+        if self._succession is not None:
+            self._take(self._succession.told(sender, message, now))
+            self._sync(now)
+        elif isinstance(message, Heard) and sender == self._broker_at:
+            self._is_of_term(message.term)
+
+    def _sync(self, now: Instant) -> None:
+        """Have a broker where it is this machine's turn, and follow whoever it is."""
+        succession = self._succession
+        assert succession is not None
+        if not succession.is_broker:
+            self._broker = None
+        elif self._broker is None or self._broker.attendance.term != succession.term:
+            assert self._make_broker is not None
+            self._broker = self._make_broker()
+            self._broker.begin(succession.peers, succession.term, now)
+        if succession.broker != self._broker_at:
+            self._broker_at = succession.broker
+            self._term = succession.term
+            self._tell_all()
+        else:
+            self._is_of_term(succession.term)
+
+    def _is_of_term(self, term: float) -> None:
+        """The broker is of this term; of another one than before, it knows nothing any more."""
+        if term and term != self._term:
+            if self._term or self._broker_at == self.name:
+                self._tell_all()
+            self._term = term
+
+    def _tell_all(self) -> None:
+        """The broker is new, or what this machine said to it may be lost."""
+        self._posting.begin(self._now_s)
         if self._node is not None:
             self._node.report_anew()
         if self._home is not None:
             self._home.post_anew()
+
+    def _woken(self, event: Wake, now: Instant) -> None:
+        """The alarm of what lies between the parts and the broker; `settle` sees to posts."""
+        self._alarm_s = None
+        if self._beat_s is not None and self._beat_s <= now.steady_s:
+            self._beat_s = None
+            assert self._succession is not None
+            self._take(self._succession.handle(event, now))
+            self._sync(now)
+
+    def _say_again(self, now: Instant) -> None:
+        """What the broker of another machine has not acknowledged, or has not heard for long."""
+        posting = self._posting
+        if posting.next_s > now.steady_s:
+            return
+        is_report, wants = posting.overdue(now.steady_s)
+        is_quiet = posting.is_quiet(now.steady_s)
+        if self._node is not None and (is_report or is_quiet):
+            self._node.report_anew()
+        if self._home is not None:
+            self._home.posts.again(wants)
+            if is_quiet:
+                self._home.posts.refresh()
+        posting.spoke(now.steady_s)
+        if self._succession is not None and (is_report or wants):
+            self._take(self._succession.doubt(now))
+            self._sync(now)
+
+    def _set_alarm(self) -> None:
+        """One alarm for the succession's beat and what is to be said again."""
+        if self._broker_at == self.name and self._beat_s is None:
+            return
+        due_s = inf if self._beat_s is None else self._beat_s
+        if self._broker_at != self.name:
+            due_s = min(due_s, self._posting.next_s)
+        if self._alarm_s is None or due_s < self._alarm_s:
+            self._alarm_s = due_s
+            self._turn.outward.append(WakeAt(Part.SUCCESSION, due_s))
 
     def _lacks(self, part: Part) -> NoReturn:
         raise Refused(
@@ -204,9 +345,13 @@ class Machine:
             case Part.HOME:
                 return self.home.handle(event, now)  # type: ignore[arg-type]
             case Part.BROKER:
+                if self._broker is None and isinstance(event, Wake):
+                    return []  # it was for one that is no more
                 return self.broker.handle(event, now)  # type: ignore[arg-type]
             case Part.MEMBERSHIP | Part.DIRECTORY:
                 return self._lacks(part)
+            case Part.SUCCESSION:
+                return []  # what a broker acknowledges to its own machine
             case _:
                 assert_never(part)
 
@@ -218,6 +363,8 @@ class Machine:
             elif type(effect) is Persist:
                 turn.records.append(effect.record)
                 turn.is_urgent |= effect.urgent
+            elif isinstance(effect, WakeAt) and effect.part is Part.SUCCESSION:
+                self._beat_s = effect.steady_s
             else:
                 turn.outward.append(effect)
 
@@ -227,4 +374,16 @@ class Machine:
         if machine == self.name:
             self._inbox.append(send)
         else:
+            if send.part is Part.BROKER:
+                self._note(send.message)
             self._turn.outward.append(Send(machine, send.part, send.message))
+
+    def _note(self, message: Message) -> None:
+        """What is said to the broker of another machine is to be acknowledged."""
+        match message:
+            case Idle(_, incarnation, version):
+                self._posting.reported(incarnation, version, self._now_s)
+            case Want(job, stamp=stamp) | Withdraw(job, stamp=stamp):
+                self._posting.wanted(job.number, stamp, self._now_s)
+            case _:
+                pass

@@ -34,6 +34,7 @@ class Rule(StrEnum):
     ENDING = "ending"
     LOAD_ABOVE_THRESHOLD = "load-above-threshold"
     DRAINED = "drained"
+    BROKER_NEW = "broker-new"
 
 
 class Reason(msgspec.Struct, frozen=True):

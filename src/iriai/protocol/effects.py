@@ -17,6 +17,7 @@ from iriai.model.job import JobSpec
 from iriai.model.records import Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.protocol.candidates import Peer
 from iriai.protocol.entries import Entry, Key
 from iriai.protocol.members import Member
 from iriai.protocol.messages import Message
@@ -32,6 +33,8 @@ class Part(StrEnum):
     """Who is there; every machine of a cluster has it, and a directory."""
     DIRECTORY = "directory"
     """What machines publish."""
+    SUCCESSION = "succession"
+    """Knows which machine is the broker; see protocol.succession."""
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -189,6 +192,12 @@ class LinkDown(msgspec.Struct, frozen=True):
     """Another machine cannot be reached any more; it may go on working."""
 
     machine: str
+
+
+class PeersChanged(msgspec.Struct, frozen=True):
+    """Who of the cluster is there now, this machine among them; where its broker is elected."""
+
+    peers: tuple[Peer, ...]
 
 
 class LauncherAttached(msgspec.Struct, frozen=True):

@@ -111,12 +111,25 @@ class Want(msgspec.Struct, frozen=True):
     promised_machine: str = ""
     exclusive: bool = False
     """Each task takes a whole machine, which is empty when it starts."""
+    stamp: int = 0
+    """Rises with each change; a broker acknowledges it and ignores an older one."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):
     """Home to broker: no task of this job waits any more. The broker forgets it."""
 
     job: JobId
+    stamp: int = 0
+    """As that of a want."""
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """Home to broker, after all its wants to a broker that is new to it, and now and then.
+
+    The broker knows that it has been told all; a home without jobs is heard of as well.
+    """
+
+    machine: str
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -238,17 +251,46 @@ class Renewed(msgspec.Struct, frozen=True):
     """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
 
 
+class AskBroker(msgspec.Struct, frozen=True):
+    """Any machine to one that may be the broker: who is? Answered with `BrokerIs`."""
+
+
+class BrokerIs(msgspec.Struct, frozen=True):
+    """Whom the sender takes for the broker of their cluster; also told by a new broker to all.
+
+    Only a machine's word that it is the broker itself has anybody follow it.
+    """
+
+    broker: str
+    term: float = 0.0
+    """Where it is the sender: changes whenever it begins anew, and knows nothing."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """Broker to machine, at the end of a turn in which it was told something by it."""
+
+    term: float
+    idle: tuple[int, int] | None = None
+    """Incarnation and version of the last report of its node that was taken in."""
+    wants: tuple[tuple[int, int], ...] = ()
+    """Number and stamp of the wants, and withdrawals, of its home that were taken in."""
+    is_lacking: bool = False
+    """Whether a report before that never came: the node is to report whole."""
+
+
 class Quiet(msgspec.Struct, frozen=True):
     """Broker to node: whether it is off-peak; on change, and each 30 s while it is."""
 
     is_offpeak: bool
 
 
-ToBroker = Idle | Counted | Want | Withdraw | Decline
+ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
 ToHome = Match | Promise | OfAttempt | Renew
 ToNode = Run | Stop | Acknowledge | Renewed | Quiet
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
-Message = JobMessage | PeerMessage
+ToSuccession = AskBroker | BrokerIs | Heard
+"""To what in each machine knows which is the broker; see protocol.succession."""
+Message = JobMessage | ToSuccession | PeerMessage

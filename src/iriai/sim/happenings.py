@@ -87,7 +87,8 @@ class Happening:
 
 def enter(world: World, happening: Happening) -> None:
     """Have it happen when it is time."""
-    action = partial(KINDS[happening.kind], world, world.machines[happening.machine], happening)
+    kind = KINDS.get(happening.kind) or OF_ELECTIONS[happening.kind]
+    action = partial(kind, world, world.machines[happening.machine], happening)
     world.agenda.at(happening.at_s, action)
 
 
@@ -248,6 +249,29 @@ def _link_is_cut(world: World, machine: SimulatedMachine, happening: Happening) 
     world.agenda.after(happening.lasts_s, partial(world.network.heal, *ends))
 
 
+# --- what breaks where a broker is elected -------------------------------------------------------
+
+
+def _broker_dies(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
+    """Whoever takes itself for the broker."""
+    for each in world.present():
+        if each.is_up and Part.BROKER in each.core.parts:
+            _daemon_dies(world, each, happening)
+
+
+def _is_suspected(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.members.suspect(machine, happening.lasts_s)
+
+
+def _is_cut_off(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """From all others."""
+    others = [name for name in world.machines if name != machine.plan.name]
+    for other in others:
+        world.network.cut(machine.plan.name, other)
+        heal = partial(world.network.heal, machine.plan.name, other)
+        world.agenda.after(happening.lasts_s, heal)
+
+
 KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "submit": _submit,
     "cancel": _cancel,
@@ -266,6 +290,12 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
+OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "broker-dies": _broker_dies,
+    "suspected": _is_suspected,
+    "cut-off": _is_cut_off,
+}
+"""Kinds that only happen where machines elect their broker."""
 OF_NODES = frozenset({"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing"})
 """Kinds that only happen where tasks run."""
 

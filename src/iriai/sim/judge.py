@@ -157,7 +157,7 @@ class Judge:
                     f"{name} still has {list(machine.core.home.jobs)}"
                 )
                 self._check_results(machine)
-            if Part.BROKER in parts:
+            if Part.BROKER in machine.core.parts:
                 self._check_idle(machine)
 
     def _check_results(self, machine: SimulatedMachine) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from iriai.broker.core import Broker
@@ -37,6 +38,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
+from iriai.protocol.succession import Succession
 from iriai.sim.clock import Clock
 from iriai.sim.commits import Commits
 from iriai.sim.execution import Works
@@ -67,6 +69,10 @@ class MachinePlan:
     """Whether nobody can open a link to it (behind a firewall)."""
     sync_s: float = 0.0
     """How long a commit takes."""
+    cluster: str = ""
+    """Where its members elect their broker; empty: they do not."""
+    steadiness: float = 1.0
+    """What it says of itself; see `protocol.candidates.Peer`."""
 
 
 def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
@@ -161,9 +167,9 @@ class SimulatedMachine:
         node_dice, broker_dice = self._dice
         configuration = plan.configuration
         order = configuration.order
-        node = home = broker = None
+        node = home = None
         if Part.NODE in plan.parts:
-            settings = NodeSettings(
+            node_settings = NodeSettings(
                 plan.name,
                 plan.capacity,
                 ChargeRule.of(order),
@@ -175,13 +181,29 @@ class SimulatedMachine:
             )
             incarnation = state.incarnation + 1
             node = Node(
-                settings, node_dice, incarnation, state.claims, state.ledger, now, state.drained
+                node_settings,
+                node_dice,
+                incarnation,
+                state.claims,
+                state.ledger,
+                now,
+                state.drained,
             )
         if Part.HOME in plan.parts:
             home = Home(plan.name, state.next_number, state.jobs, state.ended)
-        if Part.BROKER in plan.parts:
-            named = order_named(order.name, OrderSettings(order.usage_floor_s))
-            broker = Broker(BrokerSettings(configuration, named, plan.policy), broker_dice)
+        named = order_named(order.name, OrderSettings(order.usage_floor_s))
+        settings = BrokerSettings(configuration, named, plan.policy)
+        make_broker = partial(Broker, settings, broker_dice, plan.name)
+        if plan.cluster:
+            return Machine(
+                plan.name,
+                node,
+                home,
+                None,
+                succession=Succession(plan.name, plan.cluster),
+                make_broker=make_broker,
+            )
+        broker = make_broker() if Part.BROKER in plan.parts else None
         return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
 
     # --- the launcher ----------------------------------------------------------------------------

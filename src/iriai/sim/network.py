@@ -93,10 +93,13 @@ class Network:
     def join(self, first: SimulatedMachine, second: SimulatedMachine) -> None:
         """From now on the two machines open a link whenever they can.
 
+        Of a cluster other members relay between two that cannot be reached from outside.
+
         Raises:
-            ValueError: neither can be reached from outside.
+            ValueError: neither can be reached from outside, and they are of no cluster.
         """
-        if first.plan.outward_only and second.plan.outward_only:
+        are_alone = not (first.plan.cluster and second.plan.cluster)
+        if are_alone and first.plan.outward_only and second.plan.outward_only:
             names = f"{first.plan.name} and {second.plan.name}"
             raise ValueError(f"{names} can only connect outwards; one must be reachable")
         one, other = _pair(first.plan.name, second.plan.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from iriai.model.configuration import Configuration
@@ -12,8 +12,8 @@ from iriai.protocol.effects import Part
 from iriai.sim.clock import Clock
 from iriai.sim.dice import Dice
 from iriai.sim.execution import FAILURE, SUCCESS, Work
-from iriai.sim.happenings import KINDS, OF_NODES, Happening, Submission
-from iriai.sim.machine_model import MachinePlan
+from iriai.sim.happenings import KINDS, OF_ELECTIONS, OF_NODES, Happening, Submission
+from iriai.sim.machine_model import EVERY_PART, MachinePlan
 from iriai.sim.network import NetworkPlan
 from iriai.sim.world import World
 
@@ -24,6 +24,7 @@ FAULTS_UNTIL_S = 200.0
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 FRONT = "front"
+CLUSTER = "lab"
 PEOPLE = ("cancel", "cancel-running", "hold")
 FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", *PEOPLE))
 SYNCS_S = (0.0, 0.005, 0.05, 1.0)
@@ -61,12 +62,17 @@ class Scenario:
         return world
 
 
-def scenario_of(seed: int) -> Scenario:
-    """The scenario of a seed: one in six is calm, which means that nothing breaks."""
+def scenario_of(seed: int, *, is_elected: bool = False) -> Scenario:
+    """The scenario of a seed: one in six is calm, which means that nothing breaks.
+
+    `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
+    """
     shape = Dice(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     members = _members(seed, shape, is_calm)
+    if is_elected:
+        members = tuple(Member(_elects(plan), clock) for plan, clock in members)
     homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
     nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
     gone = _gone(shape, members) if not is_calm else ""
@@ -77,6 +83,8 @@ def scenario_of(seed: int) -> Scenario:
     if not is_calm:
         happenings += _people(Dice(seed, "people"), homes)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
+    if is_elected and not is_calm:
+        happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
@@ -121,6 +129,11 @@ def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
     return tuple(members)
 
 
+def _elects(plan: MachinePlan) -> MachinePlan:
+    """The machine with all parts, as a member of a cluster."""
+    return replace(plan, parts=EVERY_PART, broker_at="", cluster=CLUSTER)
+
+
 def _clock(dice: Dice) -> Clock:
     return Clock(
         dice.between(0.0, 1e6),
@@ -158,6 +171,19 @@ def _people(dice: Dice, homes: list[str]) -> list[Happening]:
             number=1 + dice.below(8),
         )
         for _ in range(dice.below(4))
+    ]
+
+
+def _elections(dice: Dice, names: list[str]) -> list[Happening]:
+    """What brokers and those who follow them do not like."""
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            dice.pick(tuple(OF_ELECTIONS)),
+            dice.pick(names),
+            dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+        )
+        for _ in range(1 + dice.below(4))
     ]
 
 

@@ -21,6 +21,7 @@ from iriai.sim.clock import Clock
 from iriai.sim.dice import generator
 from iriai.sim.execution import Work, Works
 from iriai.sim.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.members import Members
 from iriai.sim.network import Network, NetworkPlan
 from iriai.wire.parts import pack, unpack
 
@@ -42,6 +43,7 @@ class World:
         self.network = Network(network, self.agenda, seed, self.arrive)
         if through_wire:
             self.network.pass_through = _through_wire
+        self.members = Members(self.agenda, seed, self.arrive)
         self.watchers: list[Watcher] = []
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}
@@ -61,7 +63,8 @@ class World:
     ) -> SimulatedMachine:
         """A machine comes up, linked with all that its parts talk to.
 
-        Every machine with a home or a broker is linked with each other one. `broker_dice` is for
+        Every machine with a home or a broker is linked with each other one; where brokers are
+        elected, its cluster has one more member. `broker_dice` is for
         those who want the throws of another simulation.
         """
         clock = clock or Clock()
@@ -110,18 +113,21 @@ class World:
         """Its daemon comes up, if it is not."""
         if not machine.is_up and machine.plan.name not in self.gone:
             machine.come_up(self.now_s)
+            self.members.came_up(machine)
             self.touch(machine)
 
     def go_down(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
         """Its daemon dies; of the turns that were not committed so many may be kept."""
         if machine.is_up:
             machine.go_down(kept_turns)
+            self.members.went_down(machine)
             self.network.break_all_of(machine.plan.name)
             self.touch(machine)
 
     def power_off(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
         """The whole machine dies, its tasks with it."""
         machine.power_off(self.now_s, kept_turns)
+        self.members.went_down(machine)
         self.network.break_all_of(machine.plan.name)
         self.touch(machine)
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode
+from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode, ToSuccession
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
-PARTS_VERSION = 1
+PARTS_VERSION = 2
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -22,6 +22,7 @@ _KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         ("broker", ToBroker),
         ("membership", ToMembership),
         ("directory", ToDirectory),
+        ("succession", ToSuccession),
     )
 }
 """What may be said to each part, by name."""

@@ -1,0 +1,74 @@
+"""Who of a cluster could be its broker, best first: weighted rendezvous hashing.
+
+Each machine ranks the members that it knows by itself, and all come to the same rank: a machine's
+place depends on its own name and weight alone, so that one that comes or goes moves nobody else.
+The rule is Wang and Ravishankar's highest random weight (A name-based mapping scheme for
+rendezvous, 1996) with the logarithmic weights of Schindelhauer and Schomaker (Weighted distributed
+hash tables, SPAA 2005). docs/spec/008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from math import log
+from typing import NamedTuple
+
+from iriai.protocol.members import Member, MemberState
+
+CANDIDATES_MAX = 3
+"""So many of the rank watch each other: two may die within seconds, and the work goes on."""
+WEIGHTS = ((0.95, 16.0), (0.5, 4.0), (0.0, 1.0))
+"""Least steadiness, and the weight with it. In steps: a rank that moved with every hour of being up
+would move the broker with it."""
+_BITS = 64
+
+
+class Peer(NamedTuple):
+    """A member of the own cluster, as far as brokers are concerned."""
+
+    name: str
+    steadiness: float = 1.0
+    """From 0 to 1: how much of the time it is there."""
+    is_outward_only: bool = False
+    """Whether nobody can open a connection to it."""
+    is_suspect: bool = False
+    """Whether some member takes it for dead, and it has not yet said that it is not."""
+    has_node: bool = True
+    has_home: bool = True
+    has_broker: bool = True
+    """Whether it may be the broker."""
+
+    @staticmethod
+    def of(member: Member) -> Peer:
+        """What membership knows of it."""
+        return Peer(
+            member.name,
+            member.steadiness,
+            member.is_outward_only,
+            member.state is MemberState.SUSPECT,
+            "node" in member.parts,
+            "home" in member.parts,
+            "broker" in member.parts,
+        )
+
+
+def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:
+    """The names of those that may be broker, best first.
+
+    Outward-only machines are never among them, nor those that somebody suspects.
+    """
+    able = [
+        peer
+        for peer in peers
+        if peer.has_broker and not peer.is_outward_only and not peer.is_suspect
+    ]
+    return tuple(peer.name for peer in sorted(able, key=lambda peer: _place(cluster, peer)))
+
+
+def _place(cluster: str, peer: Peer) -> tuple[float, str]:
+    """Smaller comes first: of machines alike each is as likely to be the smallest."""
+    digest = blake2b(f"{cluster}/{peer.name}".encode(), digest_size=_BITS // 8).digest()
+    part = (int.from_bytes(digest, "big") + 0.5) / 2.0**_BITS
+    weight = next(weight for least, weight in WEIGHTS if peer.steadiness >= least)
+    return -log(part) / weight, peer.name
