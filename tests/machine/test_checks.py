@@ -231,7 +231,7 @@ def test_a_job_without_a_reason(monkeypatch):
 
 
 def test_a_broker_that_matches_nothing(monkeypatch):
-    monkeypatch.setattr(Pass, "run", lambda self: Outcome([], []))
+    monkeypatch.setattr(Pass, "run", lambda *_: Outcome([], []))
     expect("could start")
 
 
