@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.shapes import Mask, Shapes, bins_of
@@ -67,6 +67,8 @@ class Kinds:
     def __init__(self) -> None:
         self.shapes = Shapes()
         self._kinds: dict[KindKey, Kind] = {}
+        self._of_shape: dict[int, dict[Kind, None]] = {}
+        """By position of the shape."""
         self._unsettled: dict[Kind, None] = {}
         self._shapes: dict[int, int] = {}
         """By position: how many kinds of that shape are not settled."""
@@ -85,12 +87,21 @@ class Kinds:
         together = 0 if key.exclusive else -1
         position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
         kind = self._kinds[key] = Kind(key, position)
+        self._of_shape.setdefault(position, {})[kind] = None
         return kind
+
+    def like(self, kind: Kind) -> Iterable[Kind]:
+        """All of its shape, itself among them."""
+        return self._of_shape[kind.position]
 
     def forget(self, kind: Kind) -> None:
         """Nothing of it waits any more."""
         self.settle(kind)
         self.shapes.release(kind.position)
+        alike = self._of_shape[kind.position]
+        del alike[kind]
+        if not alike:
+            del self._of_shape[kind.position]
         del self._kinds[kind.key]
 
     def unsettle(self, kind: Kind) -> None:

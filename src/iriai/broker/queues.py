@@ -158,11 +158,16 @@ class Queues:
         queue = self._account(want.account)
         queue.ready += want.count
         self.ready += want.count
-        line = self._line(queue.queue, self._kind(want), precedence)
+        kind = self._kind(want)
+        if old is not None and old.kind is not kind:  # no two lines may begin with the same task
+            del self.entries[want.job]
+            self._advance(old.line)
+        line = self._line(queue.queue, kind, precedence)
         self.entries[want.job] = Entry(want, precedence, line, want.count, want.front)
         if old is not None:
             self._count_out(old, old.count)
-            self._advance(old.line)
+            if old.kind is kind:
+                self._advance(line)
 
     def give_back(self, matched: Entry) -> None:
         """A match came to nothing: a task of the entry waits again, as far as is known."""
@@ -247,6 +252,11 @@ class Queues:
             assert line.queue.lines[line.kind] is line, f"{entry.want.job} stands in no line"
             assert line.first <= entry.precedence, f"{entry.want.job} is not behind its first"
             assert self.entries[line.first.job].precedence == line.first
+        for queue in self.accounts.values():
+            lines = queue.queue.lines.values()
+            possible = sorted(line.first for line in lines if line.kind.is_possible)
+            assert [line.first for line in queue.queue.order] == possible
+            assert all(queue.queue.lines[line.kind] is line for line in queue.queue.order)
         assert self.ready == sum(ready.values())
         assert ready == {account: queue.ready for account, queue in self.accounts.items()}
 

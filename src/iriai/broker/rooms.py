@@ -42,6 +42,10 @@ class Rooms:
         """Counts up whenever a kind that fits nowhere may fit again."""
         self._of_machine: dict[str, Mask] = {}
         """What may fit on each machine with new room."""
+        self._barren: Mask = 0
+        """Shapes of which every kind was looked at and fits nowhere: bins are coarse."""
+        self._barren_as_of = 0
+        """The state (`_looks`) that these are of."""
         self._found: tuple[Kind, MachineView] | None = None
         """What was last found: who asks what comes next asks again where it starts."""
         self._unseen: dict[str, MachineView] = {}
@@ -131,7 +135,8 @@ class Rooms:
             self._gone = self._union = 0
             for mask in self._count:
                 self._union |= mask
-        return self._union | self._queues.kinds.unsettled
+        union = self._union & ~self._barren if self._barren_as_of == self._looks else self._union
+        return union | self._queues.kinds.unsettled
 
     def place(self, kind: Kind) -> MachineView | None:
         """The machine where a task of that kind should start now; None: there is none.
@@ -152,6 +157,7 @@ class Rooms:
         else:
             kind.looked = self._looks
             self._queues.kinds.settle(kind)
+            self._fits_nowhere(kind)
         return found
 
     def admits(self, view: MachineView, kind: Kind) -> bool:
@@ -189,6 +195,17 @@ class Rooms:
             if ahead is not None and ahead.kind.key.tenant == key.tenant:
                 return here
         return None
+
+    def _fits_nowhere(self, kind: Kind) -> None:
+        """If no kind of its shape fits anywhere, nobody need be drawn for it."""
+        looks = self._looks
+        if all(
+            other.looked == looks or not other.is_possible
+            for other in self._queues.kinds.like(kind)
+        ):
+            if self._barren_as_of != looks:
+                self._barren, self._barren_as_of = 0, looks
+            self._barren |= kind.bit
 
     def _waits_for(self, view: MachineView) -> bool:
         """Whether a head could ever run there."""
