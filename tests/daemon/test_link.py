@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from iriai.daemon import link as link_module
 from iriai.daemon.descriptors import Descriptors
-from iriai.daemon.link import MachineLink
-from iriai.daemon.payloads import Payloads
+from iriai.daemon.link import LOCAL, NETWORK, MachineLink, Manner
+from iriai.daemon.payloads import Payloads, digest_of
 from iriai.daemon.stream import Stream
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
@@ -18,7 +18,7 @@ from iriai.model.job import JobSpec
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.messages import Acknowledge, Run
 from iriai.wire.frames import frame
-from iriai.wire.links import Bid, Obeyed
+from iriai.wire.links import PIECE_BYTES, Bid, Obeyed, Piece
 from iriai.wire.machines import Resume
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
@@ -27,17 +27,19 @@ SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
 class End:
     """One machine's end of the link, and all that it was told."""
 
-    def __init__(self, connection: socket.socket, peer: str) -> None:
+    def __init__(self, connection: socket.socket, peer: str, manner: Manner = LOCAL) -> None:
         self.messages: list[tuple[Part, object]] = []
         self.texts_told: list[tuple[dict[str, bytes], bool]] = []
         self.bids: list[Bid] = []
         self.answers: list[Obeyed] = []
         self.over: list[str] = []
+        self.circuits: list[object] = []
+        self.byes: list[str] = []
         self.store: dict[str, bytes] = {}
         self.descriptors = Descriptors()
         self.stream = Stream(connection, list, str)
         payloads = Payloads(self.store.__getitem__)
-        self.link = MachineLink(self.stream, peer, self, payloads, self.descriptors)
+        self.link = MachineLink(self.stream, peer, self, payloads, self.descriptors, manner)
 
     def delivered(self, link, part, message) -> None:
         self.messages.append((part, message))
@@ -48,19 +50,25 @@ class End:
     def obeyed(self, link, answer) -> None:
         self.answers.append(answer)
 
-    def texts(self, texts, *, forget) -> None:
+    def texts(self, link, texts, *, forget) -> None:
         self.texts_told.append((dict(texts), forget))
+
+    def circuit(self, link, frame) -> None:
+        self.circuits.append(frame)
+
+    def bye(self, link, reason) -> None:
+        self.byes.append(reason)
 
     def link_over(self, link, reason) -> None:
         self.over.append(reason)
 
 
-def story(body) -> None:
+def story(body, manner: Manner = LOCAL) -> None:
     """Run `body(front, back)` with both ends of a fresh link."""
 
     async def run() -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX)
-        front, back = End(ours, "b1"), End(theirs, "front")
+        front, back = End(ours, "b1", manner), End(theirs, "front", manner)
         try:
             async with asyncio.timeout(30):
                 await body(front, back)
@@ -118,9 +126,7 @@ def test_what_was_sent_long_ago_is_not_counted_on(monkeypatch: pytest.MonkeyPatc
     story(body)
 
 
-def test_large_batches_are_cut_into_frames(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(link_module, "BATCH_BYTES_MAX", 100_000)
-
+def test_large_batches_are_cut_into_frames():
     async def body(front: End, back: End) -> None:
         front.store |= {str(number): bytes(60_000) for number in range(50)}
         front.link.send([run(number, stdin=str(number)) for number in range(50)])
@@ -128,7 +134,56 @@ def test_large_batches_are_cut_into_frames(monkeypatch: pytest.MonkeyPatch):
         assert len(back.texts_told) == 25
         assert [message.attempt.number for _, message in back.messages] == list(range(50))
 
-    story(body)
+    story(body, LOCAL._replace(batch_bytes_max=100_000))
+
+
+def test_a_long_text_goes_in_pieces_over_a_network():
+    text = os.urandom(3 * PIECE_BYTES + 5)
+    digest = digest_of(text)
+
+    async def body(front: End, back: End) -> None:
+        front.store[digest] = text
+        front.link.send([run(1, script=digest)])
+        await until(lambda: back.messages)
+        assert back.texts_told == [({digest: text}, False)]
+
+    story(body, NETWORK)
+
+
+def test_a_text_that_is_not_what_it_is_called_ends_the_link():
+    async def body(front: End, back: End) -> None:
+        front.link.say(Piece(digest_of(b"the real one"), b"another", is_last=True))
+        await until(lambda: back.over)
+        assert "not what it is called" in back.over[0]
+        assert back.texts_told == []
+        await until(lambda: front.byes)
+        assert "not what it is called" in front.byes[0]
+
+    story(body, NETWORK)
+
+
+def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "MESSAGES_PER_S_MAX", 100)
+
+    async def body(front: End, back: End) -> None:
+        front.link.send([run(number) for number in range(10)])
+        await until(lambda: len(back.messages) == 10)
+        front.link.send([run(number) for number in range(10_000)])
+        await until(lambda: back.over)
+        assert "a flood" in back.over[0]
+        assert len(back.messages) == 10
+
+    story(body, NETWORK)
+
+
+def test_the_clocks_of_both_ends_are_compared(monkeypatch: pytest.MonkeyPatch):
+    async def body(front: End, back: End) -> None:
+        await until(lambda: front.link.offset.best() and back.link.offset.best())
+        for end in (front, back):
+            estimate = end.link.offset.best()
+            assert abs(estimate.offset_s) <= estimate.error_s + 0.001
+
+    story(body, NETWORK)
 
 
 def test_a_descriptor_travels_with_its_job_and_stays_here_too():

@@ -2,7 +2,7 @@ import asyncio
 import os
 import socket
 
-from iriai.daemon import stream as stream_module
+from iriai.daemon import pipe as pipe_module
 from iriai.daemon.stream import Stream
 from iriai.wire.frames import FRAME_BYTES_MAX, frame
 
@@ -103,7 +103,7 @@ def test_a_length_that_cannot_be_ends_the_connection():
 
 
 def test_a_peer_that_never_reads_is_cut_off(monkeypatch):
-    monkeypatch.setattr(stream_module, "UNSENT_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(pipe_module, "UNSENT_BYTES_MAX", 1_000_000)
 
     async def body(ends):
         while not ends.closed:

@@ -10,7 +10,7 @@ import pytest
 
 from iriai.launcher import messages as launcher
 from iriai.protocol import effects, messages, peer_messages
-from iriai.wire import links, requests
+from iriai.wire import greetings, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[2] / "docs" / "spec"
 
@@ -22,7 +22,8 @@ def sections(name: str) -> list[str]:
 
 
 SECTIONS = sections("002-messages.md")
-NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, LINKS = SECTIONS[1:]
+NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, _BACK_ENDS = SECTIONS[1:]
+GREETINGS, LINKS = sections("005-links.md")[:2]
 BROKERS = sections("008-brokers.md")[0]
 _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
@@ -54,13 +55,14 @@ RULES |= {"drained", "load-above-threshold"}
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),
+        (GREETINGS, names(greetings.GreetingFrame)),
         (LINKS, names(links.LinkFrame)),
         (BROKERS, names(messages.ToSuccession)),
         (MEMBERSHIP, names(peer_messages.ToMembership)),
         (DIRECTORY, names(peer_messages.ToDirectory)),
     ],
     ids=[
-        *("node, home, broker", "driver", "launcher", "clients", "links"),
+        *("node, home, broker", "driver", "launcher", "clients", "greetings", "links"),
         *("brokers", "membership", "directory"),
     ],
 )

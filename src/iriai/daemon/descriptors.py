@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from iriai.daemon.stream import close_descriptor
+from iriai.daemon.pipe import close_descriptor
 
 
 class Descriptors:

@@ -11,17 +11,37 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.payloads import Payloads
-from iriai.daemon.stream import DESCRIPTORS_MAX, Stream, close_descriptor
+from iriai.daemon.pipe import DESCRIPTORS_MAX, close_descriptor
+from iriai.daemon.stream import FrameStream
+from iriai.daemon.text_pieces import TextPieces, pieces
+from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.messages import Message, Run
-from iriai.wire.links import BATCH_BYTES_MAX, Batch, Bid, LinkFrame, Obeyed, Ping, Pong, link_frame
+from iriai.wire.links import (
+    BATCH_BYTES_MAX,
+    NETWORK_BATCH_BYTES_MAX,
+    PIECE_BYTES,
+    Batch,
+    Bid,
+    Bye,
+    Carry,
+    CarryOver,
+    CircuitFrame,
+    Credit,
+    LinkFrame,
+    Obeyed,
+    Piece,
+    Ping,
+    Pong,
+    link_frame,
+)
 from iriai.wire.links import decode_link_frame as decode
 from iriai.wire.parts import Envelope, pack, unpack
 
@@ -36,6 +56,32 @@ UNSENT_BYTES_MAX = 64 << 20
 """What waits for a machine that does not read; it is told everything again when it comes back."""
 TEXTS_BYTES_MAX = 32 << 20
 """Of environments and scripts that the other end is trusted to have kept."""
+QUIET_S = 15.0
+"""Over a network: how long nothing may be heard before a ping. Routers between an outward-only
+machine and the world forget a connection after some minutes, the hasty ones after one."""
+MESSAGES_PER_S_MAX = 20_000
+"""That another machine may send over a network: ten times what the busiest front end has to say.
+More is a flood, which would leave this machine no time for others."""
+LAST_WORD_S = 2.0
+"""For another machine to read why its link is closed, and to close it."""
+_BURST_S = 5.0
+"""What comes after a pause may come faster than that."""
+
+
+Texts = tuple[tuple[str, bytes], ...]
+"""Environments, scripts and inputs by their digests."""
+
+
+class Manner(NamedTuple):
+    """How a link behaves, by what lies between its ends."""
+
+    is_network: bool
+    """Whether each ping costs, and the other end may be anybody's: see docs/spec/005."""
+    batch_bytes_max: int
+
+
+LOCAL = Manner(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
+NETWORK = Manner(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
 
 
 class Owner(Protocol):
@@ -50,8 +96,14 @@ class Owner(Protocol):
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
         """What was asked of the other machine is done, or is not."""
 
-    def texts(self, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """Environments and scripts by their digests."""
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Something of a circuit through the other machine, or through this one."""
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """The other machine says nothing more on this link."""
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """The link is closed; everything that had arrived was told before."""
@@ -68,10 +120,9 @@ class _Gathered:
     forget: bool = False
     size_bytes: int = 0
 
-    @property
-    def is_full(self) -> bool:
+    def is_full(self, bytes_max: int) -> bool:
         """Whether what follows goes into another frame."""
-        return self.size_bytes > BATCH_BYTES_MAX or len(self.descriptors) >= DESCRIPTORS_MAX
+        return self.size_bytes > bytes_max or len(self.descriptors) >= DESCRIPTORS_MAX
 
     def batch(self) -> Batch:
         """What was gathered."""
@@ -84,35 +135,65 @@ class MachineLink:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: FrameStream,
         machine: str,
         owner: Owner,
         payloads: Payloads,
         descriptors: Descriptors,
+        manner: Manner = LOCAL,
     ) -> None:
         self.machine = machine
         """Whom it leads to."""
         self.began_wall_s = read_clocks("link").wall_s
+        self.offset = ClockOffset()
+        """Of the other machine's clock."""
+        self.is_flooded = False
+        """Whether the other machine sent more than it may."""
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self._manner = manner
         self._owner = owner
         self._payloads = payloads
         self._descriptors = descriptors
         self._known_texts: dict[str, None] = {}
         self._known_bytes = 0
+        self._pieces = TextPieces()
         self._stream = stream
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._ticked_s = _steady_s()
+        self._heard_s = self._ticked_s = self._used_s = _steady_s()
+        self._unanswered_s: float | None = None
+        """Since when something was said and nothing heard."""
+        self._budget = MESSAGES_PER_S_MAX * _BURST_S
+        self._is_over = False
         self._timer = self._loop.call_later(PING_S, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
         stream.redirect(self.take, self._closed)
+        if manner.is_network:
+            self._ping()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is over."""
+        return self._is_over or self._stream.is_closed
+
+    @property
+    def idle_s(self) -> float:
+        """How long no message has gone either way."""
+        return _steady_s() - self._used_s
 
     def send(self, sends: list[Send]) -> None:
         """Send these messages, in order, in as few frames as their sizes allow."""
+        self._used_s = _steady_s()
         for gathered in self._batches(sends):
-            self._stream.write(link_frame(gathered.batch()), gathered.descriptors)
+            if self._manner.is_network:
+                self._send_long_texts(gathered)
+            self._write(link_frame(gathered.batch()), gathered.descriptors)
 
     def say(self, content: LinkFrame) -> None:
         """Send one frame."""
-        self._stream.write(link_frame(content))
+        if isinstance(content, Carry):
+            self._used_s = _steady_s()
+        self._write(link_frame(content), [])
 
     def read_out(self) -> None:
         """Take in everything that has arrived."""
@@ -123,7 +204,23 @@ class MachineLink:
         self.read_out()
         self._stream.close(reason)
 
+    def end(self, reason: str) -> None:
+        """End the link at once: the other machine has said its last word."""
+        self._stream.close(reason)
+
     # --- out -------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes, descriptors: list[int]) -> None:
+        self.sent_bytes += len(data)
+        if self._unanswered_s is None:
+            self._unanswered_s = _steady_s()
+        self._stream.write(data, descriptors)
+
+    def _send_long_texts(self, gathered: _Gathered) -> None:
+        """What does not fit into a frame goes before it."""
+        for digest in [d for d, text in gathered.texts.items() if len(text) > PIECE_BYTES]:
+            for piece in pieces(digest, gathered.texts.pop(digest)):
+                self._write(link_frame(piece), [])
 
     def _batches(self, sends: list[Send]) -> Iterator[_Gathered]:
         gathered = _Gathered()
@@ -133,7 +230,7 @@ class MachineLink:
                 self._add_needs(send.message, gathered)
             gathered.envelopes.append(envelope)
             gathered.size_bytes += len(envelope.body)
-            if gathered.is_full:
+            if gathered.is_full(self._manner.batch_bytes_max):
                 yield gathered
                 gathered = _Gathered()
         if gathered.envelopes:
@@ -162,18 +259,36 @@ class MachineLink:
     def take(self, frames: list[bytes]) -> None:
         """What the other machine has sent."""
         self._heard_s = _steady_s()
+        self._unanswered_s = None
         for payload in frames:
+            if self.is_closed:
+                return
+            self.received_bytes += len(payload)
             try:
                 content = decode(payload)
                 if isinstance(content, Batch):
                     self._batch(content)
                 else:
                     self._take(content)
-            except (msgspec.MsgspecError, AssertionError) as error:
-                self._stream.close(f"it does not keep to the protocol: {error}")
+            except (msgspec.MsgspecError, AssertionError, ValueError) as error:
+                self.break_off(f"it does not keep to the protocol: {error}")
                 return
 
+    def break_off(self, reason: str) -> None:
+        """End the link for what the other machine did, and let it know."""
+        log.warning("the link with %s is closed: %s", self.machine, reason)
+        if not self._manner.is_network:
+            self._stream.close(reason)
+            return
+        self.say(Bye(reason))
+        # Closing while something is unread would reset the connection, and the word be lost.
+        self._stream.redirect(_unheard, _unheard)
+        self._loop.call_later(LAST_WORD_S, self._stream.close, reason)
+        self._closed(reason)
+
     def _batch(self, batch: Batch) -> None:
+        self._used_s = self._heard_s
+        self._spend(len(batch.messages))
         for number, count in batch.passed:
             received = self._stream.descriptors[:count]
             del self._stream.descriptors[:count]
@@ -183,19 +298,39 @@ class MachineLink:
                 for descriptor in received:
                     close_descriptor(descriptor)
         if batch.texts or batch.forget:
-            self._owner.texts(batch.texts, forget=batch.forget)
+            self._owner.texts(self, batch.texts, forget=batch.forget)
         for envelope in batch.messages:
             message = unpack(envelope)  # which knows the part, or raises
             self._owner.delivered(self, Part(envelope.part), message)
 
     def _take(self, content: LinkFrame) -> None:
+        self._spend(1)
         match content:
             case Ping():
-                self.say(Pong())
+                self.say(Pong(content.steady_s, read_clocks("link").wall_s))
+            case Pong():
+                now = read_clocks("link")
+                self.offset.add(content.steady_s, now.steady_s, now.wall_s, content.wall_s)
             case Bid():
                 self._owner.bid(self, content)
             case Obeyed():
                 self._owner.obeyed(self, content)
+            case Piece():
+                text = self._pieces.take(content)
+                if text is not None:
+                    self._owner.texts(self, ((content.digest, text),), forget=False)
+            case Bye():
+                self._owner.bye(self, content.reason)
+            case Carry() | Credit() | CarryOver():
+                self._used_s = self._heard_s
+                self._owner.circuit(self, content)
+
+    def _spend(self, messages: int) -> None:
+        """Count what came; raises ValueError where it is a flood."""
+        self._budget -= messages
+        if self._budget < 0 and self._manner.is_network:
+            self.is_flooded = True
+            raise ValueError(f"a flood: more than {MESSAGES_PER_S_MAX} messages a second")
 
     # --- is the other there? ---------------------------------------------------------------------
 
@@ -203,22 +338,47 @@ class MachineLink:
         now_s = _steady_s()
         own_pause_s = now_s - self._ticked_s
         self._ticked_s = now_s
-        if now_s - self._heard_s > SILENCE_S:
+        more = MESSAGES_PER_S_MAX * own_pause_s
+        self._budget = min(MESSAGES_PER_S_MAX * _BURST_S, self._budget + more)
+        if self._is_silent(now_s):
             # It may be ourselves who were stopped, with all it said waiting to be read.
             self.read_out()
             if own_pause_s > 2 * PING_S:
-                self._heard_s = max(self._heard_s, now_s - SILENCE_S + 2 * PING_S)
-        if self._stream.is_closed:
+                self._give_time(2 * PING_S, now_s)
+        if self.is_closed:
             return
-        if now_s - self._heard_s > SILENCE_S:
+        if self._is_silent(now_s):
             self._stream.close(f"it has not answered for {SILENCE_S:.0f} s")
             return
         self._timer = self._loop.call_later(PING_S, self._tick)
-        self.say(Ping())
+        quiet_s = QUIET_S if self._manner.is_network and self._unanswered_s is None else 0.0
+        if now_s - self._heard_s >= quiet_s:
+            self._ping()
+
+    def _is_silent(self, now_s: float) -> bool:
+        """Whether the other machine should have said something long since."""
+        if not self._manner.is_network:
+            return now_s - self._heard_s > SILENCE_S
+        return self._unanswered_s is not None and now_s - self._unanswered_s > SILENCE_S
+
+    def _give_time(self, time_s: float, now_s: float) -> None:
+        """The other machine has at least so much more time to say something."""
+        since_s = now_s - SILENCE_S + time_s
+        self._heard_s = max(self._heard_s, since_s)
+        if self._unanswered_s is not None:
+            self._unanswered_s = max(self._unanswered_s, since_s)
+
+    def _ping(self) -> None:
+        self.say(Ping(_steady_s()))
 
     def _closed(self, reason: str) -> None:
+        self._is_over = True
         self._timer.cancel()
         self._owner.link_over(self, reason)
+
+
+def _unheard(_: object) -> None:
+    """Of a link that is over."""
 
 
 def _steady_s() -> float:

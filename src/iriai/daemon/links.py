@@ -12,7 +12,7 @@ from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.known_machines import KnownMachines
-from iriai.daemon.link import MachineLink
+from iriai.daemon.link import MachineLink, Texts
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.settings import Settings
 from iriai.daemon.state_directory import problem_of
@@ -20,7 +20,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
-from iriai.wire.links import Bid, Obeyed
+from iriai.wire.links import Bid, CircuitFrame, Obeyed
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, Resume
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import Done
@@ -198,7 +198,7 @@ class Links:
         assert part in TO_A_BACK_END, f"a front end has no {part} for {link.machine}"
         self._engine.event(Delivered(link.machine, part, message))
 
-    def texts(self, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """A back end has none of its own."""
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
@@ -216,6 +216,14 @@ class Links:
             return
         family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
         asked.fail(family(answer.code, answer.message, answer.hint))
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Machines of one host need no relay."""
+        raise AssertionError("nothing is relayed over a Unix socket")
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """Links of one host stay until they break."""
+        raise AssertionError("nobody says good-bye on a Unix socket")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """A link is closed, and everything that had arrived was told."""

@@ -12,6 +12,11 @@ CACHE_BYTES_MAX = 8 << 20
 """Some thousand environments; what is not here is read from the store."""
 
 
+def digest_of(content: bytes) -> str:
+    """What a text is known by; empty for the empty one."""
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest() if content else ""
+
+
 class Payloads:
     """See the module."""
 
@@ -24,7 +29,7 @@ class Payloads:
         """The digest of `content`, and whether it is new here: then the store must get it."""
         if not content:
             return "", False
-        digest = blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+        digest = digest_of(content)
         if digest in self._cache:
             self._cache.move_to_end(digest)
             return digest, False

@@ -23,6 +23,7 @@ from iriai.daemon.nodes import NodeAnswers
 from iriai.daemon.notification import Notices
 from iriai.daemon.past import Past
 from iriai.daemon.payloads import Payloads
+from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.reports import Reports
 from iriai.daemon.retention import Retention
 from iriai.daemon.selection import Selected
@@ -75,6 +76,7 @@ class Service:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
+        self._store = store
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
@@ -83,77 +85,91 @@ class Service:
         self._links: Links | None = None
         self._uplink: Uplink | None = None
         self._retention: Retention | None = None
-        has_home = settings.role.has_home
-        descriptors = Descriptors()
-        payloads = Payloads(store.payload if has_home else self._text)
+        self._descriptors = Descriptors()
+        self._payloads = Payloads(self._text)
         self._launcher = LauncherLink(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
-            payloads,
-            descriptors,
+            self._payloads,
+            self._descriptors,
             self._descriptor_gone,
         )
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
+        self._texts = ReceivedTexts(self._engine)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
             self._launcher.on_event = self._sensor.heard
         self._launcher.on_epilog_failed = self._epilog_failed
+        self._past = Past(settings.home, settings.paths.spool, store)
+        self._unstored = Unstored(self._engine, self._writer)
         users = Users(
             settings.configuration,
             None if settings.mode is Mode.SYSTEM else settings.owner_uid,
         )
-        past = Past(settings.home, settings.paths.spool, store)
-        self._unstored = Unstored(self._engine, self._writer)
-        handlers: dict[type, Handler] = {}
-        if has_home:
-            submissions = Submissions(settings, users, payloads, self._capacities)
-            jobs = JobAnswers(
-                settings, self._engine, submissions, descriptors, past, self._unstored
-            )
-            self._engine.on_settled = jobs.settled
-            self._engine.on_changed = jobs.waits.job_changed
-            self._tell_users(store, past, payloads)
-            home = machine.home
-            self._links = Links(settings, self._engine, payloads, descriptors, home.has_attempts_on)
-            handlers |= jobs.handlers() | self._links.handlers()
-        else:
-            self._uplink = Uplink(settings, self._engine, payloads, descriptors)
-            self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
-        self._engine.carrier = self._links or self._uplink
+        handlers = self._home(users) if settings.role.has_home else {}
+        if not settings.role.has_home:
+            self._follow_front_end()
+        self._clients = Clients(
+            self._engine,
+            lambda connection: users.caller(peer_of(connection).uid),
+            handlers | self._of_every_machine(now),
+            f"{settings.home} has {settings.role}",
+        )
+        machine.begin(now)
+
+    def _home(self, users: Users) -> dict[type, Handler]:
+        """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
+        settings, engine = self._settings, self._engine
+        submissions = Submissions(settings, users, self._payloads, self._capacities)
+        jobs = JobAnswers(
+            settings, engine, submissions, self._descriptors, self._past, self._unstored
+        )
+        engine.on_settled = jobs.settled
+        engine.on_changed = jobs.waits.job_changed
+        self._tell_users()
+        has_attempts = engine.machine.home.has_attempts_on
+        self._links = Links(settings, engine, self._payloads, self._descriptors, has_attempts)
+        engine.carrier = self._links
+        return jobs.handlers() | self._links.handlers()
+
+    def _follow_front_end(self) -> None:
+        """What a machine without a home has instead."""
+        self._uplink = Uplink(
+            self._settings, self._engine, self._payloads, self._descriptors, self._texts
+        )
+        self._engine.carrier = self._uplink
+        self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
+
+    def _of_every_machine(self, now: Instant) -> dict[type, Handler]:
+        """What every machine answers."""
+        settings, engine = self._settings, self._engine
         reports = Reports(
             settings,
-            self._engine,
+            engine,
             self._launcher,
-            past,
+            self._past,
             self._writer,
             self._links or self._uplink,
             self._sensor,
             self._down,
         )
-        nodes = NodeAnswers(settings, self._engine, self._unstored, self._links, self._sensor)
+        nodes = NodeAnswers(settings, engine, self._unstored, self._links, self._sensor)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
-        handlers |= reports.handlers() | nodes.handlers()
-        self._clients = Clients(
-            self._engine,
-            lambda connection: users.caller(peer_of(connection).uid),
-            handlers,
-            f"{settings.home} has {settings.role}",
-        )
         reports.began(now)
-        machine.begin(now)
+        return reports.handlers() | nodes.handlers()
 
-    def _tell_users(self, store: Store, past: Past, payloads: Payloads) -> None:
+    def _tell_users(self) -> None:
         """Tell users that their jobs have finished, and forget these in the end."""
         home, jobs = self._settings.home, self._settings.configuration.jobs
         notices = Notices(
             home,
             self._engine,
             self._writer,
-            store,
-            lambda number: past.outcome(Selected(JobId(home, number))),
-            payloads,
+            self._store,
+            lambda number: self._past.outcome(Selected(JobId(home, number))),
+            self._payloads,
             self._launcher,
             jobs.sendmail,
         )
@@ -161,7 +177,12 @@ class Service:
         self._launcher.on_notice_ended = notices.ended
         self._launcher.on_attached = notices.attached
         self._retention = Retention(
-            self._engine, self._writer, store, payloads, jobs.keep_history_s, jobs.keep_jobs
+            self._engine,
+            self._writer,
+            self._store,
+            self._payloads,
+            jobs.keep_history_s,
+            jobs.keep_jobs,
         )
 
     def _capacities(self) -> dict[str, Resources]:
@@ -177,9 +198,11 @@ class Service:
         return found
 
     def _text(self, digest: str) -> bytes:
-        """Of a back end, which has environments and scripts from its front end."""
-        assert self._uplink is not None
-        return self._uplink.text(digest)
+        """An environment, script or input: of a task of another machine, or of a job of ours."""
+        try:
+            return self._texts.get(digest)
+        except KeyError:
+            return self._store.payload(digest)
 
     async def run(self) -> int:
         """Serve until the end; returns the exit code."""

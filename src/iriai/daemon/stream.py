@@ -1,32 +1,41 @@
-"""A non-blocking Unix socket in the event loop: frames in (descriptors beside them), bytes out."""
+"""Frames over a connection: a Unix socket's, with descriptors beside them."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
+from iriai.daemon.pipe import SocketPipe
 from iriai.wire.frames import FrameReader, FrameTooLong
 
-READ_BYTES = 1 << 18
-"""What one read takes at most: large enough to batch, small enough to stay fair."""
-DESCRIPTORS_MAX = 64
-"""Descriptors that one read may bring; each frame that has one is small, so few fit in a read."""
-UNSENT_BYTES_MAX = 512 << 20
-"""A peer that does not read what it asked for is cut off: two of the largest frames."""
 
+class FrameStream(Protocol):
+    """What a link asks of its connection; see `Stream`, and `daemon.tls_stream` over a network."""
 
-@dataclass(slots=True)
-class _Piece:
-    """What waits to be sent, and the descriptors that travel beside its first byte."""
-
-    data: memoryview
+    unsent_bytes_max: int
     descriptors: list[int]
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is over."""
 
-class Stream:
+    def redirect(
+        self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
+    ) -> None:
+        """Tell others from now on."""
+
+    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send frames."""
+
+    def read_out(self) -> None:
+        """Take in everything that has arrived, without waiting for more."""
+
+    def close(self, reason: str) -> None:
+        """End the connection; `on_close` hears why."""
+
+
+class Stream(SocketPipe):
     """One connection; `on_frames` is called with each batch that arrived, `on_close` once."""
 
     def __init__(
@@ -35,30 +44,9 @@ class Stream:
         on_frames: Callable[[list[bytes]], None],
         on_close: Callable[[str], None],
     ) -> None:
-        self._socket = connection
-        self._socket.setblocking(False)
+        super().__init__(connection, self._received, on_close)
         self._on_frames = on_frames
-        self._on_close = on_close
-        self._loop = asyncio.get_running_loop()
         self._frames = FrameReader()
-        self._unsent: deque[_Piece] = deque()
-        self._unsent_bytes = 0
-        self._is_writing = False
-        self._is_closed = False
-        self.unsent_bytes_max = UNSENT_BYTES_MAX
-        self.descriptors: list[int] = []
-        """Received and not taken yet, in the order of their frames; closed with the stream."""
-        self._loop.add_reader(connection.fileno(), self._readable)
-
-    @property
-    def socket(self) -> socket.socket:
-        """The connection itself, to ask the kernel who is at its other end."""
-        return self._socket
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection is over."""
-        return self._is_closed
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
@@ -67,109 +55,11 @@ class Stream:
         self._on_frames = on_frames
         self._on_close = on_close
 
-    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send `data`, as soon as the peer takes it, with `descriptors` beside its first byte.
-
-        The descriptors are the stream's from here on: it closes them when they are sent.
-        """
-        own = list(descriptors)
-        if self._is_closed:
-            _close_all(own)
-            return
-        self._unsent.append(_Piece(memoryview(data), own))
-        self._unsent_bytes += len(data)
-        if not self._is_writing:
-            self._send_some()
-        if self._unsent_bytes > self.unsent_bytes_max:
-            self.close("it does not read what it asked for")
-        elif self._unsent and not self._is_writing and not self._is_closed:
-            self._is_writing = True
-            self._loop.add_writer(self._socket.fileno(), self._writable)
-
-    def read_out(self) -> None:
-        """Take in everything that has arrived, without waiting for more."""
-        while not self._is_closed and self._read_once():
-            pass
-
-    def close(self, reason: str) -> None:
-        """End the connection; `on_close` hears why."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._loop.remove_reader(self._socket.fileno())
-        if self._is_writing:
-            self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
-        _close_all(self.descriptors)
-        for piece in self._unsent:
-            _close_all(piece.descriptors)
-        self._unsent.clear()
-        self._on_close(reason)
-
-    def _readable(self) -> None:
-        self._read_once()
-
-    def _read_once(self) -> bool:
-        """Take in one read of what has arrived; whether there was anything."""
-        try:
-            data, descriptors, _, _ = socket.recv_fds(self._socket, READ_BYTES, DESCRIPTORS_MAX)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError as error:
-            self.close(str(error))
-            return False
-        self.descriptors += descriptors
-        if not data:
-            self.close("it closed the connection")
-            return False
+    def _received(self, data: bytes) -> None:
         try:
             frames = self._frames.feed(data)
         except FrameTooLong as error:
             self.close(str(error))
-            return False
+            return
         if frames:
             self._on_frames(frames)
-        return True
-
-    def _writable(self) -> None:
-        self._send_some()
-        if not self._unsent and not self._is_closed:
-            self._is_writing = False
-            self._loop.remove_writer(self._socket.fileno())
-
-    def _send_some(self) -> None:
-        """Send what the peer takes now."""
-        while self._unsent:
-            piece = self._unsent[0]
-            sent = self._try_send(piece)
-            if sent is None:
-                return
-            self._unsent_bytes -= sent
-            if sent < len(piece.data):
-                piece.data = piece.data[sent:]
-                return
-            self._unsent.popleft()
-
-    def _try_send(self, piece: _Piece) -> int | None:
-        """How much went out now; None where the connection is gone."""
-        try:
-            if not piece.descriptors:
-                return self._socket.send(piece.data)
-            sent = socket.send_fds(self._socket, [piece.data], piece.descriptors)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as error:
-            self.close(str(error))
-            return None
-        _close_all(piece.descriptors)  # the kernel keeps copies of its own
-        return sent
-
-
-def _close_all(descriptors: list[int]) -> None:
-    while descriptors:
-        close_descriptor(descriptors.pop())
-
-
-def close_descriptor(descriptor: int) -> None:
-    """Close a descriptor that came from elsewhere."""
-    socket.close(descriptor)

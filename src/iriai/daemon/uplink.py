@@ -15,17 +15,17 @@ from iriai import __version__
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
-from iriai.daemon.link import SILENCE_S, MachineLink
+from iriai.daemon.link import SILENCE_S, MachineLink, Texts
 from iriai.daemon.payloads import Payloads
+from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.settings import Settings
 from iriai.daemon.stream import Stream
 from iriai.identity.peers import peer_of
-from iriai.model.instant import Instant
 from iriai.model.problem import ExitCode
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import End, Message, Refusal
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
-from iriai.wire.links import Bid, Obeyed
+from iriai.wire.links import Bid, CircuitFrame, Obeyed
 from iriai.wire.machines import Link, Linked, LinkRow
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import (
@@ -56,7 +56,12 @@ class Uplink:
     """See the module."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, payloads: Payloads, descriptors: Descriptors
+        self,
+        settings: Settings,
+        engine: Engine,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        texts: ReceivedTexts,
     ) -> None:
         self.front = ""
         """The front end's machine, once it has answered."""
@@ -68,6 +73,7 @@ class Uplink:
         self._engine = engine
         self._payloads = payloads
         self._descriptors = descriptors
+        self._texts = texts
         self._loop = asyncio.get_running_loop()
         self._dialling: Stream | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -76,15 +82,8 @@ class Uplink:
         self._problem = "it has not answered yet"
         self._since_wall_s = read_clocks("uplink").wall_s
         self._is_closing = False
-        self._texts: dict[str, bytes] = {}
-        self._fresh_texts: dict[str, None] = {}
-        """That came since some were last dropped."""
 
     # --- for the daemon --------------------------------------------------------------------------
-
-    def text(self, digest: str) -> bytes:
-        """An environment, script or input that came with a task."""
-        return self._texts[digest]
 
     def send(self, sends: list[Send]) -> None:
         """What the node says; without a link it is lost."""
@@ -188,7 +187,7 @@ class Uplink:
         self._since_wall_s = read_clocks("uplink").wall_s
         self._link = MachineLink(stream, linked.name, self, self._payloads, self._descriptors)
         log.info("linked with the front end %s", linked.name)
-        self._forget_texts()  # this front end will send what it counts on
+        self._texts.forget(linked.name)  # this front end will send what it counts on
         self._engine.machine.follow(linked.name)
         self._engine.event(LinkUp(linked.name))
 
@@ -226,28 +225,9 @@ class Uplink:
         assert part is Part.NODE, f"a back end has no {part}"
         self._engine.event(Delivered(link.machine, part, message))
 
-    def texts(self, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """Environments and scripts of tasks that follow."""
-        if forget:
-            self._forget_texts()
-        self._texts.update(texts)
-        self._fresh_texts.update((digest, None) for digest, _ in texts)
-
-    def _forget_texts(self) -> None:
-        """Keep the texts of claims, and those that come from here on.
-
-        Within a turn, since before it the node has not seen what arrived just now.
-        """
-        self._fresh_texts.clear()
-        self._engine.request(self._drop_texts)
-
-    def _drop_texts(self, _now: Instant) -> None:
-        kept = {
-            digest: None
-            for spec in self._engine.machine.node.specs()
-            for digest in (spec.environment, spec.script, spec.stdin)
-        } | self._fresh_texts
-        self._texts = {digest: text for digest, text in self._texts.items() if digest in kept}
+        self._texts.take(link.machine, texts, forget=forget)
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """An operator of the front end asks something."""
@@ -255,6 +235,14 @@ class Uplink:
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
         """Nothing was asked of the front end."""
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Machines of one host need no relay."""
+        raise AssertionError("nothing is relayed over a Unix socket")
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """Links of one host stay until they break."""
+        raise AssertionError("nobody says good-bye on a Unix socket")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """The link is closed, and everything that had arrived was told."""

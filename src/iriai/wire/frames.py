@@ -8,7 +8,7 @@ _PREFIX_BYTES = 4
 
 
 class FrameTooLong(ValueError):
-    """The peer announced more than `FRAME_BYTES_MAX`: it does not speak our protocol."""
+    """The peer announced more than may come: it does not speak our protocol, or does us harm."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -19,7 +19,9 @@ def frame(payload: bytes) -> bytes:
 class FrameReader:
     """Cuts a stream of bytes into frames; keeps what is not complete yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        """A longer frame is refused."""
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -30,8 +32,8 @@ class FrameReader:
         start = 0
         while len(buffer) - start >= _PREFIX_BYTES:
             length = int.from_bytes(buffer[start : start + _PREFIX_BYTES], "big")
-            if length > FRAME_BYTES_MAX:
-                raise FrameTooLong(f"a frame of {length} bytes; at most {FRAME_BYTES_MAX} are read")
+            if length > self.bytes_max:
+                raise FrameTooLong(f"a frame of {length} bytes; at most {self.bytes_max} are read")
             end = start + _PREFIX_BYTES + length
             if len(buffer) < end:
                 break

@@ -1,7 +1,8 @@
-"""What two machines say to each other over a link, once it is there (docs/spec/002, section 6).
+"""What two machines say to each other over a link, once it is there (docs/spec/005, section 2).
 
-A link begins as a client's connection whose `Link` request was answered with `Linked`; from then on
-both ends send these frames, whenever they like.
+On one host a link begins as a client's connection whose `Link` request was answered with `Linked`
+(docs/spec/002, section 7), over a network with a greeting (`wire.greetings`); from then on both
+ends send these frames, whenever they like.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from iriai.wire.parts import Envelope
 
 BATCH_BYTES_MAX = 16 << 20
 """Of the texts in one frame, about: the peer works on the first while the second is on its way."""
+NETWORK_FRAME_BYTES_MAX = 8 << 20
+"""Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about a
+quarter of this; larger ones are somebody who wants our memory."""
+NETWORK_BATCH_BYTES_MAX = 1 << 20
+"""Of a batch that goes over a network, about: a ping waits behind one for a tenth of a second on a
+slow line."""
+PIECE_BYTES = 256 << 10
+"""Of a text that goes over a network: see `NETWORK_BATCH_BYTES_MAX`."""
+CARRY_BYTES_MAX = 32 << 10
+"""Of one `Carry`: two records of TLS, so that circuits share a link evenly."""
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -31,11 +42,19 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Are you there? Each second."""
+    """Are you there?"""
+
+    steady_s: float
+    """The sender's clock since boot; `Pong` repeats it."""
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Answer to `Ping`. Any frame shows that its sender is there."""
+
+    steady_s: float
+    """Of the `Ping`."""
+    wall_s: float
+    """The answerer's wall clock when it answered."""
 
 
 class Bid(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -58,7 +77,53 @@ class Obeyed(msgspec.Struct, frozen=True, array_like=True, tag=5):
     hint: str = ""
 
 
-LinkFrame = Batch | Ping | Pong | Bid | Obeyed
+class Piece(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """A part of a text that a later `Batch` needs; over a network, where frames are small."""
+
+    digest: str
+    content: bytes
+    is_last: bool
+
+
+class Bye(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The sender says nothing more on this link."""
+
+    reason: str = ""
+    """Empty: it has said everything, and the link is not needed any more."""
+
+
+class Carry(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Bytes of a circuit, for the machine at its other end or from it."""
+
+    opener: str
+    """The machine that opened the circuit."""
+    other: str
+    """The machine that it was opened to."""
+    number: int
+    """The opener's own, random."""
+    content: bytes
+
+
+class Credit(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """The sender has taken in so many bytes of a circuit: as many more may come."""
+
+    opener: str
+    other: str
+    number: int
+    taken_bytes: int
+
+
+class CarryOver(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """A circuit is over."""
+
+    opener: str
+    other: str
+    number: int
+    reason: str
+
+
+CircuitFrame = Carry | Credit | CarryOver
+LinkFrame = Batch | Ping | Pong | Bid | Obeyed | Piece | Bye | CircuitFrame
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[LinkFrame] = msgspec.msgpack.Decoder(LinkFrame)

@@ -1,0 +1,83 @@
+"""Where other machines of the cluster are, as membership and the seeds of the join say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Protocol
+
+from iriai.protocol.members import Member
+
+
+class AddressBook(Protocol):
+    """What dialling needs to know."""
+
+    def is_member(self, machine: str) -> bool:
+        """Whether a machine takes part, as far as is known."""
+        ...
+
+    def addresses(self, machine: str) -> tuple[str, ...]:
+        """Where it listens, `host:port` each, the best first."""
+        ...
+
+    def is_outward_only(self, machine: str) -> bool:
+        """Whether it is reached through relays alone."""
+        ...
+
+    def relays(self, machine: str) -> list[str]:
+        """Members that may lead to an outward-only machine, in the order in which it takes them."""
+        ...
+
+
+def relay_order(machine: str, members: Iterable[str]) -> list[str]:
+    """Members by rendezvous hashing, as everybody computes it (docs/spec/005, section 4).
+
+    Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998: a member more
+    or less changes the order of the others in nothing.
+    """
+
+    def weight(member: str) -> bytes:
+        return blake2b(f"{machine}\0{member}".encode(), digest_size=16).digest()
+
+    return sorted((each for each in members if each != machine), key=weight, reverse=True)
+
+
+class MemberBook:
+    """An `AddressBook` filled by membership."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is this machine's."""
+        self._name = name
+        self._members: dict[str, Member] = {}
+
+    def take(self, members: Iterable[Member]) -> None:
+        """These are as they are now."""
+        for member in members:
+            if member.is_present:
+                self._members[member.name] = member
+            else:
+                self._members.pop(member.name, None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no other machine is known."""
+        return not self._members.keys() - {self._name}
+
+    def is_member(self, machine: str) -> bool:
+        """Whether a machine takes part, as far as is known."""
+        return machine in self._members
+
+    def addresses(self, machine: str) -> tuple[str, ...]:
+        """Where it listens."""
+        member = self._members.get(machine)
+        return member.addresses if member else ()
+
+    def is_outward_only(self, machine: str) -> bool:
+        """Whether it is reached through relays alone."""
+        member = self._members.get(machine)
+        return member is not None and member.is_outward_only
+
+    def relays(self, machine: str) -> list[str]:
+        """The members that can be dialled, in the order of `relay_order`."""
+        open_ones = [each.name for each in self._members.values() if not each.is_outward_only]
+        return relay_order(machine, open_ones)

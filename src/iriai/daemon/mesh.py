@@ -1,0 +1,537 @@
+"""The links of this machine with others of its cluster, over the network (docs/spec/005).
+
+Whoever has something to say to a machine has a link made, which stays for a while. Of two machines
+that dial each other at once one yields, so that there is one link for each pair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from iriai.daemon.address_book import AddressBook
+from iriai.daemon.circuit import Circuit
+from iriai.daemon.circuits import Circuits
+from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.dialling import (
+    RELAYS_TRIED,
+    UNREACHED,
+    NotReached,
+    dial_address,
+    first_reached,
+    greet,
+)
+from iriai.daemon.doorway import UNPROVED_MAX, Doorway
+from iriai.daemon.greeter import Answered, Greeted
+from iriai.daemon.link import NETWORK, MachineLink, Texts
+from iriai.daemon.neighbour import HELD_S, RETRY_MIN_S, Neighbour
+from iriai.daemon.offences import Offences
+from iriai.daemon.passport import Passport
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.tls_stream import HANDSHAKE_S
+from iriai.machine.core import MachineEvent
+from iriai.model.problem import Problem
+from iriai.protocol.clock_offset import Estimate
+from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.messages import Message
+from iriai.wire.greetings import TOO_MANY, YIELD, Declined
+from iriai.wire.links import Bid, Bye, CircuitFrame, Obeyed
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 60.0
+"""A link that carried nothing for so long is closed. Longer: more links are kept in a cluster of
+hundreds; shorter: machines that talk now and then greet each other again and again."""
+LOOK_S = 1.0
+"""Between two looks at what is idle, held too long, or missing."""
+LINKS_MAX = 600
+"""More than a cluster of 500 needs, below the usual limit of 1,024 descriptors of a process."""
+RELAYS_KEPT = 2
+"""Links that an outward-only machine keeps open: one may go, and it is still reached."""
+FLOOD_S = 60.0
+"""How long a machine that broke the rules is not linked again."""
+
+
+class LinkState(NamedTuple):
+    """How this machine stands with another, for people and programs."""
+
+    machine: str
+    is_up: bool
+    is_direct: bool
+    problem: str
+    since_wall_s: float
+    sent_bytes: int
+    received_bytes: int
+    offset: Estimate | None
+
+
+class Listener(NamedTuple):
+    """Who hears what comes in."""
+
+    event: Callable[[MachineEvent], None]
+    """`Delivered`, `LinkUp`, `LinkDown`."""
+    takes: Callable[[str, Part, Message], bool]
+    """Whether a machine may say this to a part of ours."""
+    texts: Callable[[str, Texts, bool], None]
+    """Texts of a machine, and whether it counts on none that came before."""
+
+
+class Mesh:
+    """See the module."""
+
+    def __init__(
+        self,
+        passport: Passport,
+        book: AddressBook,
+        listener: Listener,
+        payloads: Payloads,
+        rng: Random,
+        *,
+        seeds: Sequence[str] = (),
+        is_outward_only: bool = False,
+    ) -> None:
+        """`seeds` are addresses of machines that are asked while no member is known."""
+        self.offences = Offences()
+        self._passport = passport
+        self._book = book
+        self._listener = listener
+        self._payloads = payloads
+        self._rng = rng
+        self._seeds = tuple(seeds)
+        self._is_outward_only = is_outward_only
+        self._neighbours: dict[str, Neighbour] = {}
+        self._parting: dict[MachineLink, Neighbour] = {}
+        """Links that are over for us, until the other end has said so too."""
+        self._shunned_until_s: dict[str, float] = {}
+        self._seeding: asyncio.Task[None] | None = None
+        self._seed_pause_s = 0.0
+        self._relayed: dict[Answered, None] = {}
+        self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
+        self.doorway = Doorway(
+            passport, self.offences, self._decide, self._linked, self._answer_failed
+        )
+        self._loop = asyncio.get_running_loop()
+        self._looking: asyncio.TimerHandle | None = None
+        self._is_closing = False
+
+    # --- for the daemon --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Look for others, and after the links, from here on."""
+        self._look()
+
+    def send(self, sends: list[Send]) -> None:
+        """What the cores say to other machines; a link is made where there is none."""
+        by_machine: dict[str, list[Send]] = {}
+        for send in sends:
+            by_machine.setdefault(send.machine, []).append(send)
+        for machine, ours in by_machine.items():
+            neighbour = self._neighbours.get(machine)
+            if neighbour is not None and neighbour.link is not None:
+                neighbour.link.send(ours)
+            elif neighbour is not None or self._book.is_member(machine):
+                neighbour = self._neighbour(machine)
+                neighbour.hold(ours, _steady_s())
+                self._dial(neighbour)
+
+    def is_up(self, machine: str) -> bool:
+        """Whether there is a link now."""
+        neighbour = self._neighbours.get(machine)
+        return neighbour is not None and neighbour.link is not None
+
+    def states(self) -> list[LinkState]:
+        """How it stands with each machine that there was anything to say to, by name."""
+        return [
+            LinkState(
+                name,
+                each.link is not None,
+                each.is_direct,
+                each.problem,
+                each.since_wall_s,
+                *each.totals_bytes,
+                each.link.offset.best() if each.link else None,
+            )
+            for name, each in sorted(self._neighbours.items())
+        ]
+
+    def members_changed(self, machines: Iterable[str]) -> None:
+        """Something new is known of these: whoever is waited for may be there again."""
+        for machine in machines:
+            neighbour = self._neighbours.get(machine)
+            if neighbour is not None and neighbour.retry is not None:
+                neighbour.retry.cancel()
+                neighbour.pause_s = RETRY_MIN_S
+                self._retry(neighbour)
+
+    def trust_changed(self) -> None:
+        """Somebody was ejected, perhaps: close links with those who are not believed any more."""
+        for neighbour in list(self._neighbours.values()):
+            if neighbour.link is None:
+                continue
+            try:
+                self._passport.check_peer(neighbour.certificate)
+            except Problem as problem:
+                self.offences.note(neighbour.name, problem.code, str(problem), _steady_s())
+                neighbour.link.break_off(str(problem))
+
+    def close(self) -> None:
+        """End all links."""
+        self._is_closing = True
+        self.doorway.close()
+        if self._looking is not None:
+            self._looking.cancel()
+        for task in [self._seeding, *(each.dialling for each in self._neighbours.values())]:
+            if task is not None:
+                task.cancel()
+        for answered in list(self._relayed):
+            answered.close("the daemon ends")
+        for neighbour in self._neighbours.values():
+            if neighbour.retry is not None:
+                neighbour.retry.cancel()
+            if neighbour.link is not None:
+                neighbour.link.close("the daemon ends")
+        for link in list(self._parting):
+            link.close("the daemon ends")
+
+    # --- dialling --------------------------------------------------------------------------------
+
+    def _neighbour(self, machine: str) -> Neighbour:
+        found = self._neighbours.get(machine)
+        if found is None:
+            found = Neighbour(machine, since_wall_s=read_clocks("mesh").wall_s)
+            self._neighbours[machine] = found
+        return found
+
+    def _dial(self, neighbour: Neighbour) -> None:
+        """Have a link made, unless that is under way or to be tried again soon."""
+        is_idle = neighbour.dialling is None and neighbour.retry is None
+        is_answered = neighbour.answered_until_s > _steady_s()
+        if self._is_closing or neighbour.link is not None or not is_idle or is_answered:
+            return
+        neighbour.dialling = self._loop.create_task(self._reach(neighbour))
+        neighbour.dialling.add_done_callback(_raise)
+
+    async def _reach(self, neighbour: Neighbour) -> None:
+        try:
+            greeted = await first_reached(self._ways(neighbour.name))
+        except NotReached as missed:
+            neighbour.dialling = None
+            self._missed(neighbour, missed)
+        else:
+            neighbour.dialling = None
+            self._linked(greeted)
+
+    def _ways(self, machine: str) -> list[Callable[[], Awaitable[Greeted]]]:
+        wanted = self._is_wanted
+        if not self._book.is_outward_only(machine):
+            return [
+                partial(dial_address, address, machine, self._passport, wanted)
+                for address in self._book.addresses(machine)
+            ]
+        relays = [each for each in self._book.relays(machine) if each != self._passport.name]
+        return [partial(self._through, relay, machine) for relay in relays[:RELAYS_TRIED]]
+
+    async def _through(self, relay: str, machine: str) -> Greeted:
+        """A link through a relay, to which there is a link or one is made first."""
+        link = self._direct_link(relay)
+        if link is None:
+            neighbour = self._neighbour(relay)
+            self._dial(neighbour)
+            if neighbour.dialling is not None:
+                await asyncio.wait([neighbour.dialling])
+            link = self._direct_link(relay)
+        if link is None:
+            raise NotReached(UNREACHED, f"{relay}, which could lead to it, is not reached")
+        circuit = self.circuits.open(relay, link, machine)
+        try:
+            return await greet(circuit, machine, self._passport, self._is_wanted, is_direct=False)
+        except NotReached as missed:
+            if missed.code == "unproved":  # the relay has no link with it, or lost it
+                raise NotReached(UNREACHED, f"through {relay}: {missed.message}") from None
+            raise
+
+    def _missed(self, neighbour: Neighbour, missed: NotReached) -> None:
+        if missed.code != YIELD and missed.message != neighbour.problem:
+            log.warning("no link with %s: %s", neighbour.name, missed.message)
+            neighbour.problem = missed.message
+        if neighbour.is_needed and not self._is_closing:
+            pause_s = neighbour.next_pause_s(self._rng)
+            neighbour.retry = self._loop.call_later(pause_s, self._retry, neighbour)
+
+    def _retry(self, neighbour: Neighbour) -> None:
+        neighbour.retry = None
+        if neighbour.is_needed:
+            self._dial(neighbour)
+
+    def _is_wanted(self, machine: str) -> bool:
+        """Whether a link that we dialled is still wanted, now that it could begin."""
+        neighbour = self._neighbours.get(machine)
+        if neighbour is None:
+            return True
+        is_answered = neighbour.answered_until_s > _steady_s()
+        return not is_answered and (neighbour.link is None or not neighbour.is_direct)
+
+    # --- links begin -----------------------------------------------------------------------------
+
+    def _decide(self, machine: str, is_direct: bool) -> Declined | None:
+        """Why a machine that dialled us may not have its link; None: it may."""
+        if self._shunned_until_s.get(machine, 0.0) > _steady_s():
+            return Declined("shunned", f"{machine} broke the rules less than {FLOOD_S:.0f} s ago")
+        if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
+            return Declined(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
+        neighbour = self._neighbour(machine)
+        if neighbour.link is not None and neighbour.is_direct and not is_direct:
+            return Declined(YIELD, "there is a link without a relay")
+        ours = (not self._book.is_outward_only(machine), machine)
+        if neighbour.dialling is not None and ours > (is_direct, self._passport.name):
+            return Declined(YIELD, f"{self._passport.name} is dialling {machine} itself")
+        neighbour.answered_until_s = _steady_s() + HANDSHAKE_S
+        return None
+
+    def _answer_failed(self, machine: str) -> None:
+        """One that dialled us did not begin the link, though it might have."""
+        neighbour = self._neighbours.get(machine)
+        if neighbour is not None:
+            neighbour.answered_until_s = 0.0
+            if neighbour.is_needed:
+                self._dial(neighbour)
+
+    def _circuit_opened(self, circuit: Circuit) -> None:
+        """Somebody opened a circuit to us."""
+        if len(self._relayed) >= UNPROVED_MAX:
+            circuit.close(f"{UNPROVED_MAX} circuits have not proved who they are")
+            return
+
+        def greeted(result: Greeted) -> None:
+            self._relayed.pop(answered, None)
+            self._linked(result)
+
+        def failed(machine: str, code: str, message: str) -> None:
+            self._relayed.pop(answered, None)
+            self._answer_failed(machine)
+            if code != YIELD:
+                who = machine or f"whoever calls itself {circuit.key.opener}"
+                self.offences.note(who, code, message, _steady_s())
+
+        answered = Answered(
+            circuit,
+            self._passport,
+            is_direct=False,
+            decide=self._decide,
+            on_anonymous=None,
+            on_done=greeted,
+            on_failed=failed,
+        )
+        self._relayed[answered] = None
+
+    def _linked(self, greeted: Greeted) -> None:
+        """A connection became a link."""
+        neighbour = self._neighbour(greeted.machine)
+        if neighbour.link is not None:
+            neighbour.is_lossy = True
+            neighbour.link.close("a new connection of the same machine replaces it")
+        if self._is_closing:
+            greeted.stream.close("the daemon ends")
+            return
+        link = MachineLink(
+            greeted.stream, greeted.machine, self, self._payloads, Descriptors(), NETWORK
+        )
+        self._settle(neighbour, greeted, link)
+        log.info("%s is linked%s", neighbour.name, "" if greeted.is_direct else " through a relay")
+        if neighbour.is_lossy:
+            neighbour.is_lossy = False
+            neighbour.is_up = True
+            self._listener.event(LinkUp(neighbour.name))
+        held = neighbour.release()
+        if held:
+            link.send(held)
+        if greeted.rest:
+            link.take(greeted.rest)
+
+    def _settle(self, neighbour: Neighbour, greeted: Greeted, link: MachineLink) -> None:
+        """What is known of a neighbour from here on."""
+        if neighbour.dialling is not None:
+            neighbour.dialling.cancel()
+            neighbour.dialling = None
+        if neighbour.retry is not None:
+            neighbour.retry.cancel()
+            neighbour.retry = None
+        neighbour.is_lossy |= neighbour.instance != greeted.instance
+        neighbour.link = link
+        neighbour.is_direct, neighbour.is_ours = greeted.is_direct, greeted.is_dialled
+        neighbour.certificate, neighbour.instance = greeted.certificate, greeted.instance
+        neighbour.is_wanted = False
+        neighbour.answered_until_s = 0.0
+        neighbour.pause_s = RETRY_MIN_S
+        neighbour.problem = ""
+        neighbour.since_wall_s = read_clocks("mesh").wall_s
+
+    def _direct_link(self, machine: str) -> MachineLink | None:
+        neighbour = self._neighbours.get(machine)
+        return neighbour.link if neighbour is not None and neighbour.is_direct else None
+
+    # --- what links tell -------------------------------------------------------------------------
+
+    def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
+        """A message of another machine."""
+        if self._listener.takes(link.machine, part, message):
+            self._listener.event(Delivered(link.machine, part, message))
+        else:
+            kind = type(message).__name__
+            words = f"it may not say {kind} to our {part}"
+            self.offences.note(link.machine, "not-its-own", words, _steady_s())
+
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
+        """Environments and scripts of tasks that follow."""
+        self._listener.texts(link.machine, texts, forget)
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """Operators of other machines have nothing to say here."""
+        raise AssertionError("an operator's wish goes to the machine itself")
+
+    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
+        """Nothing was asked."""
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Something of a circuit."""
+        self.circuits.take(link, frame)
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """The other machine says nothing more on this link."""
+        neighbour = self._parting.get(link)
+        if reason:
+            link.end(f"{link.machine} closed it: {reason}")
+        elif neighbour is not None:  # the answer to ours: everything has arrived
+            neighbour.is_lossy = False
+            link.end("it is not needed")
+        else:
+            neighbour = self._neighbours[link.machine]
+            if neighbour.link is link:
+                self._part(neighbour, link)
+            link.say(Bye())
+
+    def link_over(self, link: MachineLink, reason: str) -> None:
+        """A link is closed."""
+        neighbour = self._parting.pop(link, None)
+        if neighbour is not None:
+            neighbour.count(link)
+            return
+        neighbour = self._neighbours[link.machine]
+        if neighbour.link is not link:
+            return
+        neighbour.count(link)
+        neighbour.link = None
+        neighbour.problem, neighbour.since_wall_s = reason, read_clocks("mesh").wall_s
+        neighbour.is_lossy = neighbour.is_wanted = True
+        log.warning("the link with %s is over: %s", link.machine, reason)
+        if link.is_flooded:
+            self._shunned_until_s[link.machine] = _steady_s() + FLOOD_S
+            self.offences.note(link.machine, "flood", reason, _steady_s())
+        self._down(neighbour)
+        if neighbour.is_direct:
+            self.circuits.link_over(link.machine, reason)
+        if not self._is_closing:
+            neighbour.retry = self._loop.call_later(
+                neighbour.next_pause_s(self._rng), self._retry, neighbour
+            )
+
+    def _down(self, neighbour: Neighbour) -> None:
+        if neighbour.is_up:
+            neighbour.is_up = False
+            self._listener.event(LinkDown(neighbour.name))
+
+    # --- now and then ----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """What is idle, held too long, missing or forgotten."""
+        self._looking = self._loop.call_later(LOOK_S, self._look)
+        now_s = _steady_s()
+        kept = self._keep_relays() if self._is_outward_only else []
+        for neighbour in list(self._neighbours.values()):
+            link = neighbour.link
+            if link is None:
+                self._look_after(neighbour, now_s)
+            elif neighbour.is_ours and link.idle_s > IDLE_S and neighbour.name not in kept:
+                link.say(Bye())
+                self._part(neighbour, link)
+        self._shunned_until_s = {m: s for m, s in self._shunned_until_s.items() if s > now_s}
+        self._seed()
+
+    def _look_after(self, neighbour: Neighbour, now_s: float) -> None:
+        """One without a link."""
+        if neighbour.held and now_s > neighbour.held_until_s:
+            lost = len(neighbour.release())
+            neighbour.is_lossy = True
+            log.info("%d messages to %s are lost: no link in %.0f s", lost, neighbour.name, HELD_S)
+            self._down(neighbour)
+        if not self._book.is_member(neighbour.name):
+            neighbour.is_wanted = False
+            if not neighbour.held and neighbour.dialling is None:
+                if neighbour.retry is not None:
+                    neighbour.retry.cancel()
+                del self._neighbours[neighbour.name]
+
+    def _part(self, neighbour: Neighbour, link: MachineLink) -> None:
+        """This link is over for us; nothing is lost if the other end says so too."""
+        neighbour.link = None
+        neighbour.problem, neighbour.since_wall_s = "not needed", read_clocks("mesh").wall_s
+        self._parting[link] = neighbour
+        if neighbour.is_ours:
+            neighbour.is_lossy = True  # until the answer has come
+        if neighbour.is_direct:
+            self.circuits.link_over(link.machine, "the link is not needed")
+
+    def _keep_relays(self) -> list[str]:
+        """The relays that lead here: links with them are made, and kept."""
+        kept: list[str] = []
+        for name in self._book.relays(self._passport.name)[:RELAYS_TRIED]:
+            neighbour = self._neighbour(name)
+            if neighbour.link is None:
+                neighbour.is_wanted = True
+                self._dial(neighbour)
+            if not self._is_missed(name):
+                kept.append(name)
+            if len(kept) == RELAYS_KEPT:
+                break
+        return kept
+
+    def _is_missed(self, machine: str) -> bool:
+        """Whether a machine could not be reached when it was tried last."""
+        neighbour = self._neighbours.get(machine)
+        return neighbour is not None and neighbour.link is None and neighbour.retry is not None
+
+    def _seed(self) -> None:
+        """While nobody is linked: ask those whose addresses came with the join."""
+        if not self._seeds or any(each.link for each in self._neighbours.values()):
+            self._seed_pause_s = 0.0
+            return
+        if self._seeding is None or self._seeding.done():
+            self._seeding = self._loop.create_task(self._ask_seeds())
+            self._seeding.add_done_callback(_raise)
+
+    async def _ask_seeds(self) -> None:
+        await asyncio.sleep(self._seed_pause_s)
+        self._seed_pause_s = min(30.0, 1.0 + 2 * self._seed_pause_s)
+        ways = [
+            partial(dial_address, address, "", self._passport, self._is_wanted)
+            for address in self._rng.sample(self._seeds, len(self._seeds))
+        ]
+        try:
+            self._linked(await first_reached(list(ways)))
+        except NotReached as missed:
+            log.info("no member of the cluster was reached: %s", missed)
+
+
+def _raise(task: asyncio.Task[None]) -> None:
+    """An error of ours ends the daemon, as everywhere."""
+    if not task.cancelled():
+        task.result()
+
+
+def _steady_s() -> float:
+    return read_clocks("mesh").steady_s

@@ -1,0 +1,46 @@
+"""How far another machine's wall clock is from ours, from questions and answers.
+
+RFC 5905, sections 8 and 10: of the last exchanges the one that took least is believed, since what
+delays a message makes its offset wrong by at most half of the delay.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+EXCHANGES_KEPT = 8
+"""As NTP's clock filter: enough to have one without a delay among them, few enough to follow a
+clock that was set."""
+
+
+class Estimate(NamedTuple):
+    """One exchange's word, or the best of several."""
+
+    offset_s: float
+    """The other's wall clock less ours; above zero: the other is ahead."""
+    error_s: float
+    """At most so far off: half the round trip."""
+
+
+class ClockOffset:
+    """Of one machine."""
+
+    def __init__(self) -> None:
+        self._last: deque[Estimate] = deque(maxlen=EXCHANGES_KEPT)
+
+    def add(
+        self, asked_steady_s: float, now_steady_s: float, now_wall_s: float, wall_s: float
+    ) -> None:
+        """An answer came now to what was asked then; `wall_s` is the answerer's wall clock.
+
+        An answer from before its question is no answer, and is left out.
+        """
+        round_trip_s = now_steady_s - asked_steady_s
+        if round_trip_s >= 0:
+            half_s = round_trip_s / 2
+            self._last.append(Estimate(wall_s - (now_wall_s - half_s), half_s))
+
+    def best(self) -> Estimate | None:
+        """The estimate with the least error; None before the first answer."""
+        return min(self._last, key=lambda estimate: estimate.error_s, default=None)
