@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import OrderSection
 from iriai.sim.full import simulate
+from iriai.sim.generator import generate
 from iriai.sim.policies import POLICIES
 from iriai.sim.replay import replay
 from iriai.sim.settings import Settings
@@ -20,6 +23,30 @@ def test_both_modes_start_every_job_at_the_same_time(policy):
         log = coincidental(seed, perfect=seed % 5 == 0)
         settings = Settings(policy=policy, is_checked=seed % 6 == 0)
         assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
+
+
+@pytest.mark.parametrize("order", ["lottery", "paper000", "stride"])
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_draws_fall_alike_in_both_modes(policy, order):
+    for seed in range(GENERATED // 2):
+        log = coincidental(seed, perfect=seed % 5 == 0)
+        settings = Settings(policy=policy, order=order, seed=seed, is_checked=seed % 6 == 0)
+        assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
+
+
+@pytest.mark.parametrize("order", ["lottery", "paper000", "stride"])
+def test_charges_of_long_jobs_are_alike_in_both_modes(order):
+    """Hours of slices, and moments that are no whole seconds."""
+    log = generate("lublin", 120, 32, seed=2)
+    settings = Settings(order=order, seed=7)
+    assert simulate(log, settings) == replay(log, settings)
+
+
+def test_use_that_counts_for_a_window_is_alike_in_both_modes():
+    log = generate("lublin", 120, 32, seed=3)
+    window = Configuration(order=OrderSection(window_s=3600.0))
+    settings = Settings(order="lottery", seed=7, configuration=window)
+    assert simulate(log, settings) == replay(log, settings)
 
 
 def test_a_policy_from_a_file_decides_alike_in_both_modes():

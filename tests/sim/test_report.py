@@ -70,7 +70,7 @@ def test_names_from_a_log_are_text_not_markup(tmp_path):
 
 
 def test_the_same_seed_gives_the_same_bytes_on_every_python():
-    """The file holds what 3.11.7 and 3.13.0 wrote; another order of sums would show."""
+    """The file holds what 3.11.7, 3.12.1 and 3.13.0 wrote; another order of sums would show."""
     made = simulated("easy,easy+lottery,easy+paper000,easy+stride,conservative+lottery,fcfs")[1]
     assert encoded(made) == (Path(__file__).parent / "metrics.json").read_bytes()
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from iriai.broker.attendance import Attendance
+from iriai.broker.dice import DecisionDice
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain
 from iriai.broker.machines import MATCH_UNTIL_S, RESEND_S, MachineView
@@ -53,7 +54,7 @@ class Broker:
         """`machine` is its own: what is told there needs no receipt."""
         order = settings.configuration.order
         self.state = BrokerState(settings, Standings(Fading.of(order), ChargeRule.of(order)))
-        self._rng = rng
+        self._dice = DecisionDice(rng)
         self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._machine = machine
@@ -131,7 +132,7 @@ class Broker:
         """Go on with the pass that was left, or begin one where anything changed."""
         has_changed, self._must_pass = self._must_pass, False
         if self._planning is not None:
-            return self._matches(self._planning.run(self._rng, now))
+            return self._matches(self._planning.run(self._dice, now))
         if has_changed:
             self._left = None
         if not self.state.may_start_something:
@@ -140,7 +141,7 @@ class Broker:
         if now.steady_s != self._turn_s:
             self._turn_s, self._work = now.steady_s, 0
         work = self.state.rooms.work
-        current = self._left or Pass(self.state, self._rng, now)
+        current = self._left or Pass(self.state, self._dice, now)
         outcome = current.run(self.state.settings.turn_work_max - self._work)
         self._work += self.state.rooms.work - work
         effects = self._matches(outcome)
@@ -243,9 +244,10 @@ class Broker:
         granted = [running.capability for running in idle.began]
         is_wider = False
         for capability in idle.spent:
-            if not self._settle_match(view, capability):
+            is_granted = capability in granted
+            if not self._settle_match(view, capability, is_granted=is_granted):
                 view.forget(capability)
-            elif capability in granted:
+            elif is_granted:
                 view.back_off.succeeded()
             else:
                 is_wider = True
@@ -318,13 +320,15 @@ class Broker:
             self.state.park.grew(view)
             self._must_pass = True
 
-    def _settle_match(self, view: MachineView, capability: Capability) -> bool:
+    def _settle_match(
+        self, view: MachineView, capability: Capability, *, is_granted: bool = False
+    ) -> bool:
         """A match is over, whatever came of it; False where there was none."""
         if view.matched.pop(capability, None) is None:
             return False
         if not view.matched:
             del self._matching[view.name]
-        return self.state.end(view, capability)
+        return self.state.end(view, capability, was_granted=is_granted)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._away(event.machine)

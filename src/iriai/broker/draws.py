@@ -155,7 +155,7 @@ class Draws:
         if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
-        usage_s = self._standings.usage_s(account, self._wall_s)
+        usage_s = self._usage_s(account)
         return Seat(account, queue, entry, self._contender(account, entry, usage_s))
 
     def _contender(self, account: Account, entry: Entry, usage_s: float) -> Contender:
@@ -185,11 +185,20 @@ class Draws:
         made_s, mean_s = self._made_wall_s, self._standings.mean_s
         if made_s is None:
             return True
-        age_max_s = AGE_PART_MAX * Fading.of(self._configuration.order).span_s
-        return abs(wall_s - made_s) > age_max_s or abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
+        fading = Fading.of(self._configuration.order)
+        if abs(wall_s - made_s) > AGE_PART_MAX * fading.span_s:
+            return True
+        if fading.epoch(wall_s) != fading.epoch(made_s):
+            return True  # counters cannot be read as of the epoch before
+        return abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
+
+    def _usage_s(self, account: Account) -> float:
+        """As of when all were made: whenever it is counted again, it can be compared."""
+        wall_s = self._wall_s if self._made_wall_s is None else self._made_wall_s
+        return self._standings.usage_s(account, wall_s)
 
     def _recount(self, account: Account) -> None:
-        usage_s = self._standings.usage_s(account, self._wall_s)
+        usage_s = self._usage_s(account)
         seat = self.seats.get(account)
         if seat is not None:
             seat.contender = self._contender(account, seat.entry, usage_s)

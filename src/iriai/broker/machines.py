@@ -54,6 +54,7 @@ class MachineView:
         "back_off",
         "calendar",
         "capabilities",
+        "ended",
         "foreign_load",
         "incarnation",
         "is_away",
@@ -77,6 +78,8 @@ class MachineView:
         """Handed on and not seen again, oldest first."""
         self.tenants: dict[str, int] = {}
         """How many tasks run or are matched of each who may have one at a time; see `KindKey`."""
+        self.ended = 0
+        """Counts the claims that are over, and the matches that became none."""
         self.unavailable: Reason | None = None
         """Why it takes nothing, as it says."""
         self.is_away = False

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from math import inf
-from random import Random
 from typing import NamedTuple
 
+from iriai.broker.dice import DecisionDice
 from iriai.broker.draws import Seat
 from iriai.broker.heads import PROMISE_STEP_S, Told, kept_for
 from iriai.broker.kinds import Kind
@@ -63,9 +63,9 @@ class Pass:
     anything changed meanwhile, another pass takes its place.
     """
 
-    def __init__(self, state: BrokerState, rng: Random, now: Instant) -> None:
+    def __init__(self, state: BrokerState, dice: DecisionDice, now: Instant) -> None:
         self._state = state
-        self._rng = rng
+        self._dice = dice
         self._now = now
         self._order = state.settings.order
         self._rooms = state.rooms
@@ -102,6 +102,7 @@ class Pass:
     def _begin(self) -> None:
         state = self._state
         self._has_begun = True
+        self._dice.begin()
         self._rooms.begin(self._now.steady_s)
         self._settle_heads()
         if state.queues.shared is None and len(state.park.open):
@@ -146,7 +147,7 @@ class Pass:
             drawing = self._contest()
             if drawing is None:
                 break
-            account = drawing.draw(self._rng)
+            account = drawing.draw(self._dice)
             seat = seats[account]
             entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
             if entry is None or not self._may_run_more(entry):
@@ -198,7 +199,7 @@ class Pass:
         if entry is seat.entry:
             return True
         ratio = self._draws.renew(seat, entry)
-        return ratio >= 1.0 or self._rng.random() < ratio
+        return ratio >= 1.0 or self._dice.random() < ratio
 
     def _leave_out(self, seat: Seat, capped: Entry | None) -> None:
         """Nothing more of the account can start in this pass."""
@@ -398,6 +399,7 @@ class Pass:
             return
         reserved = self._heads.reserve(entry, self._now.steady_s)
         if reserved is not None:
+            self._dice.decided()
             self._rooms.shrank(reserved)
 
     def _start(self, entry: Entry, view: MachineView) -> None:
@@ -405,6 +407,7 @@ class Pass:
         head = self._heads.by_machine.get(view.name)
         if head is not None:
             head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
+        self._dice.decided()
         key = self._state.start(entry, view, now_s)
         self._decisions.append(Decision(entry, view, key))
         self._rooms.shrank(view)

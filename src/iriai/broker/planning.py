@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import isfinite
-from random import Random
 
+from iriai.broker.dice import DecisionDice
 from iriai.broker.heads import Told, kept_for
 from iriai.broker.machines import MachineView
 from iriai.broker.passes import Decision, Outcome
@@ -65,12 +65,13 @@ class Planning:
         wake_s: object = getattr(self._source.policy, "wake_s", None)
         return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
 
-    def run(self, rng: Random, now: Instant) -> Outcome:
+    def run(self, dice: DecisionDice, now: Instant) -> Outcome:
         """Decide what starts, and where; the claims are made in the view of the machines."""
         outcome = Outcome([], [])
         self.mistake = None
+        dice.begin()
         try:
-            self._follow(_View(self._state, self.promised, rng, now), now, outcome)
+            self._follow(dice, now, outcome)
         except PolicyMistake as mistake:
             self.mistake = mistake
         except Exception as error:
@@ -78,6 +79,7 @@ class Planning:
                 raise
             self.mistake = PolicyMistake.of(self._source.path, error)
         self._state.park.nothing_left()
+        dice.decided(len(outcome.decisions) + len(outcome.told))
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
@@ -93,7 +95,8 @@ class Planning:
             main = Reason(Rule.POLICY, "that the policy starts it", "it has not yet")
         return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
 
-    def _follow(self, view: _View, now: Instant, outcome: Outcome) -> None:
+    def _follow(self, dice: DecisionDice, now: Instant, outcome: Outcome) -> None:
+        view = _View(self._state, self.promised, dice, now)
         decisions: Iterable[object] = self._source.policy.plan(view, now)
         for number, decision in enumerate(decisions):
             if number == DECISIONS_MAX:
@@ -179,12 +182,12 @@ class _View:
         self,
         state: BrokerState,
         promised: dict[JobId, Promise],
-        rng: Random,
+        dice: DecisionDice,
         now: Instant,
     ) -> None:
         self._state = state
         self._promised = promised
-        self._rng = rng
+        self._dice = dice
         self._now = now
         self.machines: tuple[PlannedMachine, ...] = tuple(
             _Machine(state.machines[name], now.steady_s)
@@ -193,7 +196,7 @@ class _View:
         )
 
     def queue(self) -> Iterator[WaitingJob]:
-        for entry in in_order(self._state, self._rng, self._now):
+        for entry in in_order(self._state, self._dice, self._now):
             want = entry.want
             promise = self._promised.get(want.job)
             yield WaitingJob(
@@ -231,7 +234,7 @@ class _Machine:
 
     @property
     def ended(self) -> int:
-        return self._view.calendar.removed
+        return self._view.ended
 
     def claimed(self) -> Iterator[Claimed]:
         for _, resources, end_s in self._view.calendar.in_order():

@@ -46,7 +46,7 @@ class BrokerState:
         state = BrokerState(settings, standings)
         state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
-        outcome = Pass(state, rng, now).run()           # at each moment at which anything changed
+        outcome = Pass(state, dice, now).run()          # at each moment at which anything changed
         for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
             ...
         state.end(view, key)                            # such a task has ended
@@ -143,10 +143,14 @@ class BrokerState:
         )
         view.moved_in(self.tenant_of(account))
 
-    def end(self, view: MachineView, key: ClaimKey) -> bool:
-        """A claim is over: its place is free; False where there was none."""
+    def end(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
+        """A claim is over: its place is free; False where there was none.
+
+        `was_granted`: it was a match, and becomes a claim, which takes the same place.
+        """
         if not view.calendar.remove(key):
             return False
+        view.ended += not was_granted
         account = self.standings.ended(key)
         if account is not None:
             tenant = self.tenant_of(account)

@@ -48,8 +48,6 @@ class Calendar(Generic[Key]):
         self._ends: list[tuple[float, int, Key]] = []
         """End, order of arrival (so that keys are never compared), key; sorted."""
         self._sequence = 0
-        self.removed = 0
-        """Counts the claims that were given back."""
         self._positions: dict[Key, tuple[float, int]] = {}
         """The first two of a key's entry, by which it is found."""
 
@@ -77,7 +75,6 @@ class Calendar(Generic[Key]):
         claim = self._claims.pop(key, None)
         if claim is None:
             return False
-        self.removed += 1
         position = self._positions.pop(key)
         del self._ends[bisect_left(self._ends, position)]
         self.free = self.free.plus(claim[0])

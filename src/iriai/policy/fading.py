@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import floor
 from typing import Generic, Protocol, Self, TypeVar
 
 from iriai.model.account import Account
@@ -102,6 +103,10 @@ class Fading:
     def span_s(self) -> float:
         """The time in which use loses much of its weight."""
         return self.window_s or self.half_life_s
+
+    def epoch(self, wall_s: float) -> int:
+        """Counters of an epoch can be compared as of any moment in it; a window has one epoch."""
+        return 0 if self.window_s is not None else floor(wall_s / self.half_life_s)
 
     def counter(self) -> Counter:
         """One that holds nothing."""

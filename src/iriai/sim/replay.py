@@ -12,6 +12,7 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
+from iriai.broker.dice import DecisionDice
 from iriai.broker.machines import ClaimKey, MachineView
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
@@ -72,7 +73,7 @@ class _Replay:
         configuration = settings.configuration_for(log)
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
-        self._rng = Random(settings.seed)
+        self._dice = DecisionDice(Random(settings.seed))
         standings = Standings(Fading.of(order), ChargeRule.of(order))
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), standings
@@ -82,7 +83,9 @@ class _Replay:
         state.add_machine(self._view)
         self._bill = None
         if settings.order != FIFO:
-            self._bill = Bill(MACHINE, standings, ChargeRule.of(order), Fading.of(order))
+            self._bill = Bill(
+                MACHINE, standings, ChargeRule.of(order), Fading.of(order), log.began_wall_s
+            )
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
         self._instants = 0
@@ -125,15 +128,17 @@ class _Replay:
     def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
         """Ends, submissions, one pass."""
         wall_s = self._log.began_wall_s + now_s
-        self._end_what_is_over(now_s, wall_s)
+        if self._bill is not None:
+            self._bill.turn(now_s)
+        self._end_what_is_over(now_s)
         for job in arrived:
             self._waiting[job[0]] = job
             self._state.put(self._want(job), now_s)
-        if self._bill is not None:
-            self._bill.bring_up_to(now_s, wall_s)
         if self._planning is None and not self._state.may_start_something:
             decisions = []
         else:
+            if self._bill is not None:
+                self._bill.publish()
             decisions = self._pass(Instant(now_s, wall_s)).decisions
         for entry, _, key in decisions:
             job = self._waiting.pop(entry.want.job.number)
@@ -141,6 +146,8 @@ class _Replay:
             heappush(self._running, _Running(now_s + job.run_s, job.number, job, key))
             if self._bill is not None:
                 self._bill.began(key, job, now_s)
+        if self._bill is not None:
+            self._bill.settle(now_s)
         if self._is_checked:
             self._check()
 
@@ -152,18 +159,18 @@ class _Replay:
         else:
             self._view.check()
 
-    def _end_what_is_over(self, now_s: float, wall_s: float) -> None:
+    def _end_what_is_over(self, now_s: float) -> None:
         running = self._running
         while running and running[0][0] == now_s:
             _, _, job, key = heappop(running)
             if self._bill is not None:
-                self._bill.ended(job, now_s, wall_s)
+                self._bill.ended(job, now_s)
             self._state.end(self._view, key)
 
     def _pass(self, now: Instant) -> Outcome:
         if self._planning is None:
-            return Pass(self._state, self._rng, now).run()
-        outcome = self._planning.run(self._rng, now)
+            return Pass(self._state, self._dice, now).run()
+        outcome = self._planning.run(self._dice, now)
         if self._planning.mistake is not None:
             raise self._planning.mistake
         return outcome
