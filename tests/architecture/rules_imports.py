@@ -47,6 +47,11 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.down": frozenset({"daemon"}),
     "iriai.cli.backup": frozenset({"daemon"}),
     "iriai.cli.restore": frozenset({"daemon"}),
+    "iriai.cli.cluster": frozenset({"daemon", "identity"}),
+    "iriai.cli.config": frozenset({"daemon", "identity"}),
+    "iriai.cli.eject": frozenset({"identity"}),
+    "iriai.cli.join": frozenset({"daemon", "identity"}),
+    "iriai.cli.operating": frozenset({"identity"}),
     "iriai.cli.simulate": frozenset({"sim"}),
     "iriai.cli.simulate_faults": frozenset({"sim"}),
 }

@@ -30,12 +30,13 @@ def test_run_loads_nothing_that_it_does_not_need():
     assert others & set(modules) == set(), "commands are loaded when they are called"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "config show"])
+@pytest.mark.parametrize("command", [*COMMANDS, "config show", "cluster create", "cluster show"])
 def test_every_command_has_help_with_examples(shell, command: str):
     said = shell(*command.split(), "--help")
     assert said.code == 0
     assert said.err == ""
-    for option in ("--state", "--json", "Examples") if command != "config" else ("show",):
+    is_group = command in ("config", "cluster")
+    for option in ("show",) if is_group else ("--state", "--json", "Examples"):
         assert option in said.out
 
 

@@ -15,6 +15,7 @@ from iriai.cli.global_options import GlobalOptions
 
 COMMANDS = (
     *("up", "down", "status", "nodes", "drain", "resume", "doctor", "config", "backup", "restore"),
+    *("cluster", "token", "join", "leave", "eject"),
     *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
     *("cancel", "hold", "release", "alter"),
     *("shares", "usage"),

@@ -1,6 +1,7 @@
 """What a client sends and is answered, for those who use one: the types of the wire protocol."""
 
 from iriai.wire.changes import Alter, Altered, Changed
+from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
 from iriai.wire.machines import LinkRow, NodeRow
 from iriai.wire.requests import (
     AttemptRow,
@@ -33,6 +34,7 @@ __all__ = [
     "Altered",
     "AttemptRow",
     "Changed",
+    "ClusterReport",
     "ConfigurationTable",
     "DoctorReport",
     "DryRun",
@@ -54,6 +56,9 @@ __all__ = [
     "Story",
     "StoryRow",
     "Submitted",
+    "TokenMade",
+    "TokenRow",
+    "TokenTable",
     "UsageRow",
     "UsageTable",
     "Welcome",

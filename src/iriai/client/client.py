@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from iriai.client.cluster_requests import ClusterRequests
 from iriai.client.finding import candidate_directories
 from iriai.client.line import Line
 from iriai.client.transport import ConnectionLost
@@ -51,7 +52,7 @@ from iriai.wire.stories import AskStory, Story
 _row = msgspec.msgpack.Decoder(JobRow).decode
 
 
-class Client:
+class Client(ClusterRequests):
     """A connection to a daemon; for one thread at a time, and a context manager.
 
     Every method raises the `Problem` that the daemon has with it, and `ConnectionLost` when the

@@ -53,7 +53,7 @@ class Transport:
                 view = view[socket.send_fds(self._socket, [view], [descriptor]) :]
             while view:
                 try:
-                    view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
+                    view = view[self._send_now(view) :]
                 except BlockingIOError:
                     arrived += self._take_while_full()
         except OSError as error:
@@ -67,11 +67,8 @@ class Transport:
             ConnectionLost: the daemon is gone.
             Foreign: the peer does not send frames.
         """
-        if timeout_s is not None:
-            poll = select.poll()
-            poll.register(self._socket, select.POLLIN)
-            if not poll.poll(timeout_s * 1000):
-                return []
+        if timeout_s is not None and not self._is_readable(timeout_s):
+            return []
         while not (frames := self._read()):
             if timeout_s is not None:
                 return []
@@ -88,9 +85,22 @@ class Transport:
         [(_, events)] = poll.poll()
         return self._read() if events & select.POLLIN else []
 
+    def _send_now(self, view: memoryview) -> int:
+        """How much of `view` went out; raises `BlockingIOError` where the peer takes none."""
+        return self._socket.send(view, socket.MSG_DONTWAIT)
+
+    def _receive_some(self) -> bytes:
+        """What came, at least one byte; none at the end."""
+        return self._socket.recv(READ_BYTES)
+
+    def _is_readable(self, timeout_s: float) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
     def _read(self) -> list[bytes]:
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._receive_some()
         except OSError as error:
             raise self._lost() from error
         if not data:

@@ -22,9 +22,11 @@ from iriai.daemon.settings import (
     Settings,
     current_mode,
     leave_for_launcher,
+    load_cluster,
     read_configuration,
     settings_table,
     settle_directory,
+    with_document,
     with_mode,
 )
 from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
@@ -58,7 +60,8 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
     ending = _open_ending(paths)
     try:
         mode = current_mode()
-        configuration = with_mode(configuration, mode)
+        cluster = load_cluster(paths)
+        configuration = with_mode(with_document(configuration, cluster), mode)
         amounts = capacity(facts, configuration)
         leave_for_launcher(paths, configuration)
         return Settings(
@@ -75,6 +78,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
             table=settings_table(configuration, identity.home, amounts),
             listener=_listen(paths, mode),
             ending=ending,
+            cluster=cluster,
             started_by=supervisor_pid,
         )
     except Problem as problem:

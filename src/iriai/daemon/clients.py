@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.stream import Stream
@@ -31,6 +32,29 @@ log = logging.getLogger(__name__)
 
 CLIENTS_MAX = 900
 """Connections at once: below the usual limit of 1,024 descriptors, with room for our own."""
+
+
+OnFrames = Callable[[list[bytes]], None]
+OnClose = Callable[[str], None]
+
+
+class ClientStream(Protocol):
+    """What a client asks of its connection: a Unix socket's `Stream`, or TLS over a network."""
+
+    descriptors: list[int]
+
+    def redirect(self, on_frames: OnFrames, on_close: OnClose) -> None:
+        """Tell others from now on."""
+
+    def write(self, data: bytes) -> None:
+        """Send frames."""
+
+    def close(self, reason: str) -> None:
+        """End the connection; `on_close` hears why."""
+
+
+BeginStream = Callable[[OnFrames, OnClose], ClientStream]
+"""Begins to tell of what comes."""
 
 
 @dataclass(slots=True)
@@ -64,6 +88,7 @@ class Asked:
         self.connection.reply(
             Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
         )
+        self.connection.mistaken()
 
 
 Handler = Callable[[Asked, Any, Instant], None]
@@ -73,14 +98,39 @@ Handler = Callable[[Asked, Any, Instant], None]
 class Connection:
     """One client."""
 
-    def __init__(self, clients: Clients, connection: socket.socket, caller: Caller) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        caller: Caller,
+        handlers: Mapping[type, Handler],
+        begin: BeginStream,
+        mistakes_max: int | None = None,
+    ) -> None:
+        """`mistakes_max` requests may fail before the client is cut off; None: any number."""
         self.caller = caller
+        self.handlers = handlers
+        """Of what it may ask."""
         self.on_close: list[Callable[[], None]] = []
         """Called once when the client is gone."""
         self._clients = clients
         self._is_greeted = False
         self._unsent: list[bytes] = []
-        self._stream = Stream(connection, self._frames, self._closed)
+        self._mistakes_left = mistakes_max
+        self._stream = begin(self._frames, self._closed)
+
+    def become(self, caller: Caller, handlers: Mapping[type, Handler]) -> None:
+        """The client has shown who it is, and may ask more."""
+        self.caller = caller
+        self.handlers = handlers
+        self._mistakes_left = None
+
+    def mistaken(self) -> None:
+        """A request failed."""
+        if self._mistakes_left is not None:
+            self._mistakes_left -= 1
+            if self._mistakes_left <= 0:
+                self.flush()
+                self.close("too many requests that were refused")
 
     def reply(self, reply: Reply) -> None:
         """Send a reply; those of one turn go out together."""
@@ -100,6 +150,7 @@ class Connection:
 
     def hand_over(self) -> Stream:
         """Answer what was asked, and be no client's any more: the stream is the caller's."""
+        assert isinstance(self._stream, Stream), "only a Unix socket becomes a link in this way"
         self.flush()
         self._clients.gone(self)
         return self._stream
@@ -120,6 +171,15 @@ class Connection:
             descriptors = self._stream.descriptors[:wanted]
             del self._stream.descriptors[:wanted]
         asked = Asked(self, request.number, self.caller, descriptors)
+        if len(descriptors) < wanted and not isinstance(self._stream, Stream):
+            asked.fail(
+                UsageProblem(
+                    "no-descriptor",
+                    "a terminal or standard input cannot be passed over a network",
+                    "hand the job in with 'submit', or do it on that machine",
+                )
+            )
+            return
         if not self._is_greeted and not isinstance(request.body, Hello):
             asked.fail(UsageProblem("no-hello", "the first request must be Hello"))
             return
@@ -167,14 +227,41 @@ class Clients:
             except Problem as problem:
                 self._turn_away(connection, problem)
                 continue
-            self._connections[Connection(self, connection, caller)] = None
+            self._serve(caller, self._handlers, partial(Stream, connection))
+
+    def adopt(
+        self,
+        stream: ClientStream,
+        caller: Caller,
+        handlers: Mapping[type, Handler],
+        mistakes_max: int,
+    ) -> None:
+        """Serve whoever is at the other end of `stream`, which others have begun."""
+
+        def begin(on_frames: OnFrames, on_close: OnClose) -> ClientStream:
+            stream.redirect(on_frames, on_close)
+            return stream
+
+        if len(self._connections) >= CLIENTS_MAX:
+            stream.close(_too_many().message)
+            return
+        self._serve(caller, handlers, begin, mistakes_max)
+
+    def _serve(
+        self,
+        caller: Caller,
+        handlers: Mapping[type, Handler],
+        begin: BeginStream,
+        mistakes_max: int | None = None,
+    ) -> None:
+        self._connections[Connection(self, caller, handlers, begin, mistakes_max)] = None
 
     def request(self, asked: Asked, body: RequestBody) -> None:
         """Handle a request within the next turn."""
 
         def handle(now: Instant) -> None:
             try:
-                handler = self._handlers.get(type(body))
+                handler = asked.connection.handlers.get(type(body))
                 if handler is None:
                     raise self._elsewhere()
                 handler(asked, body, now)

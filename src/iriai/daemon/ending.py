@@ -30,6 +30,8 @@ class Ending(NamedTuple):
     hint: str = ""
     kill: bool = False
     """Whether the launcher and every task were to end as well."""
+    again: bool = False
+    """Whether it is to be started again at once: what it goes by has changed."""
 
     def problem(self) -> Problem:
         """What kept the process from running, as it was raised there."""

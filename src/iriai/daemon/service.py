@@ -13,6 +13,7 @@ from iriai.daemon.answers import JobAnswers
 from iriai.daemon.assembly import make_machine
 from iriai.daemon.clients import Clients, Handler
 from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.cluster_part import ClusterPart
 from iriai.daemon.collection import keep_pauses_short
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
@@ -110,12 +111,15 @@ class Service:
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:
             self._follow_front_end()
+        self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
+        handlers |= self._of_every_machine(now) | self._cluster.handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
-            handlers | self._of_every_machine(now),
+            handlers,
             f"{settings.home} has {settings.role}",
         )
+        self._cluster.begin(self._clients, handlers)
         machine.begin(now)
 
     def _home(self, users: Users) -> dict[type, Handler]:
@@ -230,6 +234,7 @@ class Service:
             for links in (self._links, self._uplink):
                 if links is not None:
                     links.close()
+            self._cluster.close()
             self._clients.close()
             self._launcher.close()
             self._close_writer()
@@ -256,6 +261,11 @@ class Service:
             self._launcher.shut_down(self._end_after_kill)
         else:
             self._loop.call_soon(self._end, 0)
+
+    def _begin_anew(self) -> None:
+        """What this daemon goes by has changed on disk: end, and be started again with it."""
+        self._settings.announce_again()
+        self._loop.call_soon(self._end, 0)
 
     def _end_after_kill(self) -> None:
         """The launcher has killed, reported and gone; a last turn stores what it reported."""

@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from iriai.daemon.machine_facts import MachineFacts, home_name
 from iriai.daemon.role import AS_BEFORE, Role, Wanted
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
 from iriai.launcher.machine_file import MachineSettings, write_machine_file
+from iriai.model.cluster_configuration import parse_cluster_configuration, with_cluster
 from iriai.model.configuration import (
     MEASURED,
     BadConfiguration,
@@ -26,6 +28,13 @@ from iriai.model.paths import StatePaths
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
 from iriai.wire.requests import Setting
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+
+
+CLUSTER_PORT = 6174
+"""Where machines listen that are told no other port."""
 
 
 class Mode(StrEnum):
@@ -63,8 +72,15 @@ class Settings:
     """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
     ending: int
     """Descriptor of the file that says why this process ended; see `announce_down`."""
+    cluster: ClusterState | None = None
+    """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
     started_by: int | None = None
     """The supervisor's process id when this daemon was started."""
+
+    @property
+    def address(self) -> str:
+        """Where other machines find this one, as tokens name it."""
+        return f"{socket.getfqdn()}:{CLUSTER_PORT}"
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -74,6 +90,10 @@ class Settings:
     def announce_started(self) -> None:
         """Tell the supervisor that this daemon serves: what ends it later is no failed start."""
         announce_started(self.ending)
+
+    def announce_again(self) -> None:
+        """Tell the supervisor to start a daemon again as soon as this one has ended."""
+        announce(self.ending, Ending(0, again=True))
 
     def announce_down(self, *, kill: bool = False) -> None:
         """Tell the supervisor that the end to come is wanted; before anything is taken down."""
@@ -98,6 +118,28 @@ def read_configuration(paths: StatePaths) -> Configuration:
     except OSError as error:
         raise problem_of(error, paths.configuration) from None
     return parse_configuration(text, paths.configuration)
+
+
+def load_cluster(paths: StatePaths) -> ClusterState | None:
+    """The machine's place in a cluster; None where it is in none.
+
+    Called before privileges are dropped, since the libraries may lie out of reach after that.
+    Raises a `Problem`.
+    """
+    if not Path(paths.cluster).is_dir():
+        return None
+    from iriai.identity import tls  # noqa: F401 - links will want it
+    from iriai.identity.cluster_state import ClusterState
+
+    return ClusterState.load(paths.cluster)
+
+
+def with_document(configuration: Configuration, cluster: ClusterState | None) -> Configuration:
+    """The machine's own configuration under that of its cluster. Raises `BadConfiguration`."""
+    document = cluster.document if cluster else None
+    if document is None:
+        return configuration
+    return with_cluster(configuration, parse_cluster_configuration(document.text, document.words()))
 
 
 def with_mode(configuration: Configuration, mode: Mode) -> Configuration:

@@ -94,6 +94,22 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
     return StateIdentity(version, home, user, parts, front, token)
 
 
+def daemon_owner(paths: StatePaths) -> tuple[int, int] | None:
+    """User and group id of the daemon's user, for files that root writes for it; None: not root.
+
+    Raises `Refused`: the directory is no state directory.
+    """
+    identity = read_identity(paths)
+    if identity is None:
+        raise Refused(
+            "not-a-state-directory", f"{paths.directory} is no state directory", "'iriai up' first"
+        )
+    if os.geteuid() != 0:
+        return None
+    entry = find_user(identity.daemon_user)
+    return entry.pw_uid, entry.pw_gid
+
+
 def prepare(
     paths: StatePaths,
     *,

@@ -166,6 +166,9 @@ class Supervisor:
             self._over = Ending(ExitCode.DONE)
         elif said is None:
             self._died(daemon, lived_s, code)
+        elif said.again:
+            self._say("daemon ended, to begin anew")
+            daemon.due_s = time.monotonic()
         elif said.exit_code == ExitCode.DONE:
             self._say("daemon ended, as it was to")
             self._over = said

@@ -137,7 +137,7 @@ def _let_it_end(paths: StatePaths) -> None:
 
 def _is_ending(paths: StatePaths) -> bool:
     endings = [read_ending(paths.end(part)) for part in ("daemon", "supervisor")]
-    return any(ending is not None and ending.exit_code == 0 for ending in endings)
+    return any(each is not None and each.exit_code == 0 and not each.again for each in endings)
 
 
 def _await_answer(paths: StatePaths, since_s: float, supervisor: Watched | None) -> Standing:

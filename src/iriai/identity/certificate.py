@@ -14,12 +14,13 @@ from functools import cached_property
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from iriai.identity.subject import Subject, SubjectKind, parse_subject
+from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
 CERTIFICATE_BYTES_MAX = 4096
@@ -32,6 +33,14 @@ PROOF_OID = ObjectIdentifier("2.25.307938206720326216472920182071535445277")
 _PROOF_VERSION = 1
 CLUSTER_ID_DIGITS = 16
 """64 bits: enough to tell clusters apart; trust rests on the whole certificate."""
+
+
+_X509_ERRORS = (
+    x509.InvalidVersion,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True):
@@ -122,12 +131,12 @@ def read_certificate(der: bytes) -> Certificate:
         certificate = x509.load_der_x509_certificate(der)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        subject = parse_subject(uris[0]) if len(uris) == 1 else None
+        if subject is None:
+            raise _not_ours(f"it is for {', '.join(uris) or 'nobody'}")
+        return Certificate(der, certificate, subject)
+    except (ValueError, UnsupportedAlgorithm, *_X509_ERRORS) as error:
         raise _not_ours(str(error) or type(error).__name__) from None
-    subject = parse_subject(uris[0]) if len(uris) == 1 else None
-    if subject is None:
-        raise _not_ours(f"it is for {', '.join(uris) or 'nobody'}")
-    return Certificate(der, certificate, subject)
 
 
 def check_signed_for(certificate: Certificate, authority: Certificate) -> None:
@@ -241,7 +250,7 @@ def _ed25519(certificate: x509.Certificate) -> Ed25519PublicKey:
 def _proof(certificate: x509.Certificate) -> Proof:
     try:
         raw = certificate.extensions.get_extension_for_oid(PROOF_OID).value
-        proof = msgspec.msgpack.decode(raw.public_bytes(), type=Proof)
+        proof = decoded(msgspec.msgpack.Decoder(Proof), raw.public_bytes())
     except (x509.ExtensionNotFound, msgspec.DecodeError):
         raise _not_ours("it does not say who issued it") from None
     if proof.version != _PROOF_VERSION:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.identity.signed_document import DocumentKind, read_document
+from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
 REASON_LENGTH_MAX = 200
@@ -43,7 +44,7 @@ def read_ejection(document: bytes, authority_der: bytes) -> SignedEjection:
     """
     read = read_document(document, DocumentKind.EJECTION, authority_der)
     try:
-        ejection = msgspec.msgpack.decode(read.body, type=Ejection)
+        ejection = decoded(msgspec.msgpack.Decoder(Ejection), read.body)
     except msgspec.DecodeError as error:
         raise Refused(
             "bad-ejection", f"an ejection signed by {read.operator} is malformed: {error}"

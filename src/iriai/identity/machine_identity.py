@@ -5,6 +5,7 @@ On disk one directory (`StatePaths.cluster`), written whole or not at all.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,21 @@ class Enrolment(NamedTuple):
     def begin(cls, name: str) -> Enrolment:
         """A new key for the machine `name`."""
         return cls(name, Ed25519PrivateKey.generate())
+
+    @classmethod
+    def resume(cls, name: str, key_file: str) -> Enrolment:
+        """As `begin`, with a key that stays in `key_file`: asking again is then the same machine.
+
+        Raises `Refused`.
+        """
+        path = Path(key_file)
+        with suppress(ValueError, TypeError):
+            key = load_pem_private_key(read_file(path), None)
+            if isinstance(key, Ed25519PrivateKey):
+                return cls(name, key)
+        fresh = cls.begin(name)
+        replace_file(path, _private_pem(fresh.key))
+        return fresh
 
     def request(self) -> bytes:
         """A request for a certificate (PKCS#10, DER), signed with the key."""

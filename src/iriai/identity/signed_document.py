@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from iriai.identity.certificate import Certificate, check_signed_for, read_certificate
 from iriai.identity.subject import SubjectKind
+from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
 DOCUMENT_BYTES_MAX = 1 << 20
@@ -60,7 +61,7 @@ def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> 
     if len(document) > DOCUMENT_BYTES_MAX:
         raise _refused(kind, f"it has {len(document)} bytes, at most {DOCUMENT_BYTES_MAX}")
     try:
-        signed = msgspec.msgpack.decode(document, type=_Signed)
+        signed = decoded(msgspec.msgpack.Decoder(_Signed), document)
     except msgspec.DecodeError as error:
         raise _refused(kind, str(error)) from None
     certificate = read_certificate(signed.certificate)

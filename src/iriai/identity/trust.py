@@ -74,9 +74,21 @@ class Trust:
         """
         return self._believe(read_certificate(certificate_der))
 
+    def learn_own(self, certificate: Certificate) -> None:
+        """Keep this machine's own key, whatever is said of it."""
+        name = certificate.subject.name
+        issuer = certificate.issuer.subject.name if certificate.issuer else ""
+        self._known[name] = _Known(
+            certificate.public_key, certificate.fingerprint, certificate.issued_wall_s, issuer
+        )
+
     def knows(self, machine: str) -> bool:
         """Whether signatures of `machine` can be checked."""
         return machine in self._known
+
+    def names(self) -> list[str]:
+        """The machines whose signatures can be checked."""
+        return sorted(self._known)
 
     def key_of(self, machine: str) -> Ed25519PublicKey | None:
         """The key of `machine`, where it is known."""
@@ -109,6 +121,10 @@ class Trust:
         if known is None:
             return self._ejections.words(machine)
         return self._refusal(machine, known.issued_wall_s, known.issuer)
+
+    def ejected_until(self, machine: str) -> float | None:
+        """Certificates issued to `machine` until then are refused; None: it was never ejected."""
+        return self._ejections.until(machine)
 
     def _refusal(self, machine: str, issued_wall_s: float, issuer: str) -> str:
         """Why a certificate of this moment by the issuer on `issuer` is refused; empty: it is not.

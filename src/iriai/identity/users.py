@@ -54,9 +54,27 @@ class Users:
                 f"user id {uid} has no name on this machine",
                 "accounts are named after users: give this one an entry in /etc/passwd",
             )
+        return self._caller(person)
+
+    def caller_named(self, name: str) -> Caller:
+        """Who the user of that name is, who has shown a token.
+
+        Raises:
+            NotAllowed: there is none here any more, or this daemon works for somebody else alone.
+        """
+        person = self._unix.by_name(name)
+        if person is None:
+            raise NotAllowed(
+                "no-such-user",
+                f"there is no user {name} on this machine",
+                "ask for a token on a machine that knows you",
+            )
+        return self._caller(person)
+
+    def _caller(self, person: Person) -> Caller:
         if self._owner_uid is not None:
             return self._caller_of_single_user(person)
-        operator = uid == 0 or self._identity.operators in person.groups
+        operator = person.uid == 0 or self._identity.operators in person.groups
         return Caller(person, operator)
 
     def _caller_of_single_user(self, person: Person) -> Caller:

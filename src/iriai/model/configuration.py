@@ -56,8 +56,8 @@ class Configuration(msgspec.Struct, frozen=True):
     identity: IdentitySection = IdentitySection()
     where: str = ""
     """The file that it was read from; empty: none."""
-    given: frozenset[str] = frozenset()
-    """The keys that stood in the file, dotted; for `config show`."""
+    given: Mapping[str, str] = {}
+    """The keys that were given, dotted, and where each stood; for `config show`."""
 
     def right_of_group(self, name: str) -> float:
         """The right of a group; 1 where nothing is said of it."""
@@ -90,7 +90,7 @@ class Configuration(msgspec.Struct, frozen=True):
 
     def _row(self, key: str, kind: Kind[object], value: object) -> tuple[str, str, str]:
         if key in self.given:
-            return key, kind.show(value), self.where
+            return key, kind.show(value), self.given[key]
         measured = value is None and key.startswith("machine.") and key != "machine.load_max"
         return key, "" if measured else kind.show(value), MEASURED if measured else DEFAULT
 
@@ -128,7 +128,7 @@ class _Reader:
                 IdentitySection(), **self._section("identity", document.get("identity", {}))
             ),
             where=self._where,
-            given=frozenset(self._given),
+            given=dict.fromkeys(self._given, self._where),
         )
 
     def _order(self, value: object) -> OrderSection:

@@ -32,6 +32,22 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/state.json"
 
     @property
+    def cluster(self) -> str:
+        """The directory of what makes the machine a member: its key and certificate; the daemon's.
+
+        There is none where the machine is in no cluster.
+        """
+        return f"{self.directory}/cluster"
+
+    @property
+    def operator(self) -> str:
+        """The directory of an operator's key, and of the authority's key, sealed to it.
+
+        The owner's alone: not even the daemon reads it.
+        """
+        return f"{self.directory}/operator"
+
+    @property
     def daemon_socket(self) -> str:
         """Where clients reach the daemon."""
         if self.directory == SYSTEM_STATE_DIRECTORY:

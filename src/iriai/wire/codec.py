@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 from iriai.wire.requests import Reply, Request
 
@@ -27,9 +28,9 @@ def reply_frame(reply: Reply) -> bytes:
 
 def decode_request(payload: bytes) -> Request:
     """The request in a frame; raises `MalformedMessage`."""
-    return _requests.decode(payload)
+    return decoded(_requests, payload)
 
 
 def decode_reply(payload: bytes) -> Reply:
     """The reply in a frame; raises `MalformedMessage`."""
-    return _replies.decode(payload)
+    return decoded(_replies, payload)

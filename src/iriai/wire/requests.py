@@ -13,6 +13,7 @@ import msgspec
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
+from iriai.wire.joining import ClusterAnswer, ClusterRequest
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
 from iriai.wire.stories import AskStory, Story
 
@@ -467,6 +468,7 @@ RequestBody = (
     | Drain
     | Resume
     | Link
+    | ClusterRequest
 )
 AnswerBody = (
     Welcome
@@ -488,6 +490,7 @@ AnswerBody = (
     | Done
     | NodeTable
     | Linked
+    | ClusterAnswer
 )
 
 

@@ -1,0 +1,91 @@
+"""The requests about a cluster as methods; part of `Client`."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from iriai.client.line import Line
+from iriai.client.transport import ConnectionLost
+from iriai.model.problem import Unreachable
+from iriai.wire.joining import (
+    ClusterReport,
+    Leave,
+    ListTokens,
+    MakeToken,
+    Publish,
+    RevokeToken,
+    ShowCluster,
+    TakeUpIdentity,
+    TokenMade,
+    TokenTable,
+)
+from iriai.wire.requests import Done
+
+ANEW_WAIT_S = 60.0
+"""For a daemon that begins anew to answer again: as long as `up` waits for one."""
+_PAUSE_S = 0.05
+
+
+class ClusterRequests:
+    """See `Client`."""
+
+    _line: Line
+
+    def cluster(self) -> ClusterReport:
+        """The cluster as this machine knows it; all is empty where it is in none."""
+        return self._line.ask(ShowCluster(), ClusterReport)
+
+    def make_token(
+        self,
+        kind: str,
+        lifetime_s: float,
+        user: str = "",
+        machine: str = "",
+        address: str = "",
+        bundle: bytes = b"",
+    ) -> TokenMade:
+        """A token that lets a machine `join`, or a `user` ask from elsewhere; see `MakeToken`."""
+        body = MakeToken(kind, lifetime_s, user, machine, address, bundle)
+        return self._line.ask(body, TokenMade)
+
+    def tokens(self) -> TokenTable:
+        """The tokens that this machine gave out."""
+        return self._line.ask(ListTokens(), TokenTable)
+
+    def revoke_token(self, number: str) -> None:
+        """Let a token be good for nothing."""
+        self._line.ask(RevokeToken(number), Done)
+
+    def take_up_identity(self) -> None:
+        """Have the daemon go by the cluster's files as they are now; returns when it does."""
+        self._line.ask(TakeUpIdentity(), Done)
+        self._await_anew()
+
+    def publish(self, kind: str, document: bytes) -> None:
+        """Give a document that an operator signed to this machine, and through it to all.
+
+        Returns when this machine goes by it.
+        """
+        self._line.ask(Publish(kind, document), Done)
+        if kind == "configuration":
+            self._await_anew()
+
+    def leave_cluster(self) -> None:
+        """Have the daemon tell the others that this machine leaves."""
+        self._line.ask(Leave(), Done)
+
+    def _await_anew(self) -> None:
+        """Until the daemon, which is about to end, has been started again."""
+        with suppress(ConnectionLost):
+            self._line.conversation.await_end()
+        deadline_s = time.monotonic() + ANEW_WAIT_S
+        while True:
+            try:
+                self._line.reconnect()
+            except Unreachable:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                return

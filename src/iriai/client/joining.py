@@ -1,0 +1,24 @@
+"""A newcomer's question to a member of the cluster that it is to join."""
+
+from __future__ import annotations
+
+import time
+
+from iriai import __version__
+from iriai.client.remote import reach
+from iriai.model.token_text import Token
+from iriai.wire.joining import Join, Joined
+
+
+def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined:
+    """What the member at `address` (empty: as the token names it) gives to the machine `name`.
+
+    `request` is for a certificate of its key. Raises as `client.remote.reach`, and `Refused` with
+    the member's reason.
+    """
+    conversation = reach(token, address)
+    try:
+        body = Join(token.id, token.secret, name, request, time.time(), __version__)
+        return conversation.ask(body, Joined)
+    finally:
+        conversation.close()

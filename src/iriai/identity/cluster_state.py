@@ -1,0 +1,128 @@
+"""All that a machine holds of its cluster, read from disk, and kept there when it changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from iriai.identity.authority import RENEW_SHARE
+from iriai.identity.certificate import read_certificate
+from iriai.identity.cluster_document import (
+    CONFLICTS_KEPT_MAX,
+    ClusterDocument,
+    ClusterDocuments,
+    Outcome,
+    read_cluster_document,
+)
+from iriai.identity.cluster_files import ClusterFiles
+from iriai.identity.machine_identity import MachineIdentity
+from iriai.identity.registrar import Registrar
+from iriai.identity.signed_document import DocumentKind
+from iriai.identity.trust import Trust
+from iriai.model.problem import Refused
+
+
+class ClusterState:
+    """One machine's place in its cluster. `clock` is wall time."""
+
+    def __init__(self, directory: str | Path, clock: Callable[[], float] = time.time) -> None:
+        """Read `directory`. Raises `Refused` where something in it is damaged."""
+        self.files = ClusterFiles(directory)
+        self.identity = MachineIdentity.load(directory)
+        self.trust = Trust(self.identity.authority, clock)
+        self.trust.learn_own(self.identity.certificate)
+        self.files.read_ejections(self.trust)
+        self.documents = ClusterDocuments(self.files.document(self.identity.authority))
+        self.tokens = self.files.tokens()
+        self.seeds = self.files.seeds()
+        self.issuer = self.files.issuer()
+        self.registrar: Registrar | None = None
+        if self.issuer is not None:
+            self.registrar = Registrar(self.files, self.issuer, self.trust, self.tokens, clock)
+        self.refused: list[str] = []
+        """Documents that came and were refused, in words; the newest last."""
+        self._clock = clock
+
+    @classmethod
+    def load(
+        cls, directory: str | Path, clock: Callable[[], float] = time.time
+    ) -> ClusterState | None:
+        """What `directory` holds; None where this machine is in no cluster. Raises `Refused`."""
+        return cls(directory, clock) if ClusterFiles(directory).exist() else None
+
+    @property
+    def document(self) -> ClusterDocument | None:
+        """The cluster's configuration in force."""
+        return self.documents.held
+
+    @property
+    def is_ejected(self) -> str:
+        """Who ejected this machine itself, in words; empty: nobody."""
+        return self.trust.ejection_words(self.identity.name)
+
+    def wants_renewal(self) -> bool:
+        """Whether so much of the certificate's life is over that it is to be renewed."""
+        certificate = self.identity.certificate
+        life_s = certificate.ends_wall_s - certificate.issued_wall_s
+        return self._clock() >= certificate.issued_wall_s + RENEW_SHARE * life_s
+
+    def renewed(self, certificate_der: bytes) -> None:
+        """Take a renewed certificate, which is kept on disk first. Raises `Refused`."""
+        self.identity = self.identity.renewed(read_certificate(certificate_der))
+
+    def renew_by_itself(self) -> None:
+        """Renew the certificate of an issuer's own machine. Raises `Refused`."""
+        mine = self.identity
+        registrar = self.require_registrar()
+        self.renewed(registrar.renew(mine.certificate.der, mine.request(), self._clock()).der)
+
+    def take_document(self, kind: DocumentKind, raw: bytes) -> bool:
+        """Take in what an operator signed, from whoever brought it; whether it is news.
+
+        Raises:
+            Problem: nobody who may signed it, or it is of no use here. Nothing was changed.
+        """
+        if kind is DocumentKind.EJECTION:
+            if self.trust.take_ejection(raw) is None:
+                return False
+            self.files.keep_ejections(self.trust)
+            return True
+        document = read_cluster_document(raw, self.identity.authority)
+        if self.documents.take(document) is not Outcome.TAKEN:
+            return False
+        self.files.keep_document(document)
+        return True
+
+    def refused_document(self, words: str) -> None:
+        """Remember, for people, that a document was refused."""
+        if words not in self.refused:
+            self.refused = [*self.refused, words][-CONFLICTS_KEPT_MAX:]
+
+    def machines(self) -> list[str]:
+        """Names of the members that this machine has heard of."""
+        names = {self.identity.name, *self.trust.names(), *(seed.name for seed in self.seeds)}
+        if self.registrar is not None:
+            names |= self.registrar.names()
+        return sorted(names)
+
+    def spread(self) -> list[tuple[DocumentKind, str, bytes]]:
+        """(kind, of what, document) of all that other members should have."""
+        found = [
+            (DocumentKind.EJECTION, each.ejection.machine, each.document)
+            for each in self.trust.ejections
+        ]
+        if self.document is not None:
+            found.append((DocumentKind.CONFIGURATION, "", self.document.raw))
+        return found
+
+    def require_registrar(self) -> Registrar:
+        """The registrar. Raises `Refused`: this machine signs nobody."""
+        if self.registrar is None:
+            raise Refused(
+                "not-an-issuer",
+                f"{self.identity.name} does not sign machines for the cluster",
+                "ask a member that does: 'iriai cluster show' there says so; the machine where the "
+                "cluster was made does",
+            )
+        return self.registrar

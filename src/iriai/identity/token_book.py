@@ -1,0 +1,140 @@
+"""The tokens that this machine gave out: what is kept of them, and whether one is good.
+
+Secrets are not kept, only their digests: whoever reads the book cannot join with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+import msgspec
+
+from iriai.model.decoding import decoded
+from iriai.model.problem import NotFound, Refused
+from iriai.model.token_text import Token, TokenKind
+
+TOKENS_MAX = 1000
+"""Valid at once; a site that hands out more makes them shorter lived."""
+LIFETIME_S_MAX = 366 * 86_400.0
+"""A token is no key: a year is long for one."""
+USED_KEPT_S = 30 * 86_400.0
+"""After it has ended, so that whoever tries it again hears what became of it."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One token as the book has it."""
+
+    id: str
+    kind: TokenKind
+    digest: str
+    """SHA-256 of the secret."""
+    made_wall_s: float
+    ends_wall_s: float
+    made_by: str
+    user: str = ""
+    """Whose requests a user's token carries."""
+    machine: str = ""
+    """The one machine that may join with it; empty: any."""
+    used_by: str = ""
+    """The machine that joined with it; empty: it was not used."""
+    revoked: bool = False
+    bundle: bytes = b""
+    """What the machine is given besides, sealed to the token's secret; see `issuer_bundle`."""
+
+
+class TokenBook:
+    """All tokens of this machine. Every moment is wall time, passed in."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = {entry.id: entry for entry in entries}
+
+    def entries(self) -> list[Entry]:
+        """All of them, the newest first."""
+        return sorted(self._entries.values(), key=lambda each: -each.made_wall_s)
+
+    def add(self, token: Token, entry: Entry, now_wall_s: float) -> None:
+        """Keep `entry` of a new `token`; forgets those that ended long ago.
+
+        Raises:
+            Refused: it would live too long, or there are too many.
+        """
+        assert entry.id == token.id, "an entry of another token"
+        lifetime_s = entry.ends_wall_s - now_wall_s
+        if not 0 < lifetime_s <= LIFETIME_S_MAX:
+            raise Refused(
+                "bad-lifetime",
+                f"a token cannot live {lifetime_s:.0f} s",
+                f"say --expires with more than 0 and at most {LIFETIME_S_MAX / 86_400:.0f} days",
+            )
+        self._forget(now_wall_s)
+        if len(self._entries) >= TOKENS_MAX:
+            raise Refused(
+                "too-many-tokens",
+                f"{TOKENS_MAX} tokens are in use",
+                "revoke some with 'iriai token --revoke ID'; 'iriai token --list' shows them",
+            )
+        self._entries[entry.id] = entry
+
+    def check(
+        self, kind: TokenKind, number: str, secret: bytes, now_wall_s: float, again: str = ""
+    ) -> Entry:
+        """The entry of a token that is good now, or was used by the machine `again` itself.
+
+        Raises:
+            Refused: unknown, wrong, used, revoked or over.
+        """
+        entry = self._entries.get(number)
+        offered = digest_of(secret)
+        right = hmac.compare_digest(offered, entry.digest if entry else digest_of(b""))
+        if entry is None or not right or entry.kind != kind:
+            raise _refused("token-unknown", "this machine did not give out this token")
+        if entry.revoked:
+            raise _refused("token-revoked", f"token {number} was revoked")
+        if entry.used_by not in ("", again) and kind is TokenKind.JOIN:
+            raise _refused("token-used", f"token {number} was used, by {entry.used_by}")
+        if now_wall_s >= entry.ends_wall_s:
+            ago_s = now_wall_s - entry.ends_wall_s
+            raise _refused("token-expired", f"token {number} ended {ago_s:.0f} s ago")
+        return entry
+
+    def use(self, number: str, machine: str) -> None:
+        """Note that `machine` joined with a token; it is good for nobody else."""
+        self._entries[number] = msgspec.structs.replace(self._entries[number], used_by=machine)
+
+    def revoke(self, number: str, by: str | None) -> None:
+        """Let a token be good for nothing; `by` None: an operator, else whose it must be.
+
+        Raises:
+            NotFound: there is none of that id, or it is somebody else's.
+        """
+        entry = self._entries.get(number)
+        if entry is None or (by is not None and by not in (entry.made_by, entry.user)):
+            raise NotFound(
+                "no-such-token", f"there is no token {number}", "'iriai token --list' shows them"
+            )
+        self._entries[number] = msgspec.structs.replace(entry, revoked=True, bundle=b"")
+
+    def encode(self) -> bytes:
+        """For the disk."""
+        return msgspec.json.format(msgspec.json.encode(self.entries())) + b"\n"
+
+    @classmethod
+    def decode(cls, content: bytes) -> TokenBook:
+        """From the disk. Raises msgspec.MsgspecError."""
+        return cls(decoded(msgspec.json.Decoder(list[Entry]), content))
+
+    def _forget(self, now_wall_s: float) -> None:
+        over = [e.id for e in self._entries.values() if e.ends_wall_s + USED_KEPT_S < now_wall_s]
+        for number in over:
+            del self._entries[number]
+
+
+def digest_of(secret: bytes) -> str:
+    """What is kept of a secret. It is random and long, so that one hash is enough."""
+    return hashlib.sha256(secret).hexdigest()
+
+
+def _refused(code: str, message: str) -> Refused:
+    return Refused(code, message, "ask for another: 'iriai token' on that machine prints one")
