@@ -95,6 +95,8 @@ class PeerWorld:
         self.machines: dict[str, PeerMachine] = {}
         self.on_entries: Callable[[PeerMachine, EntriesChanged], None] | None = None
         """Called with what each directory learns."""
+        self.on_send: Callable[[PeerMachine, Send], None] | None = None
+        """Called with what is sent, whether it arrives or not."""
         self._membership = membership
         self._directory = directory
         self._needs_certificates = needs_certificates
@@ -222,6 +224,8 @@ class PeerWorld:
         to = self.machines.get(send.machine)
         message = send.message
         machine.sent += 1
+        if self.on_send is not None:
+            self.on_send(machine, send)
         if self.ways.through_wire:
             envelope = pack(send.part, message)
             machine.sent_bytes += len(bytes(envelope.body))
