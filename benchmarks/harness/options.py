@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 RUNS = 5
 """Machines are noisy: one run says little, and the median of five leaves two bad ones out."""
@@ -19,6 +20,8 @@ class Options:
     """Few tasks and one run: shows that the benchmark works, measures nothing."""
     peers: bool
     """Whether other systems are measured beside iriai."""
+    pictures: Path | None = None
+    """Where pictures go, of a benchmark that draws some."""
 
     def tasks(self, full: int, quick: int) -> int:
         """Return how many tasks to run: `full`, or `quick` in quick mode."""
@@ -31,7 +34,9 @@ def read_options(description: str) -> Options:
     parser.add_argument("--runs", type=int, default=RUNS, help="medians of so many runs")
     parser.add_argument("--quick", action="store_true", help="one run of few tasks, as a check")
     parser.add_argument("--no-peers", action="store_true", help="measure iriai and the limit only")
+    parser.add_argument("--pictures", type=Path, metavar="DIRECTORY", help="draw pictures there")
     given = parser.parse_args()
     if given.runs < 1:
         parser.error("--runs must be at least 1")
-    return Options(1 if given.quick else given.runs, given.quick, not given.no_peers)
+    runs = 1 if given.quick else given.runs
+    return Options(runs, given.quick, not given.no_peers, given.pictures)

@@ -19,6 +19,7 @@ FIGURES = {
         "restart_100k_s",
         "jobs_listing_100k_s",
     },
+    "gossip_paper.py": {"fig6", "fig7", "fig8", "fig9", "table1", "agreement"},
 }
 
 

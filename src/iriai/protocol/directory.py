@@ -117,7 +117,8 @@ class Directory:
         self._bytes_allowance = Allowance(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
         self._lately: dict[Key, int] = {}
         """What was learned lately, and for how many periods more it is told."""
-        self._rumours = Rumours(settings.stop_after)
+        self.rumours = Rumours(settings.stop_after)
+        """What is still told; of the paper's mode alone."""
         self._outline_due_s = -inf
         self._period_ends_s = -inf
         self._alarm_s = inf
@@ -139,12 +140,12 @@ class Directory:
         for entry in came:
             self._lately[entry.key] = self._told_periods
             if self._settings.mode is Mode.RUMOUR:
-                self._rumours.learned(entry.row)
+                self.rumours.learned(entry.row)
             elif _is_urgent(entry):
                 urgent.append(entry.key)
         for key in gone:
             self._lately.pop(key, None)
-            self._rumours.forget(key)
+            self.rumours.forget(key)
         if urgent:
             others = [name for name in self._reachable if name != sender]
             for name in some(others, URGENT_FANOUT, self._rng):
@@ -169,7 +170,7 @@ class Directory:
             case Rumour():
                 self._answer_rumour(sender, message, now)
             case Known(rows):
-                self._rumours.known(rows)
+                self.rumours.known(rows)
             case _:
                 assert_never(message)
 
@@ -242,7 +243,7 @@ class Directory:
         ]
 
     def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
-        own = [key for key in self._rumours if not rumour.is_answer]  # before these are added
+        own = [key for key in self.rumours if not rumour.is_answer]  # before these are added
         known = self._take_entries(sender, rumour.entries, now)
         if known:
             self._say(sender, Known(tuple(known)))
@@ -270,7 +271,10 @@ class Directory:
     def _tell_rumours(
         self, machine: str, keys: Iterable[Key], now: Instant, *, is_answer: bool = False
     ) -> None:
-        for batch in self._batches(machine, keys, now):
+        batches = list(self._batches(machine, keys, now))
+        if not batches and self._settings.answers_rumours and not is_answer:
+            batches = [()]  # nothing to tell, but perhaps something to hear
+        for batch in batches:
             self._say(machine, Rumour(batch, is_answer))
 
     def _batches(
@@ -319,7 +323,7 @@ class Directory:
         self.rounds += 1
         if self._settings.mode is Mode.RUMOUR:
             for name in some(self._reachable, self._settings.fanout, self._rng):
-                self._tell_rumours(name, self._rumours, now)
+                self._tell_rumours(name, self.rumours, now)
             return
         is_wide = bool(self.contacts) and self.rounds % WIDE_EACH == 0
         for name in some(self.contacts if is_wide else self._reachable, 1, self._rng):
