@@ -21,7 +21,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "model": frozenset(),
     "classad": frozenset({"model"}),
     "policy": frozenset({"model", "classad"}),
-    "protocol": frozenset({"policy.fairshare", "model", "classad"}),
+    "protocol": frozenset({"policy", "model", "classad"}),
     "node": frozenset({"policy", "protocol", "model", "classad"}),
     "home": frozenset({"policy", "protocol", "model", "classad"}),
     "broker": frozenset({"policy", "protocol", "model", "classad"}),

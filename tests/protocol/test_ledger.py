@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
+from iriai.policy.expectation import RunTimes
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import DecayedUsage
 from iriai.protocol.ledger import (
     ACCOUNTS_MAX,
@@ -23,6 +25,7 @@ from iriai.protocol.ledger import (
 )
 
 HALF_LIFE_S = 604_800.0
+FADING = Fading(HALF_LIFE_S)
 WALL_S = 1.8e9
 ANN, BOB = Account("lab", "ann"), Account("lab", "bob")
 
@@ -38,11 +41,11 @@ def row(charge_s: float, wall_s: float = WALL_S, account: Account = ANN) -> Ledg
 
 
 def batch(*rows: LedgerRow, incarnation: int = 0, wall_s: float = WALL_S) -> LedgerBatch:
-    return LedgerBatch(incarnation, wall_s, HALF_LIFE_S, tuple(map(BatchRow.of, rows)))
+    return LedgerBatch(incarnation, wall_s, tuple(map(BatchRow.of, rows)))
 
 
 def test_usage_is_of_all_machines_and_outlives_them():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     for machine, charge_s in (("ume", 100.0), ("kiri", 50.0)):
         taken = ledger.take(machine, batch_body(batch(row(charge_s))), 0.0, at())
         assert [each.account for each in taken.rows] == [ANN]
@@ -53,7 +56,7 @@ def test_usage_is_of_all_machines_and_outlives_them():
 
 
 def test_only_rows_that_grew_are_told_on():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     ledger.merge("ume", batch(row(10.0), row(5.0, account=BOB)))
 
     taken = ledger.merge("ume", batch(row(10.0), row(6.0, account=BOB)))
@@ -63,7 +66,7 @@ def test_only_rows_that_grew_are_told_on():
 
 
 def test_a_counter_that_was_rolled_back_is_refused_and_named():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     ledger.merge("ume", batch(row(100.0)))
 
     taken = ledger.merge("ume", batch(row(1.0)))
@@ -75,7 +78,7 @@ def test_a_counter_that_was_rolled_back_is_refused_and_named():
 
 
 def test_an_earlier_incarnation_is_refused_and_a_later_one_replaces():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     ledger.merge("kiri", batch(row(7.0)))
     ledger.merge("ume", batch(row(100.0), incarnation=2))
 
@@ -86,7 +89,7 @@ def test_an_earlier_incarnation_is_refused_and_a_later_one_replaces():
 
 
 def test_a_machine_whose_clock_is_wrong_is_shown_and_does_not_count():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     year_s = 3.15e7
     ahead = batch_body(batch(row(1.0, WALL_S + year_s), wall_s=WALL_S + year_s))
 
@@ -103,14 +106,14 @@ def test_a_machine_whose_clock_is_wrong_is_shown_and_does_not_count():
 
 
 def test_a_batch_of_last_week_is_old_and_its_clock_is_right():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     body = batch_body(batch(row(8.0)))
     assert ledger.take("gone", body, HALF_LIFE_S, at(WALL_S + HALF_LIFE_S)).code == ""
     assert ledger.usage_of(ANN, WALL_S + HALF_LIFE_S) == pytest.approx(4.0)
 
 
 def test_where_all_clocks_are_wrong_it_is_ours():
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     for machine in ("ume", "kiri", "matsu"):
         ledger.take(machine, batch_body(batch(row(1.0))), 0.0, at(WALL_S + 1e6))
     assert ledger.is_own_clock_wrong
@@ -120,24 +123,18 @@ def test_where_all_clocks_are_wrong_it_is_ours():
     "body",
     [
         b"\xc1",
-        batch_body(LedgerBatch(-1, WALL_S, HALF_LIFE_S, ())),
-        batch_body(LedgerBatch(0, math.nan, HALF_LIFE_S, ())),
-        batch_body(LedgerBatch(0, WALL_S, 0.0, ())),
-        batch_body(
-            LedgerBatch(0, WALL_S, HALF_LIFE_S, (BatchRow("lab", "ann", math.inf, 0, 0, 0, 0),))
-        ),
-        batch_body(
-            LedgerBatch(0, WALL_S, HALF_LIFE_S, (BatchRow("lab", "ann", -1.0, 0, 0, 0, 0),))
-        ),
-        batch_body(LedgerBatch(0, WALL_S, HALF_LIFE_S, (BatchRow("x" * 65, "a", 1, 0, 0, 0, 0),))),
-        batch_body(LedgerBatch(0, WALL_S, HALF_LIFE_S, (BatchRow("g", "a", 1, 9e9, 0, 0, 0),))),
+        batch_body(LedgerBatch(-1, WALL_S, ())),
+        batch_body(LedgerBatch(0, math.nan, ())),
+        batch_body(LedgerBatch(0, WALL_S, (BatchRow("lab", "ann", math.inf, 0, 0, 0, 0),))),
+        batch_body(LedgerBatch(0, WALL_S, (BatchRow("lab", "ann", -1.0, 0, 0, 0, 0),))),
+        batch_body(LedgerBatch(0, WALL_S, (BatchRow("x" * 65, "a", 1, 0, 0, 0, 0),))),
+        batch_body(LedgerBatch(0, WALL_S, (BatchRow("g", "a", 1, 9e9, 0, 0, 0),))),
         batch_body(batch(*[row(1.0)] * (ACCOUNTS_MAX + 1))),
     ],
     ids=[
         "noise",
         "incarnation",
         "clock",
-        "half-life",
         "infinite",
         "negative",
         "name",
@@ -146,7 +143,7 @@ def test_where_all_clocks_are_wrong_it_is_ours():
     ],
 )
 def test_a_batch_that_no_honest_machine_makes_is_refused(body):
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     taken = ledger.take("ume", body, 0.0, at())
     assert (taken.code, taken.rows) == ("malformed-batch", ())
     assert taken.words
@@ -170,8 +167,8 @@ arrivals = st.lists(st.tuples(st.sampled_from(["ume", "kiri"]), batches), max_si
 END_S = WALL_S + 30 * HALF_LIFE_S
 
 
-def after(told) -> Ledger:
-    ledger = Ledger(HALF_LIFE_S)
+def after(told, fading=FADING) -> Ledger:
+    ledger = Ledger(fading)
     for machine, each in told:
         ledger.merge(machine, each)
     return ledger
@@ -194,7 +191,7 @@ def test_merges_commute_and_may_be_repeated(told, rng):
 
 @given(st.lists(batches.map(lambda b: batch(*(r.row for r in b.rows))), max_size=6))
 def test_within_an_incarnation_usage_never_falls(told):
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     before = {ANN: 0.0, BOB: 0.0}
     for each in told:
         ledger.merge("ume", each)
@@ -211,10 +208,10 @@ def test_within_an_incarnation_usage_never_falls(told):
 )
 def test_a_machine_that_lost_its_memory_goes_on_from_what_others_hold(remembered, held, done_since):
     """Nothing that was done is lost or counted twice, and nobody sees a counter fall."""
-    others = Ledger(HALF_LIFE_S)
+    others = Ledger(FADING)
     old = batch(row(held), incarnation=4)
     others.merge("ume", old)
-    own = OwnCounters(HALF_LIFE_S, [row(remembered)], at())
+    own = OwnCounters(FADING, [row(remembered)], at())
 
     own.echo(batch_body(old))
     total = remembered
@@ -228,25 +225,79 @@ def test_a_machine_that_lost_its_memory_goes_on_from_what_others_hold(remembered
 
 
 def test_an_account_that_was_forgotten_altogether_is_published_again():
-    own = OwnCounters(HALF_LIFE_S, [], at())
+    own = OwnCounters(FADING, [], at())
     assert own.echo(batch_body(batch(row(40.0), incarnation=1)))
     assert not own.echo(batch_body(batch(row(40.0), incarnation=1)))
 
     made = own.batch([row(2.0, account=BOB)], at())
 
     assert made.incarnation == 2
-    ledger = Ledger(HALF_LIFE_S)
+    ledger = Ledger(FADING)
     ledger.merge("ume", made)
     assert ledger.usage(WALL_S) == {BOB: pytest.approx(2.0), ANN: pytest.approx(40.0)}
 
 
 def test_others_are_listened_to_before_anything_is_published():
-    own = OwnCounters(HALF_LIFE_S, [row(1.0)], Instant(100.0, WALL_S))
+    own = OwnCounters(FADING, [row(1.0)], Instant(100.0, WALL_S))
     assert not own.may_publish(Instant(100.0 + LISTEN_S - 0.1, WALL_S))
     assert own.may_publish(Instant(100.0 + LISTEN_S, WALL_S))
 
 
 def test_a_body_that_cannot_be_read_starts_no_incarnation():
-    own = OwnCounters(HALF_LIFE_S, [row(1.0)], at())
+    own = OwnCounters(FADING, [row(1.0)], at())
     assert not own.echo(b"noise")
     assert own.incarnation == 0
+
+
+# --- under a window ------------------------------------------------------------------------------
+
+WINDOW = Fading(HALF_LIFE_S, window_s=32 * 3600.0)
+
+
+def window_row(*charged: tuple[int, float]) -> LedgerRow:
+    """A counter with charges (hours after the beginning, seconds)."""
+    counter = WINDOW.counter()
+    for hour, charge_s in sorted(charged):
+        counter = counter.charged(charge_s, 0.0, WALL_S + 3600.0 * hour)
+    return counter.row(ANN, RunTimes(1, 1.0))
+
+
+window_charges = st.lists(st.tuples(st.integers(0, 31), charges), max_size=4)
+window_batches = st.builds(
+    lambda each, incarnation: batch(window_row(*each), incarnation=incarnation, wall_s=END_S),
+    window_charges,
+    st.integers(0, 1),
+)
+
+
+@given(st.lists(window_batches, max_size=5), st.randoms(use_true_random=False))
+def test_merges_commute_under_a_window_too(told, rng):
+    again = [*told, *told]
+    rng.shuffle(again)
+    at_s = WALL_S + 31 * 3600.0
+
+    one = after([("ume", each) for each in told], WINDOW)
+    other = after([("ume", each) for each in again], WINDOW)
+
+    assert one.usage_of(ANN, at_s) == pytest.approx(other.usage_of(ANN, at_s), rel=1e-9)
+
+
+@given(remembered=window_charges, more=window_charges)
+def test_a_window_that_was_forgotten_in_part_is_published_whole(remembered, more):
+    """Others hold what the machine did before its disk was set back to an earlier state."""
+    at_s = WALL_S + 31 * 3600.0
+    held = batch(window_row(*remembered, *more), wall_s=at_s)
+    others = after([("ume", held)], WINDOW)
+    whole_s = others.usage_of(ANN, at_s)
+    row = window_row(*remembered)
+    own = OwnCounters(WINDOW, [row], at(at_s))
+
+    own.echo(batch_body(held))
+
+    assert others.merge("ume", own.batch([row], at(at_s))).code == ""
+    assert others.usage_of(ANN, at_s) == pytest.approx(whole_s)
+
+
+def test_a_batch_with_buckets_of_next_year_is_refused():
+    year_ahead = batch(window_row((9000, 5.0)))
+    assert Ledger(WINDOW).take("ume", batch_body(year_ahead), 0.0, at()).code == "malformed-batch"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
+from iriai.policy.fading import Fading
 from iriai.policy.fairshare import DecayedUsage
 from iriai.protocol.directory import (
     ENTRIES_BYTES_MAX,
@@ -277,7 +278,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     wall_s = now(world).wall_s
     usage = DecayedUsage(604_800.0).charged(3600.0, wall_s)
     row = LedgerRow(ann, usage.counter, usage.epoch_wall_s, 1, 3600.0)
-    batch = LedgerBatch(0, wall_s, 604_800.0, (BatchRow.of(row),))
+    batch = LedgerBatch(0, wall_s, (BatchRow.of(row),))
     publish(world, "m2", EntryKind.LEDGER, batch_body(batch))
     world.run_until(world.now_s + 10.0)
 
@@ -287,7 +288,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     world.run_until(world.now_s + 10.0)
 
     peers = world.machines["late"].peers
-    ledger = Ledger(604_800.0)
+    ledger = Ledger(Fading(604_800.0))
     for entry in peers.entries(EntryKind.LEDGER):
         age_s = peers.table.carried(entry.key, now(world)).age_s
         assert ledger.take(entry.machine, entry.body, age_s, now(world)).code == ""

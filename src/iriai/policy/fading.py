@@ -30,6 +30,15 @@ class Counter(Protocol):
     def advance_at(self, wall_s: float) -> float:
         """The part of it that was paid for urgency."""
 
+    def merged(self, other: Self) -> Self:
+        """Of two copies of one counter the later."""
+
+    def plus(self, other: Self) -> Self:
+        """What both hold together."""
+
+    def beyond(self, other: Self) -> Self:
+        """What it holds more than another."""
+
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
         """As it is stored and published."""
 
@@ -78,6 +87,19 @@ class DecayedCounter:
     def advance_at(self, wall_s: float) -> float:
         """See `Counter`."""
         return self.advance.at(wall_s)
+
+    def merged(self, other: DecayedCounter) -> DecayedCounter:
+        """See `Counter`."""
+        usage = self.usage.merged(other.usage)
+        return DecayedCounter(usage, self.advance.merged(other.advance))
+
+    def plus(self, other: DecayedCounter) -> DecayedCounter:
+        """See `Counter`."""
+        return DecayedCounter(self.usage.plus(other.usage), self.advance.plus(other.advance))
+
+    def beyond(self, other: DecayedCounter) -> DecayedCounter:
+        """See `Counter`."""
+        return DecayedCounter(self.usage.beyond(other.usage), self.advance.beyond(other.advance))
 
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
         """See `Counter`."""

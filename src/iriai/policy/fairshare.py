@@ -124,7 +124,7 @@ class DecayedUsage:
             raise ValueError(f"charge of {charge_s} s")
         epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
         enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
-        current = self.in_epoch(epoch)
+        current = self._in_epoch(epoch)
         return replace(current, counter=current.counter + enlarged_s)
 
     def at(self, wall_s: float) -> float:
@@ -140,15 +140,27 @@ class DecayedUsage:
         if self.half_life_s != other.half_life_s:
             raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
         epoch = max(self.epoch, other.epoch)
-        mine, theirs = self.in_epoch(epoch), other.in_epoch(epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
         return mine if mine.counter >= theirs.counter else theirs
+
+    def plus(self, other: DecayedUsage) -> DecayedUsage:
+        """What both hold together, under one half-life."""
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        return replace(mine, counter=mine.counter + theirs.counter)
+
+    def beyond(self, other: DecayedUsage) -> DecayedUsage:
+        """What it holds more than another, under one half-life; nothing where that is more."""
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        return replace(mine, counter=max(0.0, mine.counter - theirs.counter))
 
     def _half_lives_since(self, epoch: int, wall_s: float) -> float:
         # A clock set back must neither multiply what was charged nor make new charges worthless:
         # until it has caught up with the epoch, charges add up in full and nothing decays.
         return max(0.0, wall_s / self.half_life_s - epoch)
 
-    def in_epoch(self, epoch: int) -> DecayedUsage:
+    def _in_epoch(self, epoch: int) -> DecayedUsage:
         """The same usage as of a later epoch; an earlier one leaves it as it is."""
         if epoch <= self.epoch:
             return self

@@ -91,6 +91,33 @@ class WindowCounter:
         buckets = tuple(by_number[number] for number in sorted(by_number))
         return replace(self, buckets=_within(buckets, buckets[-1].number))
 
+    def plus(self, other: WindowCounter) -> WindowCounter:
+        """What both hold together, of one window."""
+        counter = self
+        for each in other.buckets:
+            mine = counter._bucket(each.number)
+            both = Bucket(each.number, mine[1] + each[1], mine[2] + each[2])
+            counter = counter._with(both)
+        return counter
+
+    def beyond(self, other: WindowCounter) -> WindowCounter:
+        """What it holds more than another of the same window, bucket by bucket."""
+        more = []
+        for each in self.buckets:
+            _, charge_s, advance_s = other._bucket(each.number)
+            if each.charge_s > charge_s:
+                advance_s = max(0.0, each.advance_s - advance_s)
+                more.append(Bucket(each.number, each.charge_s - charge_s, advance_s))
+        return replace(self, buckets=tuple(more))
+
+    def _bucket(self, number: int) -> Bucket:
+        return next((e for e in self.buckets if e.number == number), Bucket(number, 0.0, 0.0))
+
+    def _with(self, bucket: Bucket) -> WindowCounter:
+        others = [each for each in self.buckets if each.number != bucket.number]
+        buckets = tuple(sorted([*others, bucket]))
+        return replace(self, buckets=_within(buckets, buckets[-1].number))
+
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
         """As it is stored and published."""
         return LedgerRow(

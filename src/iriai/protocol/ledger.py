@@ -1,9 +1,8 @@
 """What every machine has done for every account, as each broker needs to know it (spec 006, 6).
 
-Forward-decay counters (Cormode, Shkapenyuk, Srivastava, Xu: Forward Decay, ICDE 2009; see
-`policy.fairshare`): they only grow within an incarnation, so merging two copies is taking the
-larger, in any order, any number of times. Input: batches, which arrive as entries of kind `ledger`.
-Output: usage, rows that are new, machines whose clock is wrong.
+Counters (`policy.fading`: forward decay, or a window in buckets) only grow within an incarnation,
+so merging two copies is taking the larger, in any order, any number of times. Input: batches, which
+arrive as entries of kind `ledger`. Output: usage, rows that are new, machines whose clock is wrong.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ import msgspec
 
 from iriai.model.account import Account
 from iriai.model.instant import Instant
-from iriai.model.records import LedgerRow
-from iriai.policy.fairshare import DecayedUsage, UsageSum
+from iriai.model.records import Bucket, LedgerRow
+from iriai.policy.expectation import RunTimes
+from iriai.policy.fading import Counter, Fading, UseSum
+from iriai.policy.window import BUCKETS
 
 CLOCK_OFF_S_MAX = 3600.0
 """More is no drift but a clock that was never set; at the default half-life an hour is 0.4 %."""
@@ -33,7 +34,7 @@ FALL = 1e-9
 """Relative; a counter that is lower by less was rounded, not rolled back."""
 
 
-class BatchRow(msgspec.Struct, frozen=True, array_like=True):
+class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """`model.records.LedgerRow`, short."""
 
     group: str
@@ -42,22 +43,42 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
     epoch_wall_s: float
     runs: int
     run_s: float
-    advance: float
+    advance: float = 0.0
+    bucket_s: float = 0.0
+    buckets: tuple[Bucket, ...] = ()
 
     @staticmethod
     def of(row: LedgerRow) -> BatchRow:
         """The same, short."""
         return BatchRow(
-            *row.account, row.counter, row.epoch_wall_s, row.runs, row.run_s, row.advance
+            *row.account,
+            row.counter,
+            row.epoch_wall_s,
+            row.runs,
+            row.run_s,
+            row.advance,
+            row.bucket_s,
+            row.buckets,
         )
 
     @property
     def row(self) -> LedgerRow:
         """The same, as nodes and brokers have it."""
-        account = Account(self.group, self.user)
         return LedgerRow(
-            account, self.counter, self.epoch_wall_s, self.runs, self.run_s, self.advance
+            self.account,
+            self.counter,
+            self.epoch_wall_s,
+            self.runs,
+            self.run_s,
+            self.advance,
+            self.bucket_s,
+            self.buckets,
         )
+
+    @property
+    def account(self) -> Account:
+        """Whose."""
+        return Account(self.group, self.user)
 
 
 class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +88,6 @@ class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
     """Of the counters: raised when the machine finds that they fell."""
     wall_s: float
     """The machine's clock when it was made."""
-    half_life_s: float
     rows: tuple[BatchRow, ...]
 
 
@@ -104,39 +124,45 @@ def read_batch(body: bytes) -> LedgerBatch | Taken:
 def _malformed(batch: LedgerBatch) -> str:
     if len(batch.rows) > ACCOUNTS_MAX:
         return f"{len(batch.rows)} accounts; at most {ACCOUNTS_MAX}"
-    if not (math.isfinite(batch.wall_s) and math.isfinite(batch.half_life_s)):
-        return "a clock or half-life that is no number"
-    if batch.half_life_s <= 0 or batch.incarnation < 0:
-        return f"half-life {batch.half_life_s} s, incarnation {batch.incarnation}"
-    for row in batch.rows:
-        if max(len(row.group), len(row.user)) > NAME_CHARACTERS_MAX:
-            return f"a name of more than {NAME_CHARACTERS_MAX} characters"
-        numbers = (row.counter, row.advance, row.run_s, float(row.runs))
-        if not all(0.0 <= number <= COUNTER_S_MAX for number in numbers):
-            return f"{row.group}/{row.user}: {numbers}; from 0 to {COUNTER_S_MAX:g}"
-        if not 0.0 <= row.epoch_wall_s <= batch.wall_s + batch.half_life_s:
-            return f"{row.group}/{row.user}: an epoch that has not begun ({row.epoch_wall_s})"
+    if not math.isfinite(batch.wall_s) or batch.incarnation < 0:
+        return f"clock {batch.wall_s}, incarnation {batch.incarnation}"
+    return next(filter(None, (_malformed_row(row, batch.wall_s) for row in batch.rows)), "")
+
+
+def _malformed_row(row: BatchRow, wall_s: float) -> str:
+    if max(len(row.group), len(row.user)) > NAME_CHARACTERS_MAX:
+        return f"a name of more than {NAME_CHARACTERS_MAX} characters"
+    numbers = [row.counter, row.advance, row.run_s, float(row.runs), row.bucket_s]
+    numbers += [amount for bucket in row.buckets for amount in bucket[1:]]
+    if not all(0.0 <= number <= COUNTER_S_MAX for number in numbers):
+        return f"{row.account}: an amount that is not from 0 to {COUNTER_S_MAX:g}"
+    latest_wall_s = max((b.number * row.bucket_s for b in row.buckets), default=row.epoch_wall_s)
+    if not 0.0 <= latest_wall_s <= wall_s + CLOCK_OFF_S_MAX:
+        return f"{row.account}: use in a time that has not begun ({latest_wall_s:.0f})"
+    if len(row.buckets) > BUCKETS + 1 or (row.buckets and not row.bucket_s):
+        return f"{row.account}: {len(row.buckets)} buckets of {row.bucket_s} s"
     return ""
 
 
 class _Machine:
-    __slots__ = ("incarnation", "usage")
+    __slots__ = ("counters", "incarnation", "rows")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.usage: dict[Account, DecayedUsage] = {}
+        self.counters: dict[Account, Counter] = {}
+        self.rows: dict[Account, LedgerRow] = {}
 
 
 class Ledger:
-    """The counters of all machines under one half-life; see the module."""
+    """The counters of all machines under one rule of fading; see the module."""
 
-    def __init__(self, half_life_s: float) -> None:
-        self.half_life_s = half_life_s
+    def __init__(self, fading: Fading) -> None:
+        self.fading = fading
         self.clocks_off_s: dict[str, float] = {}
         """Machines whose clock is wrong, and by how much (positive: ahead of ours)."""
         self._clocks_right: dict[str, None] = {}
         self._machines: dict[str, _Machine] = {}
-        self._sums: dict[Account, UsageSum[str]] = {}
+        self._sums: dict[Account, UseSum[str]] = {}
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._sums)
@@ -167,21 +193,18 @@ class Ledger:
         if known is not None and batch.incarnation < known.incarnation:
             words = f"incarnation {batch.incarnation} after {known.incarnation}"
             return Taken(code="rolled-back-counter", words=words)
-        usage = {row.row.account: self._usage(row) for row in batch.rows}
         if known is None or batch.incarnation > known.incarnation:
-            self._replace(machine, batch.incarnation, usage)
+            self._replace(machine, batch)
             return Taken(tuple(row.row for row in batch.rows))
-        fell = [str(account) for account, new in usage.items() if _fell(known.usage, account, new)]
-        later = [
-            row.row for row in batch.rows if self._grew(machine, known, row.row.account, usage)
-        ]
+        fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
+        later = tuple(row.row for row in batch.rows if self._grew(machine, known, row))
         if fell:
             words = f"the counters of {', '.join(fell[:3])} fell within an incarnation"
-            return Taken(tuple(later), "rolled-back-counter", words)
-        return Taken(tuple(later))
+            return Taken(later, "rolled-back-counter", words)
+        return Taken(later)
 
     def usage(self, wall_s: float) -> dict[Account, float]:
-        """Every account's decayed usage on all machines, in charged seconds."""
+        """What counts of every account's use on all machines, in charged seconds."""
         return {account: total.at(wall_s) for account, total in self._sums.items()}
 
     def usage_of(self, account: Account, wall_s: float) -> float:
@@ -189,59 +212,49 @@ class Ledger:
         total = self._sums.get(account)
         return total.at(wall_s) if total is not None else 0.0
 
-    def counters(self, machine: str) -> Mapping[Account, DecayedUsage]:
+    def counters(self, machine: str) -> Mapping[Account, Counter]:
         """What is known of one machine's counters."""
         known = self._machines.get(machine)
-        return known.usage if known is not None else {}
+        return known.counters if known is not None else {}
 
-    def _usage(self, row: BatchRow) -> DecayedUsage:
-        return DecayedUsage.restored(self.half_life_s, row.counter, row.epoch_wall_s)
+    def _fell(self, known: _Machine, row: BatchRow, wall_s: float) -> bool:
+        before = known.counters.get(row.account)
+        return before is not None and _is_beyond(before, self.fading.restored(row.row), wall_s)
 
-    def _grew(
-        self,
-        machine: str,
-        known: _Machine,
-        account: Account,
-        usage: Mapping[Account, DecayedUsage],
-    ) -> bool:
+    def _grew(self, machine: str, known: _Machine, row: BatchRow) -> bool:
         """Merge one account's counter; whether it is another than before."""
-        before = known.usage.get(account)
-        merged = usage[account] if before is None else before.merged(usage[account])
-        if merged == before:
-            return False
-        known.usage[account] = merged
-        self._sum(account).merge(machine, merged)
+        account, counter = row.account, self.fading.restored(row.row)
+        before = known.counters.get(account)
+        if before is not None:
+            counter = before.merged(counter)
+            if counter == before:
+                return False
+        known.counters[account] = counter
+        known.rows[account] = counter.row(account, RunTimes(row.runs, row.run_s))
+        self._sum(account).merge(machine, known.rows[account])
         return True
 
-    def _replace(
-        self, machine: str, incarnation: int, usage: Mapping[Account, DecayedUsage]
-    ) -> None:
+    def _replace(self, machine: str, batch: LedgerBatch) -> None:
         """A new incarnation: what was known of the machine's counters is void."""
         before = self._machines.pop(machine, None)
-        self._machines[machine] = _Machine(incarnation)
-        self._machines[machine].usage.update(usage)
-        for account in dict.fromkeys((*usage, *(before.usage if before else ()))):
-            if before is not None and account in before.usage:
-                self._sums[account] = UsageSum(self.half_life_s)
-                for name, each in self._machines.items():
-                    if account in each.usage:
-                        self._sums[account].merge(name, each.usage[account])
-            else:
-                self._sum(account).merge(machine, usage[account])
+        fresh = self._machines[machine] = _Machine(batch.incarnation)
+        for account in before.counters if before is not None else ():
+            total = self._sums[account] = self.fading.sum(str)
+            for name, each in self._machines.items():
+                if account in each.rows:
+                    total.merge(name, each.rows[account])
+        for row in batch.rows:
+            self._grew(machine, fresh, row)
 
-    def _sum(self, account: Account) -> UsageSum[str]:
-        return self._sums.setdefault(account, UsageSum(self.half_life_s))
-
-
-def _fell(known: Mapping[Account, DecayedUsage], account: Account, new: DecayedUsage) -> bool:
-    before = known.get(account)
-    return before is not None and _is_below(new, before)
+    def _sum(self, account: Account) -> UseSum[str]:
+        if account not in self._sums:
+            self._sums[account] = self.fading.sum(str)
+        return self._sums[account]
 
 
-def _is_below(new: DecayedUsage, before: DecayedUsage) -> bool:
-    """Whether a counter is lower than another, by more than rounding, at the same time."""
-    wall_s = max(new.epoch_wall_s, before.epoch_wall_s)
-    return new.at(wall_s) < before.at(wall_s) * (1 - FALL)
+def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
+    """Whether a counter holds more than another, by more than rounding."""
+    return one.beyond(other).at(wall_s) > FALL * one.at(wall_s)
 
 
 class OwnCounters:
@@ -252,13 +265,13 @@ class OwnCounters:
     So nothing is to be published before others had time to say what they hold.
     """
 
-    def __init__(self, half_life_s: float, rows: Iterable[LedgerRow], now: Instant) -> None:
+    def __init__(self, fading: Fading, rows: Iterable[LedgerRow], now: Instant) -> None:
         """`rows` as the node's store has them when it comes up."""
         self.incarnation = 0
-        self._half_life_s = half_life_s
+        self._fading = fading
         self._listens_until_s = now.steady_s + LISTEN_S
-        self._at_start = {row.account: self._usage(row) for row in rows}
-        self._lost: dict[Account, DecayedUsage] = {}
+        self._at_start = {row.account: fading.restored(row) for row in rows}
+        self._lost: dict[Account, Counter] = {}
         """What others hold beyond what was remembered when we came up."""
 
     def may_publish(self, now: Instant) -> bool:
@@ -267,12 +280,14 @@ class OwnCounters:
 
     def batch(self, rows: Iterable[LedgerRow], now: Instant) -> LedgerBatch:
         """To publish, from the node's rows as they are now."""
-        kept = {row.account: BatchRow.of(row) for row in rows}
+        own = {row.account: row for row in rows}
         for account, lost in self._lost.items():
-            kept[account] = self._with_lost(account, kept.get(account), lost)
-        return LedgerBatch(
-            self.incarnation, now.wall_s, self._half_life_s, tuple(kept.values())[:ACCOUNTS_MAX]
-        )
+            row = own.get(account)
+            counter = self._fading.restored(row) if row else self._fading.counter()
+            times = RunTimes(row.runs, row.run_s) if row else RunTimes()
+            own[account] = counter.plus(lost).row(account, times)
+        kept = tuple(BatchRow.of(row) for row in own.values())[:ACCOUNTS_MAX]
+        return LedgerBatch(self.incarnation, now.wall_s, kept)
 
     def echo(self, body: bytes) -> bool:
         """A batch of ours that others hold; whether it started a new incarnation."""
@@ -281,32 +296,13 @@ class OwnCounters:
             return False
         lost = {}
         for row in batch.rows:
-            account = row.row.account
-            theirs = self._usage(row.row)
-            ours = self._at_start.get(account, DecayedUsage(self._half_life_s))
-            if _is_below(ours, theirs):
-                lost[account] = _difference(theirs, ours)
+            theirs = self._fading.restored(row.row)
+            ours = self._at_start.get(row.account) or self._fading.counter()
+            if _is_beyond(theirs, ours, batch.wall_s):
+                lost[row.account] = theirs.beyond(ours)
         self.incarnation = max(self.incarnation, batch.incarnation)
         if not lost or lost == self._lost:
             return False
         self._lost = lost
         self.incarnation += 1
         return True
-
-    def _usage(self, row: LedgerRow) -> DecayedUsage:
-        return DecayedUsage.restored(self._half_life_s, row.counter, row.epoch_wall_s)
-
-    def _with_lost(self, account: Account, row: BatchRow | None, lost: DecayedUsage) -> BatchRow:
-        usage = self._usage(row.row) if row else DecayedUsage(self._half_life_s)
-        epoch = max(usage.epoch, lost.epoch)
-        counter = usage.in_epoch(epoch).counter + lost.in_epoch(epoch).counter
-        epoch_wall_s = epoch * self._half_life_s
-        if row is None:
-            return BatchRow(*account, counter, epoch_wall_s, 0, 0.0, 0.0)
-        return msgspec.structs.replace(row, counter=counter, epoch_wall_s=epoch_wall_s)
-
-
-def _difference(larger: DecayedUsage, smaller: DecayedUsage) -> DecayedUsage:
-    epoch = max(larger.epoch, smaller.epoch)
-    counter = larger.in_epoch(epoch).counter - smaller.in_epoch(epoch).counter
-    return DecayedUsage(larger.half_life_s, epoch, max(0.0, counter))
