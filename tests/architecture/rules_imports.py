@@ -48,7 +48,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.backup": frozenset({"daemon"}),
     "iriai.cli.restore": frozenset({"daemon"}),
     "iriai.cli.cluster": frozenset({"daemon", "identity"}),
-    "iriai.cli.config": frozenset({"daemon", "identity"}),
+    "iriai.cli.config_edit": frozenset({"identity"}),
     "iriai.cli.eject": frozenset({"identity"}),
     "iriai.cli.join": frozenset({"daemon", "identity"}),
     "iriai.cli.operating": frozenset({"identity"}),

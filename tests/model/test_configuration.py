@@ -142,7 +142,11 @@ def test_rows_hold_every_key():
         ("[order]\n[order]", "(at line 2", "mend"),
         ("[machine", "at line 1, the end of the document", "mend"),
         ("[machin]", "there is no section [machin]", "did you mean machine?"),
-        ("[zebra]", "there is no section [zebra]", "machine, order, jobs, identity, groups"),
+        (
+            "[zebra]",
+            "there is no section [zebra]",
+            "machine, order, jobs, identity, users, groups, homes",
+        ),
         ("[machine]\ncpu = 4", "there is no key machine.cpu", "did you mean cpus?"),
         ("[groups.a]\nrights = 4", "there is no key groups.a.rights", "did you mean right?"),
         ("machine = 4", "machine is 4", "write a section, [machine]"),

@@ -1,8 +1,9 @@
-"""`iriai config show`: the values in force, and where each comes from."""
+"""`iriai config`: the values in force, and the cluster's part of them changed."""
 
 from __future__ import annotations
 
 from iriai.cli.command import MACHINE, add_command, empty_app
+from iriai.cli.config_edit import edit
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.table import Column, print_table
@@ -16,7 +17,10 @@ _COLUMNS = (
 
 
 def show(options: GlobalOptions) -> None:
-    """Show the values in force, and where each comes from: iriai.toml, measured, or default."""
+    """Show the values in force, and where each comes from.
+
+    That is iriai.toml, the cluster's document of some number, measured, or default.
+    """
     with Client.connect(options.state, follow=False) as client:
         answer = client.configuration()
     if options.as_json:
@@ -31,7 +35,7 @@ app.info.rich_help_panel = MACHINE
 
 @app.callback()
 def config() -> None:
-    """The configuration: iriai.toml in the state directory."""
+    """The configuration: iriai.toml in the state directory, and what the cluster agreed on."""
 
 
 add_command(
@@ -41,5 +45,14 @@ add_command(
     examples=(
         ("iriai config show", "every key"),
         ("iriai config show | grep -v default", "what was set or measured"),
+    ),
+)
+add_command(
+    app,
+    edit,
+    panel=MACHINE,
+    examples=(
+        ("iriai config edit", "in your editor"),
+        ("iriai config edit --file rights.toml", "from a file"),
     ),
 )

@@ -21,6 +21,7 @@ from iriai.daemon.settings import (
     Mode,
     Settings,
     current_mode,
+    home_rules,
     leave_for_launcher,
     load_cluster,
     read_configuration,
@@ -63,7 +64,8 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
         cluster = load_cluster(paths)
         configuration = with_mode(with_document(configuration, cluster), mode)
         amounts = capacity(facts, configuration)
-        leave_for_launcher(paths, configuration)
+        rules = home_rules(configuration, identity.home, is_member=cluster is not None)
+        leave_for_launcher(paths, configuration, rules)
         return Settings(
             paths=paths,
             configuration=configuration,

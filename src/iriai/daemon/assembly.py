@@ -9,6 +9,7 @@ from iriai.broker.core import Broker
 from iriai.broker.state import BrokerSettings
 from iriai.daemon.orders import load_orders
 from iriai.daemon.settings import Settings
+from iriai.daemon.user_judge import UserJudge
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.instant import Instant
@@ -37,6 +38,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,
         configuration.machine.load_max,
+        UserJudge(settings.rules, configuration.identity.minimum_uid, settings.single_uid).judge,
     )
     incarnation = stored.incarnation + 1
     node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)

@@ -178,18 +178,20 @@ class LauncherLink:
         if not launches:
             return
         templates: list[Template] = []
-        places: dict[int, int] = {}
+        places: dict[tuple[str, int], int] = {}
         orders: list[Order] = []
         passed: list[int] = []
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
-            descriptors = self._descriptors.take(attempt.number)
+            # Another home's job has none here, and its number may be one of our jobs' too.
+            descriptors = self._descriptors.take(attempt.number) if spec.descriptors else []
             if len(descriptors) != spec.descriptors:
                 self._on_gone(attempt)
                 continue
-            place = places.get(attempt.number)
+            job = attempt.home, attempt.number
+            place = places.get(job)
             if place is None:
-                place = places[attempt.number] = len(templates)
+                place = places[job] = len(templates)
                 templates.append(
                     Template(
                         spec,

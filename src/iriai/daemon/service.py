@@ -28,7 +28,7 @@ from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.reports import Reports
 from iriai.daemon.retention import Retention
 from iriai.daemon.selection import Selected
-from iriai.daemon.settings import Mode, Settings
+from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
 from iriai.daemon.uplink import Uplink
@@ -106,7 +106,7 @@ class Service:
         self._unstored = Unstored(self._engine, self._writer)
         users = Users(
             settings.configuration,
-            None if settings.mode is Mode.SYSTEM else settings.owner_uid,
+            settings.single_uid,
         )
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:

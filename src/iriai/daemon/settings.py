@@ -24,6 +24,7 @@ from iriai.model.configuration import (
     Configuration,
     parse_configuration,
 )
+from iriai.model.home_rules import HomeRules
 from iriai.model.paths import StatePaths
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
@@ -81,6 +82,17 @@ class Settings:
     def address(self) -> str:
         """Where other machines find this one, as tokens name it."""
         return f"{socket.getfqdn()}:{CLUSTER_PORT}"
+
+    @property
+    def single_uid(self) -> int | None:
+        """The one user for whom a single-user daemon works; None: it works for everybody."""
+        return None if self.mode is Mode.SYSTEM else self.owner_uid
+
+    @property
+    def rules(self) -> HomeRules:
+        """Whose tasks this machine runs."""
+        is_member = self.cluster is not None
+        return home_rules(self.configuration, self.home, is_member=is_member)
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -151,7 +163,13 @@ def with_mode(configuration: Configuration, mode: Mode) -> Configuration:
     return replace(configuration, identity=decided)
 
 
-def leave_for_launcher(paths: StatePaths, configuration: Configuration) -> None:
+def home_rules(configuration: Configuration, home: str, *, is_member: bool) -> HomeRules:
+    """Whose tasks the machine of `home` runs."""
+    guest = configuration.users.guest or ""
+    return HomeRules(home, configuration.homes, guest, is_member)
+
+
+def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: HomeRules) -> None:
     """Write down what the launcher is to know of `[machine]`, where only we can write.
 
     Raises a `Problem`.
@@ -168,6 +186,7 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration) -> None:
                 machine.epilog_timeout_s,
                 machine.log_bytes_max,
                 machine.log_files,
+                rules,
             ),
         )
     except OSError as error:

@@ -136,6 +136,7 @@ def _assemble(
         machine = state.machine_settings()
         scratch.use(machine.tmp)
         hooks.use(machine)
+        admission.go_by(machine.rules)
 
     return Launcher(
         journal, admission, starting, tasks, hooks, epilogs, timers, leases, rows, configure

@@ -9,6 +9,7 @@ from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.messages import Order, Template
 from iriai.launcher.spawn import Prepared, Spawner
 from iriai.launcher.users import UserRefused, Users
+from iriai.model.home_rules import HomeRules
 from iriai.model.ids import HOME_NAME
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
@@ -47,11 +48,15 @@ class Admission:
         """Refuse users below `minimum_uid` too."""
         self._users.require_at_least(minimum_uid)
 
-    def prepare(self, template: Template, now_s: float) -> Prepared | NotStarted:
-        """What the tasks of `template` share, or why none of them is started."""
+    def go_by(self, rules: HomeRules) -> None:
+        """Run tasks for those alone whom the machine's owner lets in."""
+        self._users.go_by(rules)
+
+    def prepare(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
+        """What the tasks of `template`, of `home`, share, or why none of them is started."""
         spec = template.spec
         try:
-            login = self._users.login(spec.user, now_s)
+            login = self._users.login(home, spec.user, now_s)
         except UserRefused as refusal:
             return NotStarted(EndCause.FAILED, str(refusal))
         if not spec.command and not template.script:

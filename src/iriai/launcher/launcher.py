@@ -49,6 +49,7 @@ from iriai.launcher.messages import (
     Unfit,
     Welcome,
 )
+from iriai.launcher.spawn import Prepared
 from iriai.launcher.starting import Starting, close
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
@@ -243,10 +244,10 @@ class Launcher:
         if any(not 0 <= order.template < len(message.templates) for order in message.orders):
             raise MessageProblem("an order names a template that is not there")
         now_wall_s = wall_s()
-        prepared = [self._admission.prepare(each, steady_s()) for each in message.templates]
+        prepared = self._prepared(message)
         if self._is_shutting_down:
             refusal = NotStarted(EndCause.REFUSED, "the launcher is shutting down")
-            prepared = [refusal] * len(prepared)
+            prepared = [refusal for _ in prepared]
         for order in message.orders:
             fd = descriptors.popleft() if order.descriptors and descriptors else -1
             if self._is_known(order.attempt):
@@ -260,6 +261,17 @@ class Launcher:
                 self._intents.append(intent)
         for fd in descriptors:
             close(fd)
+
+    def _prepared(self, message: Launch) -> list[Prepared | NotStarted]:
+        """What the tasks of each template share; each is for the tasks of one home."""
+        homes: dict[int, str] = {}
+        for order in message.orders:
+            if homes.setdefault(order.template, order.attempt.home) != order.attempt.home:
+                raise MessageProblem("a template is for tasks of two homes")
+        return [
+            self._admission.prepare(template, homes.get(place, ""), steady_s())
+            for place, template in enumerate(message.templates)
+        ]
 
     def _is_known(self, attempt: AttemptId) -> bool:
         """Whether `attempt` was ordered before; what is known of it is then reported again."""

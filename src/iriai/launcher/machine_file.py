@@ -12,6 +12,8 @@ import stat
 
 import msgspec
 
+from iriai.model.home_rules import HomeRules
+
 NAME = "machine.json"
 TMP_DEFAULT = "/var/tmp"  # noqa: S108 - a directory of our own is made in it, with care
 PROLOG_TIMEOUT_S = 60.0
@@ -41,6 +43,8 @@ class MachineSettings(msgspec.Struct, frozen=True):
     epilog_timeout_s: float = PROLOG_TIMEOUT_S
     log_bytes_max: int = LOG_BYTES_MAX
     log_files: int = LOG_FILES
+    rules: HomeRules = HomeRules()
+    """Whose tasks are run, whatever the daemon says."""
 
 
 class BadMachineFile(Exception):

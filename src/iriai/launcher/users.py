@@ -6,6 +6,8 @@ import os
 import pwd
 from typing import NamedTuple
 
+from iriai.model.home_rules import HomeRules
+
 LOGIN_KEPT_S = 60.0
 """How long a look-up is used again: it may ask a network directory, and arrays ask ten thousand
 times. A change of groups takes effect for tasks started later than this."""
@@ -26,6 +28,10 @@ class UserRefused(Exception):
     """Nothing is run as this user here; the text says why."""
 
 
+class UnknownUser(UserRefused):
+    """There is nobody of that name."""
+
+
 class Users:
     """Looks users up and decides whether this launcher may run tasks as them."""
 
@@ -33,14 +39,35 @@ class Users:
         self._configured_minimum_uid = minimum_uid
         self._minimum_uid = minimum_uid
         self._own_uid = os.geteuid()
+        self._rules = HomeRules()
         self._known: dict[str, tuple[float, Login]] = {}
 
     def require_at_least(self, minimum_uid: int) -> None:
         """Refuse users below `minimum_uid` too; never below what this launcher was started with."""
         self._minimum_uid = max(self._configured_minimum_uid, minimum_uid)
 
-    def login(self, name: str, now_s: float) -> Login:
-        """The user `name`, if tasks may be run as them; else raises `UserRefused`."""
+    def go_by(self, rules: HomeRules) -> None:
+        """Run tasks for those alone whom the machine's owner lets in."""
+        self._rules = rules
+
+    def check_home(self, home: str, name: str) -> None:
+        """Raise `UserRefused` where tasks of `name` that were handed in at `home` are not run."""
+        words = self._rules.refusal(home, name)
+        if words:
+            raise UserRefused(words)
+
+    def login(self, home: str, name: str, now_s: float) -> Login:
+        """As whom a task of `name` from `home` runs, if it may; else raises `UserRefused`."""
+        self.check_home(home, name)
+        try:
+            return self._login(name, now_s)
+        except UnknownUser:
+            guest = self._rules.user_here(home, name, is_known=False)
+            if not guest:
+                raise
+            return self._login(guest, now_s)
+
+    def _login(self, name: str, now_s: float) -> Login:
         found = self._known.get(name)
         if found is None or now_s - found[0] > LOGIN_KEPT_S:
             found = self._known[name] = (now_s, _look_up(name))
@@ -63,6 +90,6 @@ def _look_up(name: str) -> Login:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise UserRefused(f"there is no user {name} on this machine") from None
+        raise UnknownUser(f"there is no user {name} on this machine") from None
     groups = tuple(os.getgrouplist(name, entry.pw_gid))
     return Login(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)

@@ -19,14 +19,18 @@ from iriai.model.configuration_sections import (
     JobSection,
     MachineSection,
     OrderSection,
+    UsersSection,
 )
 from iriai.model.configuration_values import (
     NAME_LENGTH_MAX,
+    USERS,
     Kind,
     Value_co,
     WrongValue,
     is_name,
 )
+from iriai.model.home_rules import OTHERS
+from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 
 TEXT_LENGTH_MAX = 1 << 20
@@ -54,6 +58,9 @@ class Configuration(msgspec.Struct, frozen=True):
     order: OrderSection = OrderSection()
     jobs: JobSection = JobSection()
     identity: IdentitySection = IdentitySection()
+    users: UsersSection = UsersSection()
+    homes: Mapping[str, tuple[str, ...]] = {}
+    """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
     where: str = ""
     """The file that it was read from; empty: none."""
     given: Mapping[str, str] = {}
@@ -86,6 +93,8 @@ class Configuration(msgspec.Struct, frozen=True):
             rows.append(self._row(f"groups.{name}.right", RIGHT, group.right))
             for user, right in group.users.items():
                 rows.append(self._row(f"groups.{name}.users.{user}", RIGHT, right))
+        for home, users in self.homes.items():
+            rows.append(self._row(f"homes.{home}", USERS, users))
         return rows
 
     def _row(self, key: str, kind: Kind[object], value: object) -> tuple[str, str, str]:
@@ -113,7 +122,7 @@ class _Reader:
 
     def configuration(self, text: str) -> Configuration:
         document = self._document(text)
-        self._no_others("", document, [*KEYS, "groups"])
+        self._no_others("", document, [*KEYS, "groups", "homes"])
         machine = self._table("machine", document.get("machine", {}))
         return Configuration(
             machine=replace(
@@ -127,6 +136,8 @@ class _Reader:
             identity=replace(
                 IdentitySection(), **self._section("identity", document.get("identity", {}))
             ),
+            users=replace(UsersSection(), **self._section("users", document.get("users", {}))),
+            homes=self._homes(self._table("homes", document.get("homes", {}))),
             where=self._where,
             given=dict.fromkeys(self._given, self._where),
         )
@@ -206,6 +217,15 @@ class _Reader:
                 users=self._named(f"{path}.users", group.get("users", {}), RIGHT),
             )
         return groups
+
+    def _homes(self, table: dict[str, object]) -> dict[str, tuple[str, ...]]:
+        for name in table:
+            if name != OTHERS and not HOME_NAME.fullmatch(name):
+                raise BadConfiguration(
+                    f"{self._where}: homes has a name that cannot be one: {_quoted(name)}",
+                    f"write the name of a home, or '{OTHERS}' for all others",
+                )
+        return {name: self._value(f"homes.{name}", raw, USERS) for name, raw in table.items()}
 
     def _check_name(self, path: str, name: str) -> None:
         if not is_name(name):

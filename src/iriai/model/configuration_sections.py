@@ -205,6 +205,14 @@ class IdentitySection(msgspec.Struct, frozen=True):
     """The group of a job that names none. None: the user's primary Unix group."""
 
 
+class UsersSection(msgspec.Struct, frozen=True):
+    """`[users]`: as whom tasks that were handed in on other machines run here."""
+
+    guest: str | None = None
+    """Who runs tasks of users that this machine does not know. None: such tasks are refused. A
+    guest should own nothing: whoever has a job anywhere in the cluster becomes it here."""
+
+
 class Key(NamedTuple):
     """One key of the file."""
 
@@ -270,6 +278,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("operators", "operators", NAME),
         Key("default_group", "default_group", NAME),
     ),
+    "users": (Key("guest", "guest", or_none(NAME)),),
 }
 """Sections with fixed keys. `groups` and `machine.resources` have names for keys."""
 EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"machine": ("resources",)}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf, isfinite
 from typing import Generic, NamedTuple, TypeVar
 
+from iriai.model.home_rules import ALL
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 from iriai.model.units import (
@@ -160,6 +161,24 @@ def _read_name(raw: object) -> str:
 
 
 NAME = Kind(f"a name of 1 to {NAME_LENGTH_MAX} letters, without / = , or %", _read_name, _show)
+
+
+def _read_users(raw: object) -> tuple[str, ...]:
+    """`"all"`, `"none"`, or a list of names."""
+    if raw in (ALL, NONE):
+        return (ALL,) if raw == ALL else ()
+    if not isinstance(raw, list) or ALL in raw or NONE in raw:
+        raise WrongValue
+    return tuple(_read_name(each) for each in raw)
+
+
+def _show_users(value: object) -> str:
+    return ", ".join(value) or NONE if isinstance(value, tuple) else _show(value)
+
+
+USERS = Kind(
+    f"users in a list, as in ['ann', 'bob'], or '{ALL}', or '{NONE}'", _read_users, _show_users
+)
 
 
 def _read_home_name(raw: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
@@ -11,6 +13,14 @@ from iriai.node.capabilities import Capabilities
 from iriai.node.report import Report
 from iriai.policy.calendar import Calendar
 from iriai.protocol.messages import Capability, Run
+
+JudgeUser = Callable[[str, str], str]
+"""Why tasks of a user, handed in at a home, are not run here; empty: they are."""
+
+
+def everybody(_home: str, _user: str) -> str:
+    """Refuse nobody."""
+    return ""
 
 
 class Admission:
@@ -23,7 +33,9 @@ class Admission:
         capabilities: Capabilities,
         availability: Availability,
         report: Report,
+        judge_user: JudgeUser = everybody,
     ) -> None:
+        self._judge_user = judge_user
         self._machine = machine
         self._calendar = calendar
         self._capabilities = capabilities
@@ -40,6 +52,10 @@ class Admission:
                 f"{run.capability}",
                 self._machine,
             )
+        words = self._judge_user(run.attempt.home, run.spec.user)
+        if words:
+            whom = "a home and a user whose tasks the machine runs"
+            return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
         reason = self._availability.reason() or self._lacks(run.spec)
         return minted_s if reason is None else reason
 

@@ -29,7 +29,7 @@ from iriai.model.records import (
 )
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.node.admission import Admission
+from iriai.node.admission import Admission, JudgeUser, everybody
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.held import Held
@@ -99,6 +99,8 @@ class NodeSettings:
     """`[jobs] end_slack_s`."""
     load_max: float | None = None
     """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
+    judge_user: JudgeUser = everybody
+    """Whose tasks the machine runs."""
 
 
 class Node:
@@ -129,7 +131,12 @@ class Node:
             self._availability.load,
         )
         self._admission = Admission(
-            settings.machine, self.calendar, self._capabilities, self._availability, self._report
+            settings.machine,
+            self.calendar,
+            self._capabilities,
+            self._availability,
+            self._report,
+            settings.judge_user,
         )
         self._leases = Leases(settings.machine)
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
