@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
@@ -126,6 +128,20 @@ class ManyMachines:
         self.waiting[number] = 0
         self.tell(Withdraw(job(number)))
 
+    def lose(self, *names: str) -> None:
+        """All that runs on these machines is lost at once, in one report; it waits again."""
+        for name in names:
+            node = self.nodes[name]
+            lost = tuple(node.running)
+            node.running.clear()
+            fresh = self.broker.capabilities(len(lost))
+            back = []
+            for attempt in lost:
+                self.waiting[attempt.number] += 1
+                wanted = self.wants[attempt.number]
+                back.append(replace(wanted, count=self.waiting[attempt.number]))
+            self.tell(self.idle(node, ended=lost, lost=lost, capabilities=fresh), *back)
+
     def end(self, node: Node, attempt: AttemptId) -> None:
         del node.running[attempt]
         if not node.is_away:
@@ -154,6 +170,10 @@ class ManyMachines:
     def place_of(self, number: int) -> str:
         [name] = [name for started, name in self.started if started == number]
         return name
+
+    def wake(self) -> None:
+        """Its alarm goes off."""
+        self.tell(Wake(Part.BROKER))
 
     def why(self, number: int) -> list[Reason]:
         return self.broker.broker.explain(job(number), instant(self.broker.now_s))

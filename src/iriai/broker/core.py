@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from iriai.broker.attendance import Attendance
+from iriai.broker.back_off import Credit
 from iriai.broker.dice import DecisionDice
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain
@@ -22,7 +23,7 @@ from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
 from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
-from iriai.model.ids import JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.policy.fading import Fading
@@ -72,6 +73,7 @@ class Broker:
         self._is_told_away = False
         """Whether homes of other machines were told of some, and may not have heard."""
         self._backed_off: dict[str, MachineView] = {}
+        self._credit = Credit()
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
             Counted: self._counted,
@@ -217,6 +219,7 @@ class Broker:
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
+            self._judge(view, idle, attempt, now)
             is_wider |= state.end(view, attempt)
         if idle.began and view.matched:
             self._give_way(view)
@@ -254,6 +257,20 @@ class Broker:
                 if view.back_off.failed(now.steady_s):
                     self._backed_off[view.name] = view
         return is_wider
+
+    def _judge(self, view: MachineView, idle: Idle, attempt: AttemptId, now: Instant) -> None:
+        """What an end says of its machine: one on which tasks are lost at once is left alone."""
+        account = self.state.standings.whose(attempt)
+        if account is None or attempt in idle.refused:
+            return
+        credit, back_off, name = self._credit, view.back_off, view.name
+        if attempt not in idle.lost:
+            credit.did_well(account, name)
+            back_off.did_well()
+        elif credit.is_evidence(account, name):
+            job, is_proven = attempt.task.job, credit.is_proven(account, name)
+            if back_off.lost(job, account, now.steady_s, is_proven=is_proven):
+                self._backed_off[name] = view
 
     def _give_way(self, view: MachineView) -> None:
         """A claim was granted for a match that was thought to be lost: others have its place."""

@@ -125,6 +125,11 @@ class Standings:
             self._accounts[run.account].provisional_s += remaining_s - run.remaining_s
             run.remaining_s = remaining_s
 
+    def whose(self, key: Hashable) -> Account | None:
+        """The account of a task that runs or was matched; None where there is none."""
+        run = self._runs.get(key)
+        return None if run is None else run.account
+
     def ended(self, key: Hashable) -> Account | None:
         """A task ended, or a match came to nothing; whose it was, None where there is none."""
         run = self._runs.pop(key, None)

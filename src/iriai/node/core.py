@@ -453,6 +453,7 @@ class Node:
         assert reason is not None
         attempt = held.claim.attempt
         self._free(held.claim)
+        self._report.refused(attempt)
         self._drop(attempt)
         self._tell_home(Refusal(attempt, reason))
 
@@ -490,6 +491,8 @@ class Node:
             )
         )
         self._free(claim)
+        if held.is_lost_at_once(event, now.steady_s):
+            self._report.lost_at_once(claim.attempt)
         if claim.lease_s is not None:  # its home is elsewhere: it may be told again after a restart
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
         return held.end

@@ -16,6 +16,10 @@ from iriai.policy.calendar import END_SLACK_S, longest_stay_s
 from iriai.protocol.effects import AttemptExited
 from iriai.protocol.messages import Capability, End, Running, Stop
 
+LOST_AT_ONCE_S = 10.0
+"""A task that is lost so soon after its claim tells of its machine; one that ran longer may have
+met with anything."""
+
 
 @dataclass(slots=True)
 class Held:
@@ -102,6 +106,13 @@ class Held:
             "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
             now,
         )
+
+    def is_lost_at_once(self, event: AttemptExited, now_s: float) -> bool:
+        """Whether that end speaks against this machine: nobody asked for it, and it came soon."""
+        if event.cause is not EndCause.LOST or self.stop is not None:
+            return False
+        began_s = self.started_steady_s
+        return now_s - (self.granted_steady_s if began_s is None else began_s) < LOST_AT_ONCE_S
 
     def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
         """Its end, where no launcher saw it."""

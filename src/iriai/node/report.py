@@ -37,6 +37,8 @@ class Report:
         """Whether the broker is new, so that it must be told all."""
         self._began: list[AttemptId] = []
         self._ended: list[AttemptId] = []
+        self._lost: list[AttemptId] = []
+        self._refused: list[AttemptId] = []
         self._spent: list[Capability] = []
         self._charged: dict[AttemptId, float] = {}
 
@@ -53,6 +55,14 @@ class Report:
         """A claim is over."""
         self._ended.append(attempt)
         self.is_due = True
+
+    def lost_at_once(self, attempt: AttemptId) -> None:
+        """Of one that ended: nothing came of it, and nobody asked for its end."""
+        self._lost.append(attempt)
+
+    def refused(self, attempt: AttemptId) -> None:
+        """Of one that ended: it never started."""
+        self._refused.append(attempt)
 
     def spent(self, capability: Capability) -> None:
         """A capability came back."""
@@ -96,7 +106,10 @@ class Report:
             self._load.average,
             self._load.foreign,
             self._load.is_known,
+            tuple(self._lost),
+            tuple(self._refused),
         )
         self._began, self._ended, self._spent = [], [], []
+        self._lost, self._refused = [], []
         self.is_due = self.is_whole = False
         return idle

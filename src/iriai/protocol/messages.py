@@ -74,6 +74,10 @@ class Idle(msgspec.Struct, frozen=True):
     """The part of it that is not of our tasks."""
     is_load_known: bool = False
     """Whether the load was ever measured."""
+    lost: tuple[AttemptId, ...] = ()
+    """Those of `ended` that were lost at once, for no reason that the node knows of."""
+    refused: tuple[AttemptId, ...] = ()
+    """Those of `ended` that never started."""
 
 
 class Counted(msgspec.Struct, frozen=True):
