@@ -309,3 +309,13 @@ def test_what_up_was_told_is_remembered(cluster):
     back.options = ()
     back.start()
     until(cluster.is_whole, "the link")
+
+
+def test_use_costs_what_the_front_end_says(cluster):
+    cluster.add("b1")
+    cluster.begin("[order]\nidle_weight = 3\n")
+    with cluster.front.client() as client:
+        job = submit(cluster, client, "sleep", "0.5")
+        client.wait([job])
+        [row] = attempts(client, job)
+    assert row.charge_s == pytest.approx(3 * sum(factor * time_s for factor, time_s in row.factors))

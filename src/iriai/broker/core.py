@@ -33,6 +33,7 @@ from iriai.protocol.candidates import Peer
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import (
     Capability,
+    Charging,
     Counted,
     Decline,
     Idle,
@@ -58,6 +59,9 @@ class Broker:
         self._dice = DecisionDice(rng)
         self._planning = planning_of(self.state)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
+        self._charging = Charging(
+            order.idle_weight, order.gpu_weight, order.memory_weight, order.offpeak_factor
+        )
         self._machine = machine
         self.attendance = Attendance(machine)
         self._said: list[Effect] = []
@@ -207,6 +211,9 @@ class Broker:
             known = (0, 0) if view is None else (view.incarnation, view.version)
             self.attendance.reported(name, known, is_lacking=True)
             return
+        is_whole = idle.whole
+        if is_whole and idle.charging not in (None, self._charging):
+            self._said.append(Send(name, Part.NODE, self._charging))
         if view is None or (idle.whole and not view.is_same(idle)):
             view = self._new_view(idle)
         elif idle.whole:
@@ -219,7 +226,8 @@ class Broker:
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
-            self._judge(view, idle, attempt, now)
+            if not is_whole:  # else it is not known how it ended
+                self._judge(view, idle, attempt, now)
             is_wider |= state.end(view, attempt)
         if idle.began and view.matched:
             self._give_way(view)

@@ -221,8 +221,8 @@ class Uplink:
     # --- what the link tells ---------------------------------------------------------------------
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message of the front end's home or broker."""
-        assert part is Part.NODE, f"a back end has no {part}"
+        """A message of the front end's home or broker, or a receipt of the latter."""
+        assert part in {Part.NODE, Part.SUCCESSION}, f"a back end has no {part}"
         self._engine.event(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:

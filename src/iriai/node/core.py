@@ -67,6 +67,7 @@ from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
+    Charging,
     End,
     OfAttempt,
     Quiet,
@@ -162,6 +163,7 @@ class Node:
             Wake: self._wake,
             Renewed: self._renewed,
             Quiet: self._quiet,
+            Charging: self._charging,
             PrologFailed: self._prolog_failed,
             LoadMeasured: self._load_measured,
             LinkUp: self._link_up,
@@ -534,6 +536,9 @@ class Node:
     def _quiet(self, quiet: Quiet, now: Instant) -> None:
         self._meter.heard(quiet.is_offpeak, now)
 
+    def _charging(self, told: Charging, now: Instant) -> None:
+        self._meter.charge_by(told)
+
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
         if self._availability.load.measured(event.load_average, event.foreign_load):
             self._report.is_due = True
@@ -580,7 +585,12 @@ class Node:
         rows = self.ledger.rows() if self._report.is_whole else changed
         counted = self._report.counted(rows)
         idle = self._report.idle(
-            self.calendar.free, self._held, describe, self.unavailable(), now.steady_s
+            self.calendar.free,
+            self._held,
+            describe,
+            self.unavailable(),
+            self._meter.charging,
+            now.steady_s,
         )
         if counted.rows or counted.charged:
             self._effects.append(Send("", Part.BROKER, counted))

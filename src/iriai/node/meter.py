@@ -8,6 +8,7 @@ from iriai.node.held import Held
 from iriai.node.ledger import Ledger
 from iriai.policy.fairshare import ChargeRule, charge
 from iriai.policy.offpeak import QuietHours
+from iriai.protocol.messages import Charging
 
 SLICE_S = 10.0
 """Running tasks are charged each slice, so that a draw knows of long ones while they run."""
@@ -25,6 +26,22 @@ class Meter:
     def heard(self, is_offpeak: bool, now: Instant) -> None:
         """What the broker says of the hour."""
         self._quiet.heard(is_offpeak, now.steady_s)
+
+    @property
+    def charging(self) -> Charging:
+        """What use costs here, as a broker is told."""
+        rule = self._rule
+        return Charging(rule.idle_weight, rule.gpu_weight, rule.memory_weight, rule.offpeak_factor)
+
+    def charge_by(self, told: Charging) -> None:
+        """From now on use costs what the cluster says.
+
+        What a running attempt was charged stays; the rest is what its whole run costs now, less
+        that.
+        """
+        self._rule = ChargeRule(
+            told.idle_weight, told.gpu_weight, told.memory_weight, told.offpeak_factor
+        )
 
     def started(self, held: Held) -> None:
         """The attempt's process runs: off-peak time before its start does not count."""

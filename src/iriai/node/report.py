@@ -10,7 +10,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
 from iriai.node.load import Load
-from iriai.protocol.messages import Capability, Counted, Idle, Running
+from iriai.protocol.messages import Capability, Charging, Counted, Idle, Running
 
 
 class Report:
@@ -85,6 +85,7 @@ class Report:
         live: Iterable[AttemptId],
         running: Callable[[AttemptId], Running | None],
         unavailable: Reason | None,
+        charging: Charging,
         now_s: float,
     ) -> Idle:
         """The report; `live` hold a claim, `running` describes one of them (None: it is over)."""
@@ -108,6 +109,7 @@ class Report:
             self._load.is_known,
             tuple(self._lost),
             tuple(self._refused),
+            charging if self.is_whole else None,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._refused = [], []

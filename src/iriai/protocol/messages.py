@@ -46,6 +46,18 @@ class Running(msgspec.Struct, frozen=True):
     """The one it was granted for; None where the node does not remember."""
 
 
+class Charging(msgspec.Struct, frozen=True):
+    """Broker to node, which reported whole and charges otherwise: what use costs in this cluster.
+
+    The fields mean what they do in `[order]`.
+    """
+
+    idle_weight: float
+    gpu_weight: float
+    memory_weight: float
+    offpeak_factor: float
+
+
 class Idle(msgspec.Struct, frozen=True):
     """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
 
@@ -78,6 +90,8 @@ class Idle(msgspec.Struct, frozen=True):
     """Those of `ended` that were lost at once, for no reason that the node knows of."""
     refused: tuple[AttemptId, ...] = ()
     """Those of `ended` that never started."""
+    charging: Charging | None = None
+    """`whole`: what use costs on this machine. None: nothing is said of it."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -292,7 +306,7 @@ ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
 ToHome = Match | Promise | OfAttempt | Renew
-ToNode = Run | Stop | Acknowledge | Renewed | Quiet
+ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 ToSuccession = AskBroker | BrokerIs | Heard
