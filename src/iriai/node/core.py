@@ -163,7 +163,7 @@ class Node:
             Wake: self._wake,
             Renewed: self._renewed,
             Quiet: self._quiet,
-            Charging: self._charging,
+            Charging: self._meter.charge_by,
             PrologFailed: self._prolog_failed,
             LoadMeasured: self._load_measured,
             LinkUp: self._link_up,
@@ -535,9 +535,6 @@ class Node:
 
     def _quiet(self, quiet: Quiet, now: Instant) -> None:
         self._meter.heard(quiet.is_offpeak, now)
-
-    def _charging(self, told: Charging, now: Instant) -> None:
-        self._meter.charge_by(told)
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
         if self._availability.load.measured(event.load_average, event.foreign_load):

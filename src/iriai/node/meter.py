@@ -33,7 +33,7 @@ class Meter:
         rule = self._rule
         return Charging(rule.idle_weight, rule.gpu_weight, rule.memory_weight, rule.offpeak_factor)
 
-    def charge_by(self, told: Charging) -> None:
+    def charge_by(self, told: Charging, _now: Instant) -> None:
         """From now on use costs what the cluster says.
 
         What a running attempt was charged stays; the rest is what its whole run costs now, less
