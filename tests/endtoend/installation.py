@@ -41,6 +41,8 @@ class Installation:
         `options` are those of `iriai up`.
         """
         self.options = options
+        self.prefix: tuple[str, ...] = ()
+        """Before each command: what puts it where the machine is."""
         self.person = person
         self.directory = Path(tempfile.mkdtemp(prefix="iriai-end-"))
         # The daemon's user and the tasks' have to pass.
@@ -70,7 +72,7 @@ class Installation:
         """Start it, without waiting for anything."""
         with (self.directory / "stderr").open("ab") as words:
             self.supervisor = subprocess.Popen(
-                [IRIAI, "up", "--state", str(self.state), *self.options],
+                [*self.prefix, IRIAI, "up", "--state", str(self.state), *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
@@ -171,7 +173,7 @@ class Installation:
     def command(self, *words: str, person: TestPerson | None = None) -> list[str]:
         """`iriai WORDS` as `person`, by default the one who hands jobs in."""
         who = person or self.person
-        return [*(_as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
+        return [*self.prefix, *(_as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
 
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""

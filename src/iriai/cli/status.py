@@ -5,9 +5,9 @@ from __future__ import annotations
 from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import amount_text, count_text, span_text
+from iriai.cli.plain_text import amount_text, count_text, size_text, span_text
 from iriai.cli.table import print_pairs
-from iriai.client.answers import LinkRow, StatusReport
+from iriai.client.answers import LinkRow, MemberRow, StatusReport
 from iriai.client.client import Client
 
 
@@ -23,6 +23,8 @@ def status(options: GlobalOptions) -> None:
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
             ("for", _audience(report.mode)),
             ("parts", ", ".join(report.parts)),
+            ("broker", report.broker if report.members else ""),
+            ("members", "\n".join(map(_member, report.members))),
             ("links", "\n".join(map(_link, report.links))),
             ("jobs", _jobs(report)),
             ("free", _free(report)),
@@ -55,7 +57,21 @@ def _free(report: StatusReport) -> str:
 
 def _link(link: LinkRow) -> str:
     state = "" if link.is_up else "down "
-    return f"{link.machine or 'front end'}: {state}{link.words}"
+    words = [f"{link.machine or 'front end'}: {state}{link.words}"]
+    if link.way == "relay":
+        words.append("through a relay")
+    if link.sent_bytes or link.received_bytes:
+        sent, received = size_text(link.sent_bytes), size_text(link.received_bytes)
+        words.append(f"{sent} sent, {received} received")
+    if link.offset_s is not None:
+        words.append(f"clock {link.offset_s:+.3f} s (within {link.offset_error_s:.3f} s)")
+    return ", ".join(words)
+
+
+def _member(member: MemberRow) -> str:
+    state = "" if member.state == "alive" else f", {member.state}"
+    where = "only connects outwards" if member.is_outward_only else ", ".join(member.addresses)
+    return f"{member.name}: {where}{state}"
 
 
 def _processes(report: StatusReport) -> str:

@@ -2,7 +2,7 @@
 
 from iriai.wire.changes import Alter, Altered, Changed
 from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
-from iriai.wire.machines import LinkRow, NodeRow
+from iriai.wire.machines import LinkRow, MemberRow, NodeRow
 from iriai.wire.requests import (
     AttemptRow,
     ConfigurationTable,
@@ -45,6 +45,7 @@ __all__ = [
     "Jobs",
     "LinkRow",
     "LogFile",
+    "MemberRow",
     "NodeRow",
     "Outcome",
     "Progress",

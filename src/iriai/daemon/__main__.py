@@ -13,8 +13,9 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from iriai.daemon.address import parse_address
 from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
-from iriai.daemon.listener import listen
+from iriai.daemon.listener import listen, open_doors
 from iriai.daemon.machine_facts import capacity, measure
 from iriai.daemon.service import prepare_store, serve
 from iriai.daemon.settings import (
@@ -33,6 +34,7 @@ from iriai.daemon.settings import (
 from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
 from iriai.identity.privileges import drop_privileges
 from iriai.launcher.log_file import set_up_logging
+from iriai.model.configuration import Configuration
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
 
@@ -80,6 +82,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
             table=settings_table(configuration, identity.home, amounts),
             listener=_listen(paths, mode),
             ending=ending,
+            doors=_doors(configuration) if cluster else (),
             cluster=cluster,
             started_by=supervisor_pid,
         )
@@ -100,6 +103,13 @@ def _listen(paths: StatePaths, mode: Mode) -> socket.socket:
         return listen(paths.daemon_socket, everybody=mode is Mode.SYSTEM)
     except OSError as error:
         raise problem_of(error, paths.daemon_socket) from None
+
+
+def _doors(configuration: Configuration) -> tuple[socket.socket, ...]:
+    """Where other machines of the cluster connect; nowhere where they cannot."""
+    if configuration.cluster.outward_only:
+        return ()
+    return open_doors(parse_address(configuration.cluster.listen))
 
 
 def _serve(settings: Settings) -> int:

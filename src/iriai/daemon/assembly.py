@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from random import Random
 
 from iriai.broker.core import Broker
@@ -20,6 +21,7 @@ from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
+from iriai.protocol.succession import Succession
 
 FRONT_END = "front end"
 """Where the broker of a back end is before its front end has told its name: no machine has this."""
@@ -47,6 +49,14 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
     order_settings = OrderSettings(configuration.order.usage_floor_s)
     order = order_named(configuration.order.name, order_settings, load_orders())
     plan = named_plan(configuration.order.policy)
-    broker = Broker(BrokerSettings(configuration, order, plan), rng, settings.home)
+    broker_settings = BrokerSettings(configuration, order, plan)
+    make_broker = partial(Broker, broker_settings, rng, settings.home)
     home = Home(settings.home, stored.next_number, stored.jobs, stored.ended)
-    return Machine(settings.home, node if settings.role.has_node else None, home, broker)
+    own_node = node if settings.role.has_node else None
+    if settings.cluster is None:
+        return Machine(settings.home, own_node, home, make_broker())
+    pinned = configuration.cluster.broker or ""
+    succession = Succession(settings.home, settings.cluster.identity.cluster, pinned)
+    return Machine(
+        settings.home, own_node, home, None, succession=succession, make_broker=make_broker
+    )

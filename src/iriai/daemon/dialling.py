@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import encodings.idna  # noqa: F401 - names are looked up with it, when it may lie out of reach
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
+from iriai.daemon.address import Address, parse_address
 from iriai.daemon.greeter import Dialled, Greeted
 from iriai.daemon.passport import Passport
 from iriai.daemon.pipe import Pipe, SocketPipe
@@ -18,33 +19,6 @@ CONNECT_S = 3.0
 RELAYS_TRIED = 8
 """Members that are asked for an outward-only machine; its own two are among the first of them as
 long as views of who is a member differ by less."""
-DEFAULT_PORT = 6174
-"""Where machines of a cluster listen, if nothing else is said. Unassigned at IANA, and below the
-ports that systems give to outgoing connections."""
-
-
-class Address(NamedTuple):
-    """Where a machine listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-def parse_address(text: str) -> Address:
-    """`host`, `host:port`, `[v6]:port`; raises UsageProblem."""
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(DEFAULT_PORT)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise UsageProblem(
-            "bad-address", f"'{text}' is no address", "write HOST:PORT, as in ume.example.org:6174"
-        )
-    return Address(host, int(port))
 
 
 class NotReached(Exception):

@@ -41,9 +41,9 @@ class Doorway:
 
         `on_failed` hears which machine did not come to a link.
         """
-        self.on_anonymous: Callable[[TlsStream], None] | None = None
-        """Takes connections of peers without a certificate, who may ask to join or show a token;
-        None: they are turned away. It has to call `settle` once they have done so."""
+        self.on_anonymous: Callable[[TlsStream, str], None] | None = None
+        """Takes connections of peers without a certificate, who may ask to join or show a token,
+        and their address; None: they are turned away. `trust` lets one stay."""
         self._on_failed = on_failed
         self._passport = passport
         self._offences = offences
@@ -109,7 +109,7 @@ class Doorway:
         def anonymous(stream: TlsStream) -> None:
             over()
             if self.on_anonymous is not None:
-                self.on_anonymous(stream)
+                self.on_anonymous(stream, address)
             else:
                 failed("", "no-certificate", "it has shown no certificate")
                 stream.close("it has shown no certificate")

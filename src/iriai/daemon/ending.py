@@ -90,6 +90,7 @@ def read_ending(path: str) -> Ending | None:
             str(said["message"]),
             str(said["hint"]),
             bool(said["kill"]),
+            bool(said.get("again", False)),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

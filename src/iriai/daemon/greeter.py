@@ -191,7 +191,7 @@ class Dialled(_Greeter):
                     self._fail("not-wanted", "a link has been made meanwhile")
                     return None
                 self._version, self._instance = agreed.version, agreed.instance
-                self._stream.trust(NETWORK_FRAME_BYTES_MAX)
+                self._stream.allow(NETWORK_FRAME_BYTES_MAX)
                 self._stream.write(greeting_frame(Begin()))
                 return self._greeted(is_dialled=True)
             case Declined(code, message):
@@ -270,7 +270,7 @@ class Answered(_Greeter):
             return
         self._has_agreed = True
         self._version, self._instance = greeting.version, greeting.instance
-        self._stream.trust(NETWORK_FRAME_BYTES_MAX)
+        self._stream.allow(NETWORK_FRAME_BYTES_MAX)
         ours = Agreed(__version__, self._passport.name, self._passport.instance)
         self._stream.write(greeting_frame(ours))
 

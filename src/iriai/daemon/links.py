@@ -21,13 +21,13 @@ from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
 from iriai.wire.links import Bid, CircuitFrame, Obeyed
-from iriai.wire.machines import Drain, Link, Linked, LinkRow, Resume
+from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import Done
 
 log = logging.getLogger(__name__)
 
-TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER})
+TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER, Part.SUCCESSION})
 """The parts of a front end that a back end's node may speak to."""
 
 
@@ -97,6 +97,10 @@ class Links:
             since_s, reason = self._gone.get(name, (now_s, "it has not linked since the start"))
             rows.append(LinkRow(name, False, f"for {_ago(now_s - since_s)}: {reason}"))
         return tuple(rows)
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """None: that is for clusters over a network."""
+        return ()
 
     def trouble(self) -> list[str]:
         """What is wrong with links, for `status` and `doctor`."""

@@ -1,10 +1,13 @@
-"""The daemon's socket: bound where clients look for it, while we still may."""
+"""The daemon's sockets: bound where clients and machines look for them, while we still may."""
 
 from __future__ import annotations
 
 import os
 import socket
 from pathlib import Path
+
+from iriai.daemon.address import Address
+from iriai.model.problem import Refused
 
 _BACKLOG = 512
 """Clients that may wait while the daemon is busy; the system caps it."""
@@ -28,3 +31,25 @@ def listen(path: str, *, everybody: bool) -> socket.socket:
     finally:
         os.umask(mask)
     return listener
+
+
+def open_doors(address: Address) -> tuple[socket.socket, ...]:
+    """Listening sockets for other machines at `address`.
+
+    Raises:
+        Refused: it cannot be used, with the reason.
+    """
+    try:
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, place = found[0]
+        return (socket.create_server(place[:2], family=family, backlog=_BACKLOG),)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise Refused(
+            "cannot-listen",
+            f"no connections can be taken at {address} ({reason})",
+            "say another address with [cluster] listen, or outward_only = true where nobody can "
+            "connect to this machine",
+        ) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -92,24 +92,19 @@ class Mesh:
         payloads: Payloads,
         rng: Random,
         *,
-        seeds: Sequence[str] = (),
         is_outward_only: bool = False,
     ) -> None:
-        """`seeds` are addresses of machines that are asked while no member is known."""
         self.offences = Offences()
         self._passport = passport
         self._book = book
         self._listener = listener
         self._payloads = payloads
         self._rng = rng
-        self._seeds = tuple(seeds)
         self._is_outward_only = is_outward_only
         self._neighbours: dict[str, Neighbour] = {}
         self._parting: dict[MachineLink, Neighbour] = {}
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
-        self._seeding: asyncio.Task[None] | None = None
-        self._seed_pause_s = 0.0
         self._relayed: dict[Answered, None] = {}
         self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
         self.doorway = Doorway(
@@ -139,6 +134,11 @@ class Mesh:
                 neighbour.hold(ours, _steady_s())
                 self._dial(neighbour)
 
+    @property
+    def instance(self) -> str:
+        """Of this machine."""
+        return self._passport.instance
+
     def is_up(self, machine: str) -> bool:
         """Whether there is a link now."""
         neighbour = self._neighbours.get(machine)
@@ -149,7 +149,7 @@ class Mesh:
         return [
             LinkState(
                 name,
-                each.link is not None,
+                each.link is not None or each.is_up,
                 each.is_direct,
                 each.problem,
                 each.since_wall_s,
@@ -185,9 +185,9 @@ class Mesh:
         self.doorway.close()
         if self._looking is not None:
             self._looking.cancel()
-        for task in [self._seeding, *(each.dialling for each in self._neighbours.values())]:
-            if task is not None:
-                task.cancel()
+        for neighbour in self._neighbours.values():
+            if neighbour.dialling is not None:
+                neighbour.dialling.cancel()
         for answered in list(self._relayed):
             answered.close("the daemon ends")
         for neighbour in self._neighbours.values():
@@ -460,7 +460,6 @@ class Mesh:
                 link.say(Bye())
                 self._part(neighbour, link)
         self._shunned_until_s = {m: s for m, s in self._shunned_until_s.items() if s > now_s}
-        self._seed()
 
     def _look_after(self, neighbour: Neighbour, now_s: float) -> None:
         """One without a link."""
@@ -504,27 +503,6 @@ class Mesh:
         """Whether a machine could not be reached when it was tried last."""
         neighbour = self._neighbours.get(machine)
         return neighbour is not None and neighbour.link is None and neighbour.retry is not None
-
-    def _seed(self) -> None:
-        """While nobody is linked: ask those whose addresses came with the join."""
-        if not self._seeds or any(each.link for each in self._neighbours.values()):
-            self._seed_pause_s = 0.0
-            return
-        if self._seeding is None or self._seeding.done():
-            self._seeding = self._loop.create_task(self._ask_seeds())
-            self._seeding.add_done_callback(_raise)
-
-    async def _ask_seeds(self) -> None:
-        await asyncio.sleep(self._seed_pause_s)
-        self._seed_pause_s = min(30.0, 1.0 + 2 * self._seed_pause_s)
-        ways = [
-            partial(dial_address, address, "", self._passport, self._is_wanted)
-            for address in self._rng.sample(self._seeds, len(self._seeds))
-        ]
-        try:
-            self._linked(await first_reached(list(ways)))
-        except NotReached as missed:
-            log.info("no member of the cluster was reached: %s", missed)
 
 
 def _raise(task: asyncio.Task[None]) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from typing import Protocol
 
 from iriai import __version__
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
 from iriai.daemon.launcher_link import LauncherLink
-from iriai.daemon.links import Links
 from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.machine_facts import load_average
 from iriai.daemon.past import Past
 from iriai.daemon.settings import Settings
-from iriai.daemon.uplink import Uplink
 from iriai.daemon.views import amounts
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
 from iriai.store.writer import Writer
+from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     AskUsage,
@@ -41,6 +41,19 @@ from iriai.wire.requests import (
 )
 
 
+class MachineLinks(Protocol):
+    """Links with other machines, of one kind or several."""
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each stands."""
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """The other machines of the cluster."""
+
+    def trouble(self) -> list[str]:
+        """What is wrong with them."""
+
+
 class Reports:
     """Handlers of the requests that are not about one job; see the module."""
 
@@ -51,7 +64,7 @@ class Reports:
         launcher: LauncherLink,
         past: Past,
         writer: Writer,
-        links: Links | Uplink | None,
+        links: MachineLinks | None,
         sensor: LoadSensor,
         on_down: Callable[[bool], None],
     ) -> None:
@@ -154,6 +167,8 @@ class Reports:
                 tuple(self._trouble()),
                 settings.role.parts,
                 self._links.rows() if self._links else (),
+                self._links.members() if self._links else (),
+                self._engine.machine.broker_at,
             )
         )
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -40,10 +41,15 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.effects import AttemptExited
+from iriai.protocol.effects import AttemptExited, Part
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
+from iriai.wire.joining import Seed
+
+if TYPE_CHECKING:
+    from iriai.daemon.cluster_network import ClusterNetwork
+    from iriai.identity.cluster_state import ClusterState
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +91,7 @@ class Service:
         self._writer = Writer(store, self._durable, self._report)
         self._links: Links | None = None
         self._uplink: Uplink | None = None
+        self._network: ClusterNetwork | None = None
         self._retention: Retention | None = None
         self._descriptors = Descriptors()
         self._payloads = Payloads(self._text)
@@ -112,6 +119,7 @@ class Service:
         if not settings.role.has_home:
             self._follow_front_end()
         self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
+        self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
         self._clients = Clients(
             self._engine,
@@ -120,6 +128,7 @@ class Service:
             f"{settings.home} has {settings.role}",
         )
         self._cluster.begin(self._clients, handlers)
+        self._open_to_strangers()
         machine.begin(now)
 
     def _home(self, users: Users) -> dict[type, Handler]:
@@ -145,6 +154,35 @@ class Service:
         self._engine.carrier = self._uplink
         self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
 
+    def _join(self, cluster: ClusterState | None) -> None:
+        """What a member of a cluster has: links with the others over the network."""
+        if cluster is None or self._links is None:
+            return
+        from iriai.daemon.cluster_network import ClusterNetwork
+
+        part = self._cluster
+        network = self._network = ClusterNetwork(
+            self._settings,
+            cluster,
+            self._engine,
+            self._payloads,
+            self._texts,
+            self._links,
+            part.take_document,
+        )
+        self._engine.carrier = network
+        part.on_ejected = network.mesh.trust_changed
+        part.on_leave = network.leave
+        part.on_spread = network.spread
+        part.members = lambda: tuple(
+            Seed(each.name, each.addresses, each.is_outward_only) for each in network.present()
+        )
+
+    def _open_to_strangers(self) -> None:
+        """Newcomers and people elsewhere come through the same door."""
+        if self._network is not None and self._cluster.strangers is not None:
+            self._network.mesh.doorway.on_anonymous = self._cluster.strangers.take
+
     def _of_every_machine(self, now: Instant) -> dict[type, Handler]:
         """What every machine answers."""
         settings, engine = self._settings, self._engine
@@ -154,7 +192,7 @@ class Service:
             self._launcher,
             self._past,
             self._writer,
-            self._links or self._uplink,
+            self._network or self._links or self._uplink,
             self._sensor,
             self._down,
         )
@@ -192,6 +230,8 @@ class Service:
     def _capacities(self) -> dict[str, Resources]:
         """What each machine has; empty while some that was linked before has not said."""
         settings = self._settings
+        if Part.BROKER not in self._engine.machine.parts:
+            return {}  # another machine has it
         found = {settings.home: settings.capacity} if settings.role.has_node else {}
         assert self._links is not None
         views = self._engine.machine.broker.state.machines
@@ -223,6 +263,8 @@ class Service:
             self._launcher.connect()
         if self._uplink is not None:
             self._uplink.connect()
+        if self._network is not None:
+            self._network.begin()
         listener = self._settings.listener
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._clients.accept, listener)
@@ -231,7 +273,7 @@ class Service:
             return await self._over
         finally:
             self._loop.remove_reader(listener.fileno())
-            for links in (self._links, self._uplink):
+            for links in (self._network, self._links, self._uplink):
                 if links is not None:
                     links.close()
             self._cluster.close()

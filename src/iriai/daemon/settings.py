@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from iriai.daemon.address import parse_address
 from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
 from iriai.daemon.machine_facts import MachineFacts, home_name
@@ -32,10 +33,6 @@ from iriai.wire.requests import Setting
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
-
-
-CLUSTER_PORT = 6174
-"""Where machines listen that are told no other port."""
 
 
 class Mode(StrEnum):
@@ -73,6 +70,8 @@ class Settings:
     """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
     ending: int
     """Descriptor of the file that says why this process ended; see `announce_down`."""
+    doors: tuple[socket.socket, ...] = ()
+    """Where other machines of the cluster connect; bound and listening."""
     cluster: ClusterState | None = None
     """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
     started_by: int | None = None
@@ -81,7 +80,8 @@ class Settings:
     @property
     def address(self) -> str:
         """Where other machines find this one, as tokens name it."""
-        return f"{socket.getfqdn()}:{CLUSTER_PORT}"
+        cluster = self.configuration.cluster
+        return cluster.address or f"{socket.getfqdn()}:{parse_address(cluster.listen).port}"
 
     @property
     def single_uid(self) -> int | None:
@@ -140,7 +140,7 @@ def load_cluster(paths: StatePaths) -> ClusterState | None:
     """
     if not Path(paths.cluster).is_dir():
         return None
-    from iriai.identity import tls  # noqa: F401 - links will want it
+    from iriai.daemon import cluster_network  # noqa: F401 - for the service, later
     from iriai.identity.cluster_state import ClusterState
 
     return ClusterState.load(paths.cluster)

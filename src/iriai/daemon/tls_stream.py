@@ -75,13 +75,18 @@ class TlsStream:
     def unsent_bytes_max(self, value: int) -> None:
         self._pipe.unsent_bytes_max = value
 
-    def trust(self, frame_bytes_max: int) -> None:
-        """The peer was found good: it may send frames of this size."""
+    def allow(self, frame_bytes_max: int) -> None:
+        """The peer may send frames of this size from here on."""
         self._frames.bytes_max = frame_bytes_max
 
     def settle(self) -> None:
         """Both ends have agreed what the connection is for: it may stay."""
         self._deadline.cancel()
+
+    def trust(self, frame_bytes_max: int) -> None:
+        """The peer was found good: it may take its time, and send frames of this size."""
+        self.allow(frame_bytes_max)
+        self.settle()
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]

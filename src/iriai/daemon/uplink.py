@@ -26,7 +26,7 @@ from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import End, Message, Refusal
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.links import Bid, CircuitFrame, Obeyed
-from iriai.wire.machines import Link, Linked, LinkRow
+from iriai.wire.machines import Link, Linked, LinkRow, MemberRow
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
@@ -49,6 +49,8 @@ REFUSED_RETRY_S = 10.0
 """After the front end said no: that changes only when somebody does something."""
 
 
+OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
+"""The parts of a back end that a front end may speak to."""
 FOREIGN = "what listens there is no daemon of iriai"
 
 
@@ -100,6 +102,10 @@ class Uplink:
         if self._link is not None:
             return (LinkRow(self.front, True, f"up {words}"),)
         return (LinkRow(self.front, False, f"{words}: {self._problem}"),)
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """None: that is for clusters over a network."""
+        return ()
 
     def trouble(self) -> list[str]:
         """What is wrong with the link, for `status` and `doctor`."""
@@ -221,8 +227,8 @@ class Uplink:
     # --- what the link tells ---------------------------------------------------------------------
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message of the front end's home or broker, or a receipt of the latter."""
-        assert part in {Part.NODE, Part.SUCCESSION}, f"a back end has no {part}"
+        """A message of the front end's home or broker, or what its broker acknowledges."""
+        assert part in OF_A_BACK_END, f"a back end has no {part}"
         self._engine.event(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:

@@ -14,6 +14,7 @@ from iriai.model.configuration_sections import (
     EXTRA_TABLES,
     KEYS,
     RIGHT,
+    ClusterSection,
     GroupSection,
     IdentitySection,
     JobSection,
@@ -61,6 +62,7 @@ class Configuration(msgspec.Struct, frozen=True):
     users: UsersSection = UsersSection()
     homes: Mapping[str, tuple[str, ...]] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
+    cluster: ClusterSection = ClusterSection()
     where: str = ""
     """The file that it was read from; empty: none."""
     given: Mapping[str, str] = {}
@@ -138,6 +140,9 @@ class _Reader:
             ),
             users=replace(UsersSection(), **self._section("users", document.get("users", {}))),
             homes=self._homes(self._table("homes", document.get("homes", {}))),
+            cluster=replace(
+                ClusterSection(), **self._section("cluster", document.get("cluster", {}))
+            ),
             where=self._where,
             given=dict.fromkeys(self._given, self._where),
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.model.configuration_values import (
+    ADDRESS,
     FLAG,
     HOME,
     NAME,
@@ -190,6 +191,20 @@ class JobSection(msgspec.Struct, frozen=True):
     """How many finished jobs are kept at most; the first to end go first. None: no bound."""
 
 
+class ClusterSection(msgspec.Struct, frozen=True):
+    """`[cluster]`: how this machine is reached by others of its cluster; nothing without one."""
+
+    listen: str = "0.0.0.0:6174"
+    """Where it takes connections of other machines."""
+    address: str | None = None
+    """What it tells others of where it is. None: its full host name, and the port of `listen`."""
+    outward_only: bool = False
+    """Whether nobody can connect to it: then it listens nowhere, keeps links open to two others,
+    and is reached through them. It is never the broker."""
+    broker: str | None = None
+    """The machine that is the cluster's broker, always; the same on all. None: it is elected."""
+
+
 class IdentitySection(msgspec.Struct, frozen=True):
     """`[identity]`: who may run here, under which account."""
 
@@ -229,6 +244,12 @@ AMOUNT = whole(1, AMOUNT_MAX)
 """Of a named resource."""
 
 KEYS: Mapping[str, tuple[Key, ...]] = {
+    "cluster": (
+        Key("listen", "listen", ADDRESS),
+        Key("address", "address", or_none(ADDRESS)),
+        Key("outward_only", "outward_only", FLAG),
+        Key("broker", "broker", or_none(HOME)),
+    ),
     "machine": (
         Key("name", "name", HOME),
         Key("cpus", "cpus", whole(1, CPUS_MAX)),

@@ -194,6 +194,24 @@ HOME = Kind(
 )
 
 
+ADDRESS_LENGTH_MAX = 255
+"""What a domain name may have, and more than any port adds."""
+
+
+def _read_address(raw: object) -> str:
+    if not isinstance(raw, str) or len(raw) > ADDRESS_LENGTH_MAX:
+        raise WrongValue
+    if raw and (not raw.isprintable() or " " in raw):
+        raise WrongValue
+    port = raw.rpartition(":")[2] if ":" in raw and not raw.endswith("]") else ""
+    if port and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise WrongValue
+    return raw
+
+
+ADDRESS = Kind("an address such as 'ume.example.org:6174'", _read_address, _show)
+
+
 PATH_LENGTH_MAX = 4095
 """What the kernel takes."""
 

@@ -85,3 +85,24 @@ class LinkRow(msgspec.Struct, frozen=True):
     is_up: bool
     words: str
     """Since when, or why not."""
+    way: str = "host"
+    """`host` (within it), `network`, or `relay` (over a network, through another machine)."""
+    sent_bytes: int = 0
+    """Over a network, since the daemon began."""
+    received_bytes: int = 0
+    offset_s: float | None = None
+    """The other machine's wall clock less this one's; None where it is not known."""
+    offset_error_s: float = 0.0
+    """By how much that may be wrong."""
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """A machine of the cluster, as this one takes it."""
+
+    name: str
+    cluster: str
+    state: str
+    """`alive`, or `suspect`: it did not answer lately."""
+    addresses: tuple[str, ...]
+    is_outward_only: bool
+    """Whether it is reached through others alone."""

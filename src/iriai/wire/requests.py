@@ -14,7 +14,16 @@ from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.joining import ClusterAnswer, ClusterRequest
-from iriai.wire.machines import Drain, Link, Linked, LinkRow, Nodes, NodeTable, Resume
+from iriai.wire.machines import (
+    Drain,
+    Link,
+    Linked,
+    LinkRow,
+    MemberRow,
+    Nodes,
+    NodeTable,
+    Resume,
+)
 from iriai.wire.stories import AskStory, Story
 
 PROTOCOL_VERSION = 1
@@ -392,7 +401,12 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """What keeps the machine from working as it should; empty: nothing."""
     parts: tuple[str, ...] = ("node", "home", "broker")
     links: tuple[LinkRow, ...] = ()
-    """With other machines: of a front end those that were ever linked, of a back end the one."""
+    """With other machines: of a front end those that were ever linked, of a back end the one; of a
+    member of a cluster those that there was anything to say to."""
+    members: tuple[MemberRow, ...] = ()
+    """The other machines of the cluster."""
+    broker: str = ""
+    """The machine that is the broker, as this one sees it."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):

@@ -1,0 +1,35 @@
+"""Where a machine listens: a host and a port, as people write them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from iriai.model.problem import UsageProblem
+
+DEFAULT_PORT = 6174
+"""Where machines of a cluster listen, if nothing else is said. Unassigned at IANA, and below the
+ports that systems give to outgoing connections."""
+
+
+class Address(NamedTuple):
+    """Where a machine listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`host`, `host:port`, `[v6]:port`; raises UsageProblem."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise UsageProblem(
+            "bad-address", f"'{text}' is no address", "write HOST:PORT, as in ume.example.org:6174"
+        )
+    return Address(host, int(port))

@@ -1,0 +1,307 @@
+"""This machine among those of its cluster: its links, who is a member, and what is published.
+
+Membership and directory are not part of the machine's turns: nothing that they say waits for a
+record. Who is there goes to the machine as `PeersChanged`, and to the address book.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from iriai.daemon.address_book import MemberBook
+from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.cluster_verifier import (
+    TrustVerifier,
+    document_entries,
+    document_entry,
+    documents_of,
+)
+from iriai.daemon.engine import Engine
+from iriai.daemon.links import Links
+from iriai.daemon.mesh import LinkState, Listener, Mesh
+from iriai.daemon.passport import Passport
+from iriai.daemon.payloads import Payloads
+from iriai.daemon.received_texts import ReceivedTexts
+from iriai.daemon.settings import Settings
+from iriai.identity.tls import client_context, server_context
+from iriai.machine.core import MachineEvent
+from iriai.model.instant import Instant
+from iriai.protocol.candidates import Peer
+from iriai.protocol.effects import (
+    Delivered,
+    Effect,
+    EntriesChanged,
+    MembersChanged,
+    Part,
+    PeerNoticed,
+    PeersChanged,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.protocol.entries import OF_THE_CLUSTER, EntryKind
+from iriai.protocol.members import Member, MemberState
+from iriai.protocol.messages import Message
+from iriai.protocol.peers import Peers
+from iriai.protocol.saying import may_say
+from iriai.wire.machines import LinkRow, MemberRow
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_files import SeedMember
+    from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.signed_document import DocumentKind
+
+log = logging.getLogger(__name__)
+
+OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
+NOTICES_SHOWN = 20
+"""The latest of what membership and directory noticed."""
+LEAVE_S = 1.0
+"""What a machine that leaves gives its word to get about."""
+
+CLOCK_OFF_S = 60.0
+"""A clock that is set by the network is within a second; the ledger keeps rows aside that are an
+hour off, and certificates are refused before they begin."""
+
+TakeDocument = Callable[["DocumentKind", bytes, str], None]
+
+
+class ClusterNetwork:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterState,
+        engine: Engine,
+        payloads: Payloads,
+        texts: ReceivedTexts,
+        back_ends: Links,
+        take_document: TakeDocument,
+    ) -> None:
+        """`back_ends` are links within this host.
+
+        `take_document` is told of operators' documents that came, and from which machine.
+        """
+        self._back_ends = back_ends
+        self._settings = settings
+        self._cluster = cluster
+        self._engine = engine
+        self._take_document = take_document
+        self._loop = asyncio.get_running_loop()
+        self._alarms: dict[Part, asyncio.TimerHandle] = {}
+        self._notices: list[str] = []
+        self._present: dict[str, Member] = {}
+        identity, trust = cluster.identity, cluster.trust
+        rng = Random(secrets.randbits(64))
+        self.book = MemberBook(identity.name)
+        self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
+        passport = Passport(
+            identity.name,
+            secrets.token_hex(16),
+            server_context(identity, trust),
+            client_context(identity, trust),
+            trust.check_peer,
+        )
+        is_outward_only = settings.configuration.cluster.outward_only
+        listener = Listener(
+            self._happened,
+            self._takes,
+            lambda sender, told, forget: texts.take(sender, told, forget=forget),
+        )
+        self.mesh = Mesh(
+            passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
+        )
+        self.peers = Peers(
+            self._own_member(passport.instance),
+            incarnation=int(read_clocks("cluster").wall_s),
+            signer=identity,
+            verifier=TrustVerifier(trust),
+            rng=rng,
+            seeds=[each.name for each in cluster.seeds if each.addresses],
+        )
+
+    # --- for the daemon --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take connections, and say that this machine is there."""
+        now = read_clocks("cluster")
+        self.mesh.doorway.open(list(self._settings.doors))
+        self.mesh.begin()
+        self._perform(self.peers.begin(now), now)
+        der = self._cluster.identity.certificate.der
+        self._perform(self.peers.publish(EntryKind.CERTIFICATE, der, now), now)
+        self.spread()
+        self._tell_peers()
+
+    def send(self, sends: list[Send]) -> None:
+        """What the cores say: to back ends of this host, and to machines of the cluster."""
+        within = [send for send in sends if self._back_ends.is_up(send.machine)]
+        if within:
+            self._back_ends.send(within)
+        beyond = [send for send in sends if not self._back_ends.is_up(send.machine)]
+        if beyond:
+            self.mesh.send(beyond)
+
+    def spread(self) -> None:
+        """Tell others of what operators signed and this machine holds."""
+        now = read_clocks("cluster")
+        identity = self._cluster.identity
+        for kind, body in document_entries(self._cluster.spread()):
+            entry = document_entry(identity.cluster, kind, body, identity.authority)
+            self._perform(self.peers.submit(entry, now), now)
+
+    def leave(self) -> None:
+        """Say that this machine goes."""
+        now = read_clocks("cluster")
+        self._perform(self.peers.leave(now), now)
+
+    def present(self) -> list[Member]:
+        """The other members that are there, as far as is known, by name."""
+        return sorted(self._present.values(), key=lambda member: member.name)
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """The same for people."""
+        return tuple(
+            MemberRow(m.name, m.cluster, m.state, m.addresses, m.is_outward_only)
+            for m in self.present()
+        )
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each link stands, for people."""
+        now_s = read_clocks("cluster").wall_s
+        return self._back_ends.rows() + tuple(_row(each, now_s) for each in self.mesh.states())
+
+    def trouble(self) -> list[str]:
+        """What is wrong with links, and what others did that they should not."""
+        offences = self.mesh.offences.rows(read_clocks("cluster").steady_s)
+        return self._back_ends.trouble() + offences + self._notices + self._clocks()
+
+    def _clocks(self) -> list[str]:
+        """Machines whose clock is so far off that the ledger keeps their rows aside."""
+        return [
+            f"the clock of {each.machine} is {each.offset.offset_s:+.0f} s off this machine's"
+            for each in self.mesh.states()
+            if each.offset is not None and abs(each.offset.offset_s) > CLOCK_OFF_S
+        ]
+
+    def close(self) -> None:
+        """End all links."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self.mesh.close()
+
+    # --- what comes in ---------------------------------------------------------------------------
+
+    def _takes(self, sender: str, part: Part, message: Message) -> bool:
+        """Whether a machine may say this to a part of ours."""
+        if part in OF_PEERS or part is Part.SUCCESSION:
+            return True
+        is_there = part is Part.BROKER or part in self._engine.machine.parts
+        return is_there and may_say(sender, self._settings.home, message)
+
+    def _happened(self, event: MachineEvent) -> None:
+        if isinstance(event, Delivered) and event.part in OF_PEERS:
+            now = read_clocks("cluster")
+            self._perform(self.peers.handle(event, now), now)
+        else:
+            self._engine.event(event)
+
+    def _wake(self, part: Part) -> None:
+        now = read_clocks("cluster")
+        self._perform(self.peers.handle(Wake(part), now), now)
+
+    def _perform(self, effects: list[Effect], now: Instant) -> None:
+        """What membership and directory ask for."""
+        sends = [effect for effect in effects if isinstance(effect, Send)]
+        if sends:
+            self.mesh.send(sends)
+        for effect in effects:
+            match effect:
+                case WakeAt(part, steady_s):
+                    self._set_alarm(part, steady_s - now.steady_s)
+                case MembersChanged(members):
+                    self._members_changed(members)
+                case EntriesChanged(entries):
+                    for entry in entries:
+                        if entry.kind in OF_THE_CLUSTER:
+                            for kind, raw in documents_of(entry):
+                                self._take_document(kind, raw, "the directory")
+                case PeerNoticed(code, machine, message, count):
+                    times = f" ({count} times)" if count > 1 else ""
+                    words = f"{machine or 'somebody'}: {message} ({code}){times}"
+                    log.warning("noticed of %s", words)
+                    self._notices = [*self._notices, words][-NOTICES_SHOWN:]
+                case _:
+                    pass
+
+    def _set_alarm(self, part: Part, delay_s: float) -> None:
+        alarm = self._alarms.pop(part, None)
+        if alarm is not None:
+            alarm.cancel()
+        self._alarms[part] = self._loop.call_later(max(0.0, delay_s), self._wake, part)
+
+    # --- who is there ----------------------------------------------------------------------------
+
+    def _members_changed(self, members: tuple[Member, ...]) -> None:
+        for member in members:
+            before = self._present.pop(member.name, None)
+            if member.is_present:
+                self._present[member.name] = member
+            if (before is None) == member.is_present:
+                log.info("%s is %s", member.name, member.state)
+        self.book.take(members)
+        self.mesh.members_changed(member.name for member in members if member.is_present)
+        self._tell_peers()
+
+    def _tell_peers(self) -> None:
+        own = self._own_member(self.mesh.instance)
+        same = [m for m in self._present.values() if m.cluster == own.cluster]
+        self._engine.event(PeersChanged(tuple(Peer.of(member) for member in [own, *same])))
+
+    def _own_member(self, instance: str) -> Member:
+        settings, identity = self._settings, self._cluster.identity
+        is_outward_only = settings.configuration.cluster.outward_only
+        return Member(
+            identity.name,
+            0,
+            MemberState.ALIVE,
+            identity.cluster,
+            () if is_outward_only else (settings.address,),
+            is_outward_only=is_outward_only,
+            parts=tuple(settings.role.parts),
+            instance=instance,
+        )
+
+
+def _row(state: LinkState, now_wall_s: float) -> LinkRow:
+    for_s = max(0.0, now_wall_s - state.since_wall_s)
+    words = f"{state.problem or 'up'} for {for_s:.0f} s"
+    offset = state.offset
+    return LinkRow(
+        state.machine,
+        state.is_up,
+        words,
+        "network" if state.is_direct else "relay",
+        state.sent_bytes,
+        state.received_bytes,
+        offset.offset_s if offset else None,
+        offset.error_s if offset else 0.0,
+    )
+
+
+def _seed_member(seed: SeedMember, cluster: str) -> Member:
+    """A machine that this one heard of when it joined, until it says more of itself."""
+    return Member(
+        seed.name,
+        0,
+        MemberState.ALIVE,
+        cluster,
+        seed.addresses,
+        is_outward_only=seed.is_outward_only,
+    )

@@ -1,0 +1,48 @@
+"""Which machine may say what to whom: nobody speaks of another machine's tasks, room or leases.
+
+A link proves who says something; this is what it is proved for. It is looked at before a part hears
+of a message, so that a machine that lies can do harm to its own work alone.
+"""
+
+from __future__ import annotations
+
+from iriai.protocol.messages import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Counted,
+    Decline,
+    End,
+    Idle,
+    Match,
+    Message,
+    Promise,
+    Refusal,
+    Renew,
+    Renewed,
+    Run,
+    Stop,
+    Want,
+    Withdraw,
+)
+
+
+def may_say(sender: str, receiver: str, message: Message) -> bool:
+    """Whether the machine `sender` may say this to the machine `receiver`."""
+    if isinstance(message, Run | Stop | Acknowledge):
+        return message.attempt.home == sender
+    if isinstance(message, Accepted | Begun):
+        return message.machine == sender and message.attempt.home == receiver
+    if isinstance(message, Refusal):
+        return message.attempt.home == receiver
+    if isinstance(message, End):
+        return message.result.machine == sender and message.attempt.home == receiver
+    if isinstance(message, Renewed):
+        return message.home == sender
+    if isinstance(message, Renew | Idle | Counted):
+        return message.machine == sender
+    if isinstance(message, Want | Withdraw | Decline):
+        return message.job.home == sender
+    if isinstance(message, Match | Promise):
+        return message.job.home == receiver
+    return True

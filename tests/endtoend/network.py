@@ -1,0 +1,159 @@
+"""Machines of a cluster, each in a network namespace of its own, as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from iriai.client import Client
+from iriai.client.answers import StatusReport
+from iriai.model.problem import Problem
+from tests.endtoend.cluster import IDLE
+from tests.endtoend.installation import CALL_WAIT_S, IRIAI, Installation
+from tests.endtoend.switch import Switch
+from tests.support.people import TestPerson
+from tests.support.waiting import until
+
+PORT = 6174
+CONFIGURATION = """
+[machine]
+cpus = {cpus}
+load_file = "{load_file}"
+[cluster]
+{cluster}
+[jobs]
+kill_grace_s = 1
+{jobs}
+"""
+NO_INBOUND = """
+table inet iriai {
+  chain in {
+    type filter hook input priority 0; policy drop;
+    iif lo accept
+    ct state established,related accept
+    meta l4proto { icmp, ipv6-icmp } accept
+  }
+}
+"""
+
+
+class Networked(Installation):
+    """One machine, in a namespace of its own."""
+
+    def __init__(self, person: TestPerson | None, name: str, namespace: str, host: str) -> None:
+        super().__init__(person, "--name", name)
+        self.name = name
+        self.namespace = namespace
+        self.host = host
+        self.prefix = ("nsenter", f"--net=/var/run/netns/{namespace}", "--")
+
+    def as_root(self, *words: str) -> str:
+        """What `iriai WORDS` prints, as root on this machine; it has to succeed."""
+        said = subprocess.run(
+            [*self.prefix, IRIAI, *words],
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            timeout=CALL_WAIT_S,
+            check=False,
+        )
+        assert said.returncode == 0, said.stdout + said.stderr
+        return said.stdout
+
+    def join_with(self, token: str) -> None:
+        """Become a member, before the daemon is started."""
+        self.as_root("join", "--token", token, "--name", self.name)
+
+    def status(self) -> StatusReport | None:
+        """What its daemon says of itself; None where it does not answer."""
+        try:
+            with Client.connect(self.state, follow=False) as client:
+                return client.status()
+        except Problem:
+            return None
+
+    def sees(self) -> list[str]:
+        """The other members that it takes for alive."""
+        report = self.status()
+        return [m.name for m in report.members if m.state == "alive"] if report else []
+
+    def runs_tasks(self) -> bool:
+        """Whether its daemon answers and has a launcher; links come and go."""
+        report = self.status()
+        return report is not None and report.launcher_pid is not None
+
+
+class Network:
+    """A cluster; the first machine lets the others in. Needs root. Ended after the test."""
+
+    def __init__(self, person: TestPerson | None, seed: int = 0) -> None:
+        self.person = person
+        self.switch = Switch(seed)
+        self.machines: dict[str, Networked] = {}
+
+    def add(
+        self, name: str, *, outward_only: bool = False, cpus: int = 2, jobs: str = ""
+    ) -> Networked:
+        """One more machine, not started."""
+        namespace = f"iriai-{os.getpid()}-{name}"
+        number = len(self.machines) + 1
+        host = f"10.77.0.{number}"
+        _run("ip", "netns", "add", namespace)
+        machine = self.machines[name] = Networked(self.person, name, namespace, host)
+        self.switch.plug(name, namespace)
+        inside = ("ip", "-n", namespace)
+        _run(*inside, "address", "add", f"{host}/24", "dev", "eth0")
+        _run(*inside, "link", "set", "lo", "up")
+        _run(*inside, "link", "set", "eth0", "up")
+        if outward_only:
+            _run(*machine.prefix, "nft", "-f", "-", text=NO_INBOUND)
+        load_file = machine.directory / "loadavg"
+        load_file.write_text(IDLE)
+        where = "outward_only = true" if outward_only else f'address = "{host}:{PORT}"'
+        machine.configure(
+            CONFIGURATION.format(cpus=cpus, load_file=load_file, cluster=where, jobs=jobs)
+        )
+        return machine
+
+    def start(self) -> Network:
+        """Found the cluster, let everybody join, bring all up; all see all on return."""
+        first, *others = self.machines.values()
+        first.start()
+        tokens = [self._token(first) for _ in others]
+        until(first.runs_tasks, "the first machine, in a cluster now")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(Networked.join_with, others, tokens))
+        for machine in others:
+            machine.begin()
+        until(self.is_whole, "all to see all")
+        return self
+
+    def is_whole(self) -> bool:
+        """Whether every machine sees every other, and all follow one broker."""
+        names = set(self.machines)
+        reports = [machine.status() for machine in self.machines.values()]
+        if not all(reports) or len({report.broker for report in reports if report}) != 1:
+            return False
+        return all(
+            report is not None and names - {report.home} == {m.name for m in report.members}
+            for report in reports
+        )
+
+    def _token(self, first: Networked) -> str:
+        address = f"{first.host}:{PORT}"
+        return str(json.loads(first.as_root("token", "--address", address, "--json"))["text"])
+
+    def stop(self) -> None:
+        """End everything; raises where something was left over or crashed."""
+        with ExitStack() as stack:
+            stack.callback(self.switch.close)
+            for machine in self.machines.values():
+                stack.callback(_run, "ip", "netns", "delete", machine.namespace)
+                stack.callback(machine.stop)
+
+
+def _run(*command: str, text: str = "") -> None:
+    subprocess.run(command, input=text, text=True, check=True, capture_output=True, timeout=60)
