@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from iriai.model.token_text import TokenKind, parse_token
 from tests.endtoend.installation import IRIAI, Installation
+from tests.support.people import People
+from tests.support.waiting import until
+
+
+@contextmanager
+def machine(name: str, more: str = "") -> Iterator[Installation]:
+    """A machine of this host, found at a port of its own."""
+    installation = Installation(None, "--name", name)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    installation.configure(f'[cluster]\nlisten = "{address}"\naddress = "{address}"\n{more}')
+    try:
+        installation.start()
+        yield installation
+    finally:
+        installation.stop()
 
 
 @pytest.fixture
 def ume() -> Iterator[Installation]:
-    installation = Installation(None, "--name", "ume")
-    installation.start()
-    try:
+    with machine("ume") as installation:
         yield installation
-    finally:
-        installation.stop()
+
+
+@pytest.fixture
+def momo() -> Iterator[Installation]:
+    with machine("momo") as installation:
+        yield installation
 
 
 def say(installation: Installation, *words: str, code: int = 0, text: str = "") -> dict:
@@ -59,6 +82,7 @@ def test_what_the_cluster_agrees_on_is_edited_shown_and_survives_a_restart(
     text = "[groups.physics]\nright = 4\n"
     assert say(ume, "config", "edit", "--file", "-", text=text)["number"] == 2
     ume.kill("daemon")
+    until(ume.answers, "the next daemon")
     settings = {row["key"]: row for row in say(ume, "config", "show")["settings"]}
     right = settings["groups.physics.right"]
     assert (right["value"], right["source"]) == ("4", "cluster document 2")
@@ -86,3 +110,104 @@ def test_only_who_has_the_operators_key_throws_machines_out(ume: Installation):
     key = Path(ume.paths.operator)
     key.rename(key.with_name("operator.away"))
     assert say(ume, "eject", "kaki", "--anyway", code=5)["error"]["code"] == "no-operator"
+
+
+def join(newcomer: Installation, token: str, *more: str, code: int = 0) -> dict:
+    return say(newcomer, "join", "--token", token, *more, code=code)
+
+
+def new_token(ume: Installation, *words: str) -> str:
+    return say(ume, "token", *words)["text"]
+
+
+def test_a_machine_joins_and_both_see_each_other(ume: Installation, momo: Installation):
+    token = new_token(ume)
+    joined = join(momo, token)
+    assert (joined["machine"], joined["cluster"]) == ("momo", "ume")
+    assert joined["members"][0] == "ume"
+    report = say(momo, "cluster", "show")
+    assert (report["cluster"], report["issuer"], report["is_issuer"]) == ("ume", "ume", False)
+    until(lambda: "momo" in say(ume, "cluster", "show")["machines"], "ume to know momo")
+
+    assert join(momo, token, code=3)["error"]["code"] == "already-member"
+    (row,) = say(ume, "token", "--list")["rows"]
+    assert (row["state"], row["words"]) == ("used", "by momo")
+
+
+def test_what_does_not_let_a_machine_in_is_named_and_writes_nothing(
+    ume: Installation, momo: Installation
+):
+    used = new_token(ume)
+    with machine("kaki") as kaki:
+        join(kaki, used)
+    ended = new_token(ume, "--expires", "0.1")
+    address = parse_token(used, TokenKind.JOIN).address
+    for words, token, code in [
+        ((), used, "token-used"),
+        ((), ended, "token-expired"),
+        ((), new_token(ume, "--machine", "nashi"), "token-for-another"),
+    ]:
+        problem = join(momo, token, *words, code=3)["error"]
+        assert problem["code"] == code
+        assert problem["hint"]
+    forged = parse_token(used, TokenKind.JOIN)._replace(fingerprint="00" * 32).text
+    assert join(momo, forged, code=3)["error"]["code"] == "foreign-authority"
+    assert join(momo, used[:-3], code=2)["error"]["code"] == "bad-token"
+    nobody = join(momo, used, address.rsplit(":")[0] + ":1", code=6)["error"]
+    assert nobody["code"] == "unreachable"
+    assert not Path(momo.paths.cluster).exists()
+
+
+def test_a_configuration_and_an_ejection_reach_every_machine(ume: Installation, momo: Installation):
+    join(momo, new_token(ume))
+    say(ume, "config", "edit", "--file", "-", text="[groups.physics]\nright = 3\n")
+    until(lambda: document_number(momo) == 1, "momo to go by the document")
+    say(ume, "eject", "momo", "--reason", "sold")
+    refused = "no machine of a cluster talks to momo"
+    until(lambda: [row["machine"] for row in ejected(ume)] == ["momo"], refused)
+    until(lambda: not has_link(ume, "momo"), "the link to be closed")
+
+
+def document_number(installation: Installation) -> int | None:
+    if not installation.answers():  # it begins anew
+        return None
+    return say(installation, "cluster", "show")["document_number"]
+
+
+def ejected(installation: Installation) -> list[dict]:
+    return say(installation, "cluster", "show")["ejected"]
+
+
+def has_link(installation: Installation, machine: str) -> bool:
+    rows = say(installation, "status")["links"]
+    return any(row["machine"] == machine and row["is_up"] for row in rows)
+
+
+@pytest.mark.root
+def test_a_person_elsewhere_is_the_user_whose_token_it_is(ume: Installation, people: People):
+    say(ume, "cluster", "create", "lab")
+    token = say(ume, "token", "--user", people.ann.name)["text"]
+
+    def ask(*words: str, token: str = token) -> tuple[int, dict]:
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "IRIAI_TOKEN": token}
+        done = subprocess.run(
+            [IRIAI, "--json", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=environment,
+        )
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    assert ask("jobs")[0] == 0
+    code, submitted = ask("submit", "--chdir", "/tmp", "--no-check", "--", "true")
+    assert code == 0, submitted
+    assert submitted["id"] == "ume-1"
+    assert ask("show", "ume-1")[1]["row"]["user"] == people.ann.name
+    assert ask("down")[0] != 0
+    assert ume.answers()
+    say(ume, "token", "--revoke", parse_token(token, TokenKind.USER).id)
+    code, refused = ask("jobs")
+    assert (code, refused["error"]["code"]) == (3, "token-revoked")

@@ -14,6 +14,7 @@ from iriai.client.finding import candidate_directories
 from iriai.client.line import Line
 from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
+from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
@@ -49,6 +50,9 @@ from iriai.wire.requests import (
 )
 from iriai.wire.stories import AskStory, Story
 
+TOKEN_VARIABLE = "IRIAI_TOKEN"  # noqa: S105 - its name, not its value
+"""Holds a user's token, as `iriai token --user` prints it."""
+
 _row = msgspec.msgpack.Decoder(JobRow).decode
 
 
@@ -67,7 +71,8 @@ class Client(ClusterRequests):
     def connect(cls, state: Path | str | None = None, *, follow: bool = True) -> Client:
         """Connect to the daemon of the state directory `state`.
 
-        Without one: of `$IRIAI_STATE`, else to the user's own daemon, else to the machine's. A back
+        Without one: of `$IRIAI_STATE`; else, with a token in `$IRIAI_TOKEN`, to the machine that it
+        names, over the network; else to the user's own daemon, else to the machine's. A back
         end's names its front end, to which the client goes on, unless `follow` is false: then it
         has to do with that machine alone.
 
@@ -78,7 +83,9 @@ class Client(ClusterRequests):
         """
         option = None if state is None else str(state)
         directories = candidate_directories(option, os.environ, os.geteuid())
-        return cls(Line(directories, follow=follow))
+        is_named = option or os.environ.get(STATE_VARIABLE)
+        token = "" if is_named else os.environ.get(TOKEN_VARIABLE, "")
+        return cls(Line(directories, follow=follow, token=token))
 
     def __enter__(self) -> Client:
         return self

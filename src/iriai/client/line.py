@@ -16,8 +16,12 @@ _A = TypeVar("_A")
 class Line:
     """Connected from the beginning; raises as `Client.connect` does."""
 
-    def __init__(self, directories: tuple[str, ...], *, follow: bool) -> None:
-        """With `follow` a back end is left for its front end, which is who takes jobs."""
+    def __init__(self, directories: tuple[str, ...], *, follow: bool, token: str = "") -> None:
+        """With `follow` a back end is left for its front end, which is who takes jobs.
+
+        With a `token` the line goes to the machine that it names, over the network.
+        """
+        self._token = token
         self._directories = directories
         self._follow = follow
         self.conversation = self._reach()
@@ -34,6 +38,11 @@ class Line:
         return self.conversation.ask(body, kind, descriptor)
 
     def _reach(self) -> Conversation:
+        if self._token:
+            from iriai.client.remote import authenticated
+            from iriai.model.token_text import TokenKind, parse_token
+
+            return authenticated(parse_token(self._token, TokenKind.USER))
         conversation = _converse(*open_connection(self._directories))
         front = conversation.welcome.front
         if not (self._follow and front):

@@ -12,6 +12,8 @@ import socket
 import ssl
 import time
 
+from msgspec.structs import replace
+
 from iriai.client.conversation import Conversation
 from iriai.client.transport import READ_BYTES, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
@@ -96,7 +98,12 @@ def authenticated(token: Token) -> Conversation:
     The token goes to one machine alone, which has proved that it is of the cluster.
     """
     conversation = reach(token)
-    conversation.ask(Authenticate(token.id, token.secret), Authenticated)
+    try:
+        known = conversation.ask(Authenticate(token.id, token.secret), Authenticated)
+    except Problem:
+        conversation.close()
+        raise
+    conversation.welcome = replace(conversation.welcome, user=known.user, operator=known.operator)
     return conversation
 
 
