@@ -1,12 +1,17 @@
 """Machines of a cluster over a network: some take no connections, and all reach all."""
 
+import time
+
 import pytest
 
+from tests.endtoend.judge import Judge
 from tests.endtoend.network import Network
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
+SHORT_LEASE = "lease_s = 20"
+"""So that what a dead machine ran is repeated within the test."""
 MARKER = "the-secret-of-kiku-7261"
 
 
@@ -35,3 +40,49 @@ def test_machines_behind_a_firewall_take_part_and_the_relay_reads_nothing(networ
     assert len(captured) > 10_000
     assert MARKER.encode() not in captured
     until(lambda: any(link.way == "relay" for link in kiku.status().links), "the relayed link")
+
+
+@pytest.mark.timeout(300)
+def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_network_splits(network):
+    names = ["ume", "take", "matsu", "sugi"]
+    for name in names:
+        network.add(name, cpus=3, jobs=SHORT_LEASE)
+    for name in ("kiku", "ran"):
+        network.add(name, outward_only=True, cpus=3, jobs=SHORT_LEASE)
+    network.start()
+    network.switch.delay_s, network.switch.loss = 0.05, 0.01
+    homes = {name: network.machines[name] for name in ("take", "kiku")}
+    judges = {name: Judge(home) for name, home in homes.items()}
+    jobs = {name: _submit(home, judges[name], 40) for name, home in homes.items()}
+    until(lambda: all(judge.begun() >= 4 for judge in judges.values()), "work to begin")
+
+    broker = network.machines["take"].status().broker
+    network.machines[broker].kill("daemon")
+    begun = _begun(judges)
+    until(lambda: _begun(judges) >= begun + 8, "work to go on without the broker")
+
+    homes["kiku"].kill("daemon")  # it is started again by its supervisor
+    begun = judges["take"].begun()
+    until(lambda: judges["take"].begun() >= min(40, begun + 2), "the other home's work to go on")
+
+    network.switch.separate(
+        ["sugi", "matsu"], [name for name in network.machines if name not in ("sugi", "matsu")]
+    )
+    time.sleep(10.0)  # longer than a link stays silent, and than a broker may
+    network.switch.heal()
+
+    for name, home in homes.items():
+        until(home.answers, f"{name} to answer")
+        with home.client() as client:
+            client.wait([jobs[name]])
+            judges[name].decide(client, [jobs[name]])
+    until(network.is_whole, "all to see all again")
+
+
+def _submit(home, judge, tasks: int) -> str:
+    with home.client() as client:
+        return client.submit(home.draft(*judge.command(1.0), array=((1, tasks, 1),))).id
+
+
+def _begun(judges: dict[str, Judge]) -> int:
+    return sum(judge.begun() for judge in judges.values())

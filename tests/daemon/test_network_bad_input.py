@@ -1,0 +1,264 @@
+"""What strangers and broken members send: refused, named, and nothing else disturbed."""
+
+import asyncio
+import ssl
+
+import msgspec
+import pytest
+
+from iriai.daemon import doorway as doorway_module
+from iriai.daemon import mesh as mesh_module
+from iriai.daemon import tls_stream as tls_module
+from iriai.daemon.relay import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Relay
+from iriai.identity.tls import client_context
+from iriai.model.ids import AttemptId
+from iriai.protocol.effects import Part
+from iriai.protocol.messages import Acknowledge
+from iriai.protocol.saying import may_say
+from iriai.wire.frames import frame
+from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, greeting_frame
+from iriai.wire.links import Carry, CarryOver, Credit
+from iriai.wire.parts import PARTS_VERSION
+from tests.support.meshes import Meshed, story, until
+from tests.support.trusted import TrustedCluster
+
+
+def offences(machine: Meshed) -> str:
+    return "\n".join(machine.mesh.offences.rows(0.0))
+
+
+async def dial(machine: Meshed, trusted) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to a machine's door, with a certificate of one's own, by other means."""
+    host, port = machine.address.split(":")
+    context = client_context(*trusted)
+    return await asyncio.open_connection(host, int(port), ssl=context)
+
+
+async def still_works(meshes, one: Meshed, other: Meshed, number: int) -> None:
+    one.say(other.name, number)
+    await until(lambda: number in other.heard(one.name))
+
+
+def test_a_certificate_of_another_authority_is_refused_on_both_sides(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        foreign = Meshed(
+            TrustedCluster(tmp_path / "other", "other").machine("oni"),
+            is_outward_only=False,
+            instance="oni-1",
+        )
+        meshes.machines["oni"] = foreign
+        foreign.mesh.begin()
+        foreign.book.take([ume.member])
+        foreign.say("ume", 1)
+        await until(lambda: "certificate" in foreign.mesh._neighbours["ume"].problem)
+        await until(lambda: offences(ume))
+        assert ume.heard() == []
+        await still_works(meshes, take, ume, 2)
+
+    story(tmp_path, body)
+
+
+def greeting(name: str, **changes: object) -> Greeting:
+    told = Greeting(LINK_VERSION, PARTS_VERSION, "9.9", name, "", "an-instance")
+    return msgspec.structs.replace(told, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"link_version": LINK_VERSION + 1}, "install the same iriai"),
+        ({"parts_version": PARTS_VERSION + 1}, "install the same iriai"),
+        ({"machine": "matsu"}, "calls itself matsu"),
+        ({"other": "sugi"}, "not sugi"),
+    ],
+)
+def test_a_greeting_that_does_not_fit_is_answered_with_the_reason(tmp_path, changes, words):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        reader, writer = await dial(ume, meshes.cluster.machine("kiku"))
+        writer.write(greeting_frame(greeting("kiku", **changes)))
+        said = await reader.read(4096)
+        assert words in said.decode(errors="replace")
+        writer.close()
+        await until(lambda: words in offences(ume))
+        assert "kiku" in offences(ume)
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_frame_of_ten_megabytes_costs_the_connection(tmp_path, is_linked):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        reader, writer = await dial(ume, meshes.cluster.machine("kiku"))
+        if is_linked:
+            writer.write(greeting_frame(greeting("kiku")) + greeting_frame(Begin()))
+            await until(lambda: ume.is_linked("kiku"))
+        writer.write((10 << 20).to_bytes(4, "big") + bytes(1000))
+        await until(lambda: not ume.is_linked("kiku"))
+        await reader.read()  # until it is closed
+        writer.close()
+        if is_linked:
+            assert "a frame of 10485760 bytes" in ume.mesh._neighbours["kiku"].problem
+        else:
+            await until(lambda: "a frame of 10485760 bytes" in offences(ume))
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_what_is_no_frame_of_a_link_ends_it_and_is_told_to_its_sender(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        reader, writer = await dial(ume, meshes.cluster.machine("kiku"))
+        writer.write(greeting_frame(greeting("kiku")) + greeting_frame(Begin()))
+        writer.write(frame(msgspec.msgpack.encode([99, "from the future"])))
+        await until(
+            lambda: (
+                "keep to the protocol" in ume.mesh._neighbours["kiku"].problem
+                if "kiku" in ume.mesh._neighbours
+                else False
+            )
+        )
+        said = await reader.read()
+        assert b"keep to the protocol" in said
+        writer.close()
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(tls_module, "HANDSHAKE_S", 0.5)
+
+    async def body(meshes):
+        [ume] = meshes.add("ume")
+        host, port = ume.address.split(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
+        most = doorway_module.UNPROVED_OF_ADDRESS_MAX
+        await until(lambda: f"{most} of its connections" in offences(ume))
+        assert len(ume.mesh.doorway._greeting) <= most
+        for reader, writer in silent:
+            assert await reader.read() == b""  # all are closed in the end
+            writer.close()
+        [take] = meshes.add("take")
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_bytes_that_are_no_tls_and_a_peer_without_a_certificate_are_turned_away(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        host, port = ume.address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 100)
+        await until(lambda: "TLS failed" in offences(ume))
+        writer.close()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        assert await reader.read() == b""
+        writer.close()
+        assert "no certificate" in offences(ume)
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_a_member_that_floods_is_cut_off_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr("iriai.daemon.link.MESSAGES_PER_S_MAX", 100)
+
+    async def body(meshes):
+        ume, take, kiku = meshes.add("ume", "take", "kiku")
+        kiku.say("ume", *range(5000))
+        await until(lambda: "a flood" in offences(ume))
+        kiku.say("ume", 5000)
+        await until(lambda: "broke the rules" in kiku.mesh._neighbours["ume"].problem)
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+# --- the relay -----------------------------------------------------------------------------------
+
+
+class Carried:
+    """A relay, and what it said to whom."""
+
+    def __init__(self, *linked: str) -> None:
+        self.said: list[tuple[str, object]] = []
+        self.linked = set(linked)
+        self.relay = Relay(self.say)
+
+    def say(self, machine: str, frame: object) -> bool:
+        if machine in self.linked:
+            self.said.append((machine, frame))
+        return machine in self.linked
+
+
+def test_a_relay_carries_between_the_two_ends_alone():
+    carried = Carried("ann", "bob", "eve")
+    carried.relay.take("ann", Carry("ann", "bob", 7, b"x"))
+    assert carried.said == [("bob", Carry("ann", "bob", 7, b"x"))]
+    with pytest.raises(ValueError, match="none of eve's"):
+        carried.relay.take("eve", Carry("ann", "bob", 7, b"mine"))
+    assert len(carried.said) == 1
+
+
+def test_a_relay_holds_no_more_than_a_window():
+    carried = Carried("ann", "bob")
+    half = bytes(WINDOW_BYTES // 2)
+    for _ in range(2):
+        carried.relay.take("ann", Carry("ann", "bob", 1, half))
+    carried.relay.take("bob", Credit("ann", "bob", 1, len(half)))
+    carried.relay.take("ann", Carry("ann", "bob", 1, half))
+    assert carried.relay.circuits == 1
+    carried.relay.take("ann", Carry("ann", "bob", 1, b"x"))
+    assert carried.relay.circuits == 0
+    over = [(name, each.reason) for name, each in carried.said if isinstance(each, CarryOver)]
+    assert [name for name, _ in over] == ["ann", "bob"]
+    assert "more than" in over[0][1]
+
+
+def test_credit_for_what_never_came_costs_the_circuit():
+    carried = Carried("ann", "bob")
+    carried.relay.take("ann", Carry("ann", "bob", 1, b"x"))
+    carried.relay.take("bob", Credit("ann", "bob", 1, 1000))
+    assert carried.relay.circuits == 0
+
+
+def test_a_machine_opens_only_so_many_circuits():
+    carried = Carried("ann", "bob", "cho")
+    for number in range(CIRCUITS_OF_MACHINE_MAX + 5):
+        carried.relay.take("ann", Carry("ann", "bob", number, b"x"))
+    carried.relay.take("cho", Carry("cho", "bob", 1, b"x"))
+    assert carried.relay.circuits == CIRCUITS_OF_MACHINE_MAX + 1
+    carried.relay.link_over("ann")
+    assert carried.relay.circuits == 1
+
+
+def test_nobody_speaks_of_the_tasks_of_another_home():
+    acknowledge = Acknowledge(AttemptId("ume", 1, 0, 1))
+    assert may_say("ume", "take", acknowledge)
+    assert not may_say("oni", "take", acknowledge)
+
+
+def test_what_a_machine_may_not_say_is_named_and_not_heard(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        listener = ume.mesh._listener
+        ume.mesh._listener = listener._replace(takes=may_say_to(ume.name))
+        take.mesh.send([mesh_module.Send("ume", Part.NODE, Acknowledge(AttemptId("oni", 1, 0, 1)))])
+        await until(lambda: "may not say Acknowledge" in offences(ume))
+        await still_works(meshes, take, ume, 1)
+        assert len(ume.heard()) == 1
+
+    story(tmp_path, body)
+
+
+def may_say_to(receiver: str):
+    return lambda sender, part, message: may_say(sender, receiver, message)
