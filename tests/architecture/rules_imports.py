@@ -53,6 +53,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.join": frozenset({"daemon", "identity"}),
     "iriai.cli.operating": frozenset({"identity"}),
     "iriai.cli.simulate": frozenset({"sim"}),
+    "iriai.cli.simulate_experiment": frozenset({"sim"}),
     "iriai.cli.simulate_faults": frozenset({"sim"}),
 }
 

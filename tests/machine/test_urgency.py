@@ -59,6 +59,19 @@ def test_an_urgent_job_comes_forward_and_the_next_one_goes_back():
     assert urgent[1] - urgent[0] > ordinary[1] - ordinary[0]
 
 
+def test_an_urgent_job_counts_as_such_though_others_of_its_user_wait_already():
+    hers = 0
+    for seed in range(40):
+        machine = VirtualMachine(1, seed=seed, is_checked=False)
+        for user in ("ann", "bob"):
+            machine.submit(user, tasks=20, run_s=RUN_S, limit_s=RUN_S)
+        machine.wait(10.5 * RUN_S)
+        urgent = machine.submit("ann", run_s=RUN_S, limit_s=RUN_S, urgency=9.0)
+        machine.wait(RUN_S)
+        hers += bool(machine.starts(urgent))
+    assert hers > 28  # of 40 about 36, and about 20 where nobody looks at it
+
+
 @pytest.mark.parametrize("urgency", [1.0, 8.0])
 def test_always_using_it_gains_nothing(urgency: float):
     assert abs(part_of(urgency, days=1.0) - 0.5) < 0.04

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import OrderSection
+from iriai.protocol.messages import Idle, Run
+from iriai.sim.faults import run
 from iriai.sim.full import simulate
 from iriai.sim.generator import generate
 from iriai.sim.policies import POLICIES
 from iriai.sim.replay import replay
-from iriai.sim.settings import Settings
+from iriai.sim.settings import FULL, Settings
+from iriai.wire.parts import unpack
 from tests.sim.logs import coincidental
 from tests.support.shared import ROOT
 
@@ -54,3 +58,38 @@ def test_a_policy_from_a_file_decides_alike_in_both_modes():
         log = coincidental(seed)
         settings = Settings(policy=f"{ROOT}/examples/fifo.py:Fifo")
         assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
+
+
+# --- through the wire ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["fifo", "lottery"])
+def test_a_log_goes_through_the_wire_as_it_goes_without(order):
+    for seed in range(10):
+        log = coincidental(seed)
+        wired = Settings(order=order, mode=FULL, seed=seed, through_wire=True)
+        assert simulate(log, wired) == replay(log, Settings(order=order, seed=seed)), f"seed {seed}"
+
+
+def test_a_codec_that_loses_a_field_is_found(monkeypatch):
+    """Tasks end before their time, and what waits starts too early."""
+
+    def loses_time_limits(data):
+        message = unpack(data)
+        if isinstance(message, Run):
+            return replace(message, spec=replace(message.spec, time_limit_s=0.5))
+        return message
+
+    monkeypatch.setattr("iriai.sim.world.unpack", loses_time_limits)
+    log = coincidental(1)
+    wired = simulate(log, Settings(mode=FULL, through_wire=True))
+    assert wired != replay(log, Settings())
+
+
+def test_in_small_worlds_such_a_codec_is_found_from_a_seed(monkeypatch):
+    def loses_ends(data):
+        message = unpack(data)
+        return replace(message, ended=()) if isinstance(message, Idle) else message
+
+    monkeypatch.setattr("iriai.sim.world.unpack", loses_ends)
+    assert run([7, 8], lambda *_: None, through_wire=True)

@@ -20,6 +20,7 @@ from iriai.policy.order import (
     head_chance_of,
     shares_wanted,
 )
+from iriai.protocol.messages import Want
 
 AGE_PART_MAX = 1 / 2000
 """Of the half-life: contenders of that age are made again. Between two of them, usage is then at
@@ -64,6 +65,8 @@ class Draws:
         self.groups: dict[str, GroupStanding] = {}
         """Empty without groups."""
         self._group_usage: dict[str, float] = {}
+        self._more_urgent: dict[Account, None] = {}
+        """Accounts of which something came that is more urgent than what they contend with."""
         self._counted: dict[Account, float] = {}
         """What each account's usage is in there."""
         self._roster = -1
@@ -75,6 +78,12 @@ class Draws:
         self._cpus_for_all = 0.0
         """All of them times the burst: an account may run its share of that."""
         self._shares: dict[Account, float] = {}
+
+    def came(self, want: Want) -> None:
+        """A want was put: if it is to go before what its account contends with, it contends."""
+        seat = self.seats.get(want.account)
+        if seat is not None and want.urgency > seat.contender.urgency:
+            self._more_urgent[want.account] = None
 
     def begin(self, wall_s: float, total_cpus: int) -> None:
         """A pass begins: take in what changed since the last."""
@@ -88,10 +97,20 @@ class Draws:
         if is_old or self._roster != self._queues.roster:
             self._seat_all()
             self.share_out(list(self.seats))
+        if self._more_urgent:
+            self._put_forward()
         if self._total_cpus != total_cpus:
             self._total_cpus = total_cpus
             self._cpus_for_all = self._configuration.order.burst * total_cpus
             self._forget_bursts()
+
+    def _put_forward(self) -> None:
+        """Let accounts contend with what is more urgent than what they contended with."""
+        for account in self._more_urgent:
+            seat = self.seats.get(account)
+            if seat is not None:
+                self.renew(seat, self._queues.entry_of(seat.queue.order.first()))
+        self._more_urgent.clear()
 
     def refresh(self) -> list[Account]:
         """Take in what was matched since the pass began: it counts from now on. Whose it was."""

@@ -97,6 +97,7 @@ class BrokerState:
     def put(self, want: Want, now_s: float) -> None:
         """A job's want is new, or replaces what was known of it."""
         self.queues.put(want, now_s)
+        self.draws.came(want)
 
     def remove(self, job: JobId) -> bool:
         """A job's want is withdrawn; False where there is none."""

@@ -14,8 +14,9 @@ from iriai.cli.complaint import remark
 from iriai.cli.document import plain, print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import percent_text, span_text
+from iriai.cli.simulate_experiment import run_experiments
 from iriai.cli.simulate_faults import find_faults
-from iriai.cli.simulate_options import FaultOptions, LogOptions, OutputOptions, RuleOptions
+from iriai.cli.simulate_options import InsteadOptions, LogOptions, OutputOptions, RuleOptions
 from iriai.cli.simulate_progress import bar
 from iriai.cli.table import Column, print_table
 from iriai.model.configuration import Configuration, parse_configuration
@@ -49,7 +50,7 @@ def simulate(
     given: LogOptions,
     rules: RuleOptions,
     output: OutputOptions,
-    trouble: FaultOptions,
+    trouble: InsteadOptions,
     log: Annotated[
         list[str] | None,
         typer.Argument(metavar="LOG", help="A workload log (SWF), compressed or not."),
@@ -61,10 +62,17 @@ def simulate(
     Format; the Parallel Workloads Archive has many. The same log, rules and seed always give the
     same result.
     """
+    if trouble.experiment is not None:
+        if log or trouble.faults or given.generate is not None:
+            raise UsageProblem(
+                "usage", "--experiment is without a log and without --faults", "leave them away"
+            )
+        run_experiments(trouble.experiment, rules.seed, output.report, options)
+        return
     if trouble.faults:
         if log or given.generate is not None:
             raise UsageProblem("usage", "--faults is without a log", "leave the log away")
-        find_faults(rules.seed, trouble.seeds, options)
+        find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
         return
     from iriai.sim.cases import run_cases
 
@@ -109,7 +117,13 @@ def _settings(rules: RuleOptions) -> Settings:
             ) from None
         configuration = parse_configuration(text, str(rules.config))
     settings = Settings(
-        rules.policy, rules.order, rules.mode, rules.seed, configuration, rules.check
+        rules.policy,
+        rules.order,
+        rules.mode,
+        rules.seed,
+        configuration,
+        rules.check,
+        rules.wire,
     )
     settings.refuse_unknown()
     return settings
@@ -234,6 +248,7 @@ app = command_app(
         ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
         ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
         ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
+        ("iriai simulate --experiment urgency --report out", "paper 000 again"),
         ("iriai simulate --faults --seeds 1000", "look for faults of iriai itself"),
         ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "make a log"),
     ),

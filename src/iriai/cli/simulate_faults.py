@@ -18,7 +18,9 @@ EXIT_FOUND = 1
 """A seed fails: an error of ours."""
 
 
-def find_faults(first_seed: int, seeds: int, options: GlobalOptions) -> None:
+def find_faults(
+    first_seed: int, seeds: int, options: GlobalOptions, *, through_wire: bool = False
+) -> None:
     """Try so many seeds; each that fails is told with its story. Exits with 1 where one does."""
     from iriai.sim.faults import run
 
@@ -26,6 +28,7 @@ def find_faults(first_seed: int, seeds: int, options: GlobalOptions) -> None:
         failures = run(
             range(first_seed, first_seed + seeds),
             lambda seed, _failure: progress(seed - first_seed + 1, 0.0),
+            through_wire=through_wire,
         )
     if options.as_json:
         print_document({"seeds": seeds, "failures": [_document(each) for each in failures]})

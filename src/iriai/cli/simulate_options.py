@@ -12,6 +12,7 @@ POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 ORDERS = ("fifo", "lottery", "paper000", "stride")
 MODES = ("replay", "full")
 MODELS = ("lublin", "poisson")
+EXPERIMENTS = ("flooder", "rights", "groups", "offpeak", "urgency")
 _LOG, _RULES, _OUTPUT = "The log", "The rules", "What comes out"
 
 
@@ -32,6 +33,11 @@ def complete_order(incomplete: str) -> list[str]:
 def complete_mode(incomplete: str) -> list[str]:
     """The modes."""
     return _beginning(MODES, incomplete)
+
+
+def complete_experiment(incomplete: str) -> list[str]:
+    """Experiments of paper 000."""
+    return _beginning(EXPERIMENTS, incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -79,9 +85,18 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultOptions:
-    """Whether faults are looked for, instead of a log."""
+class InsteadOptions:
+    """What is run instead of a log."""
 
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Instead of a log: an experiment of paper 000; 'list' names them.",
+            autocompletion=complete_experiment,
+            rich_help_panel=_RULES,
+        ),
+    ] = None
     faults: Annotated[
         bool,
         typer.Option(
@@ -127,6 +142,14 @@ class RuleOptions:
             rich_help_panel=_RULES,
         ),
     ] = "replay"
+    wire: Annotated[
+        bool,
+        typer.Option(
+            "--wire",
+            help="With --mode full or --faults: every message becomes bytes and is read again.",
+            rich_help_panel=_RULES,
+        ),
+    ] = False
     seed: Annotated[
         int,
         typer.Option(

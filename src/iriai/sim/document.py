@@ -56,6 +56,6 @@ def document(log: Log, labels: Sequence[str], simulations: Sequence[Simulation])
     return Document(facts, tuple(results))
 
 
-def encoded(value: Document) -> bytes:
+def encoded(value: msgspec.Struct) -> bytes:
     """As `metrics.json` holds it."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -43,12 +43,21 @@ class Failure:
     """What happened, one line each."""
 
 
-def run(seeds: Iterable[int], done: Callable[[int, Failure | None], None]) -> list[Failure]:
-    """Try each seed; `done` is called after each. Failures come with their shrunk story."""
+def run(
+    seeds: Iterable[int],
+    done: Callable[[int, Failure | None], None],
+    *,
+    through_wire: bool = False,
+) -> list[Failure]:
+    """Try each seed; `done` is called after each. Failures come with their shrunk story.
+
+    `through_wire`: in all of them messages become bytes on their way, not in one of five.
+    """
     failures = []
     for seed in seeds:
-        message = fails(scenario_of(seed))
-        failure = None if message is None else shrunk(scenario_of(seed))
+        scenario = scenario_of(seed)
+        scenario = replace(scenario, through_wire=scenario.through_wire or through_wire)
+        failure = None if fails(scenario) is None else shrunk(scenario)
         if failure is not None:
             failures.append(failure)
         done(seed, failure)

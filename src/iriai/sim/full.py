@@ -6,6 +6,7 @@ cpus. Nothing takes time but the jobs, so that they start as in `replay`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from random import Random
 
@@ -13,6 +14,7 @@ from iriai.machine.core import Turn
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
+from iriai.protocol.effects import Part
 from iriai.sim.clock import Clock
 from iriai.sim.execution import Work
 from iriai.sim.launcher_model import Process
@@ -22,7 +24,7 @@ from iriai.sim.record import Progress, Record, no_progress, with_starts
 from iriai.sim.settings import Settings
 from iriai.sim.world import World
 
-MACHINE = "machine"
+MACHINE, FRONT = "machine", "front"
 PROGRESS_JOBS = 64
 """Between two calls of `Progress`."""
 
@@ -36,7 +38,7 @@ class FullRun:
     """One log in a world of one machine."""
 
     def __init__(self, log: Log, settings: Settings, progress: Progress = no_progress) -> None:
-        self.world = World(settings.seed)
+        self.world = World(settings.seed, through_wire=settings.through_wire)
         self._log = log
         self._progress = progress
         self._starts: dict[int, float] = {}
@@ -49,8 +51,15 @@ class FullRun:
             policy=settings.plan_source(),
         )
         dice = Random(settings.seed)  # as in `replay`, so that both throw the same
-        self._machine = self.world.add(plan, Clock(wall_s=log.began_wall_s), dice)
-        self._machine.launcher.on_start = self._started
+        if settings.through_wire:  # nothing is sent within a machine: the node stands alone
+            front = replace(plan, name=FRONT, parts=(Part.HOME, Part.BROKER))
+            self._front = self.world.add(front, Clock(wall_s=log.began_wall_s), dice)
+            plan = replace(plan, parts=(Part.NODE,), broker_at=FRONT)
+            machine = self.world.add(plan, Clock(wall_s=log.began_wall_s))
+            self.world.run_until(0.0)  # they are linked before anything comes
+        else:
+            machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), dice)
+        machine.launcher.on_start = self._started
         if settings.is_checked:
             self.world.watchers.append(_check)
 
@@ -59,7 +68,7 @@ class FullRun:
         jobs, world = self._log.jobs, self.world
         if jobs:
             world.agenda.at(jobs[0].submit_s, self._submit)
-        home = self._machine.core.home
+        home = self._front.core.home
         while self._submitted < len(jobs) or home.jobs:
             assert world.agenda.next_s < inf, f"{len(home.jobs)} jobs never end"
             world.agenda.run_one()
@@ -72,7 +81,7 @@ class FullRun:
         while self._submitted < len(jobs) and jobs[self._submitted].submit_s <= now_s:
             job = jobs[self._submitted]
             self._submitted += 1
-            self.world.submit(MACHINE, _spec(job), Work(job.run_s))
+            self.world.submit(self._front.plan.name, _spec(job), Work(job.run_s))
             if self._submitted % PROGRESS_JOBS == 0:
                 self._progress(self._submitted, now_s)
         if self._submitted < len(jobs):

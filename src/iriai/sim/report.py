@@ -71,17 +71,27 @@ def write_report(
     Raises:
         UsageProblem: there is something else of that name.
     """
+    write_page(directory, encoded(made), f"iriai: {log.name}", _body(log, made, simulations))
+
+
+def write_page(directory: Path, numbers: bytes, title: str, body: Sequence[str]) -> None:
+    """Write the two files; `body` is HTML, `title` text.
+
+    Raises:
+        UsageProblem: there is something else of that name.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UsageProblem(
             "bad-report", f"{directory} is not a directory", "name one for the report"
         ) from None
-    (directory / "metrics.json").write_bytes(encoded(made))
-    (directory / "index.html").write_text(_page(log, made, simulations), encoding="utf-8")
+    (directory / "metrics.json").write_bytes(numbers)
+    page = _PAGE.format(title=escape(title), body="\n".join(body))
+    (directory / "index.html").write_text(page, encoding="utf-8")
 
 
-def _page(log: Log, made: Document, simulations: Sequence[Simulation]) -> str:
+def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[str]:
     shown = [
         Shown(case.label, each.records, series(each.records, each.settings.rights_for(log)))
         for case, each in zip(made.simulations, simulations[:PLOTTED_MAX], strict=False)
@@ -90,17 +100,17 @@ def _page(log: Log, made: Document, simulations: Sequence[Simulation]) -> str:
         f"<h1>{escape(log.name)}</h1>",
         f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
         _table(made),
-        *_figure(
+        *figure_of(
             "Use", "The part of the processors that ran something.", utilisation(log, shown), 2.6
         ),
-        *_figure("Queue", "Jobs that waited.", queue(log, shown), 2.6),
-        *_figure(
+        *figure_of("Queue", "Jobs that waited.", queue(log, shown), 2.6),
+        *figure_of(
             "Waiting by width",
             "The bar ends at the median, the mark stands at what nine of ten did not exceed.",
             by_width(shown),
             3.2,
         ),
-        *_figure(
+        *figure_of(
             "Waiting by account",
             "Of the accounts that used most, the largest first.",
             by_account(shown),
@@ -108,7 +118,7 @@ def _page(log: Log, made: Document, simulations: Sequence[Simulation]) -> str:
         ),
     ]
     for each in shown:
-        body += _figure(
+        body += figure_of(
             f"Shares: {each.label}",
             "Coloured: the part of the processors that each of the largest accounts got. Line: "
             "what it was entitled to of those in use, by rights, and never more than it asked for.",
@@ -116,13 +126,13 @@ def _page(log: Log, made: Document, simulations: Sequence[Simulation]) -> str:
             1.1 * max(2, len(each.series.got)),
         )
         if len(each.records) <= GANTT_JOBS_MAX:
-            body += _figure(
+            body += figure_of(
                 f"Who ran where: {each.label}",
                 "One colour for each account.",
                 gantt(log, bars(each.records, log.processors)),
                 3.4,
             )
-    return _PAGE.format(title=escape(f"iriai: {log.name}"), body="\n".join(body))
+    return body
 
 
 def _counts(log: Log) -> str:
@@ -152,9 +162,10 @@ def _cells(label: str, metrics: Metrics) -> tuple[str, ...]:
     )
 
 
-def _figure(
+def figure_of(
     title: str, caption: str, draw: Callable[[Figure], None], height_inches: float
 ) -> list[str]:
+    """A picture within the page, with what it shows."""
     image = b64encode(drawn(draw, height_inches)).decode()
     return [
         f"<h2>{escape(title)}</h2>",

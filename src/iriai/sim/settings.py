@@ -37,6 +37,8 @@ class Settings:
     """Rights, half-life, burst and the like; policy and order stand above."""
     is_checked: bool = False
     """Whether the invariants are looked at after every event."""
+    through_wire: bool = False
+    """Whether messages become bytes on their way; in full mode alone there are any."""
 
     def refuse_unknown(self) -> None:
         """Say what does not exist.
@@ -48,6 +50,8 @@ class Settings:
             raise UsageProblem(
                 "unknown-mode", f"there is no mode '{self.mode}'", f"there are: {REPLAY}, {FULL}"
             )
+        if self.through_wire and self.mode != FULL:
+            raise UsageProblem("usage", "a replay has no messages", "say --mode full with --wire")
         if self.order not in BUILT_IN:
             raise UsageProblem(
                 "unknown-order",

@@ -8,6 +8,7 @@ from statistics import fmean
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.sim.dice import Dice
+from iriai.sim.experiments.outcome import Panel
 from iriai.sim.log import Log, LogJob
 from iriai.sim.record import Record
 from iriai.sim.replay import replay
@@ -16,6 +17,7 @@ from iriai.sim.settings import Settings
 CPUS = 8
 RUN_S = 100.0
 """Of each job, or the median of them."""
+ORDERS = ("paper000", "lottery")
 
 
 def shares(
@@ -60,13 +62,29 @@ def _shares(accounts: Mapping[str, int], records: Sequence[Record]) -> dict[str,
 def mean_shares(
     accounts: Mapping[str, int],
     configuration: Configuration,
-    seeds: int,
+    seeds: Sequence[int],
     *,
     order: str = "lottery",
     sigma: float = 0.0,
 ) -> dict[str, float]:
-    """The mean of `shares` over so many seeds."""
-    each = [
-        shares(accounts, configuration, seed, order=order, sigma=sigma) for seed in range(seeds)
-    ]
+    """The mean of `shares` over seeds."""
+    each = [shares(accounts, configuration, seed, order=order, sigma=sigma) for seed in seeds]
     return {name: fmean(got[name] for got in each) for name in accounts}
+
+
+def share_panel(
+    accounts: Mapping[str, int],
+    configuration: Configuration,
+    wanted: Mapping[str, float],
+    seeds: Sequence[int],
+) -> Panel:
+    """What each account gets under each order, and what it is entitled to."""
+    got = [mean_shares(accounts, configuration, seeds, order=order) for order in ORDERS]
+    return Panel(
+        "share of the machine",
+        "%",
+        tuple(accounts),
+        ORDERS,
+        tuple(tuple(100 * each[name] for name in accounts) for each in got),
+        tuple(100 * wanted[name] for name in accounts),
+    )

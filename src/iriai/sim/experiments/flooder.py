@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 from iriai.model.account import Account
 from iriai.sim.experiments.backlog import CPUS, RUN_S
+from iriai.sim.experiments.outcome import Panel
 from iriai.sim.log import Log, LogJob
 from iriai.sim.replay import replay
 from iriai.sim.settings import Settings
@@ -15,27 +17,38 @@ MODERATE_JOBS = 60
 EACH_S = 317.0
 """Between two jobs of the moderate user: not a multiple of the length of the jobs, which would
 have one come in whenever others end."""
-ORDERS = ("fifo", "paper000", "lottery")
+CASES = {
+    "fcfs": Settings(policy="fcfs"),
+    "paper000": Settings(order="paper000"),
+    "lottery": Settings(order="lottery"),
+}
+USERS = ("flooder", "moderate")
 
 
-def run(seeds: int) -> dict[str, dict[str, float]]:
-    """By order, the mean wait of each user's jobs, in seconds."""
-    flooder, moderate = Account("lab", "flooder"), Account("lab", "moderate")
+def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
+    """By order, the mean wait of each user's jobs."""
+    flooder, moderate = (Account("lab", user) for user in USERS)
     jobs = [LogJob(n, 0.0, RUN_S, 1, RUN_S, flooder) for n in range(1, FLOOD_JOBS + 1)]
     jobs += [
         LogJob(FLOOD_JOBS + n, n * EACH_S, RUN_S, 1, RUN_S, moderate)
         for n in range(1, MODERATE_JOBS + 1)
     ]
     log = Log("flooder", CPUS, jobs)
-    waits: dict[str, dict[str, float]] = {}
-    for order in ORDERS:
+    rows = []
+    for settings in CASES.values():
         records = [
             record
-            for seed in range(seeds if order != "fifo" else 1)
-            for record in replay(log, Settings(order=order, seed=seed))
+            for seed in (seeds if settings.policy != "fcfs" else seeds[:1])  # which has no dice
+            for record in replay(log, _seeded(settings, seed))
         ]
-        waits[order] = {
-            account.user: fmean(r.wait_s for r in records if r.job.account == account)
-            for account in (flooder, moderate)
-        }
-    return waits
+        rows.append(
+            tuple(
+                fmean(r.wait_s for r in records if r.job.account == account)
+                for account in (flooder, moderate)
+            )
+        )
+    return (Panel("mean wait", "s", USERS, tuple(CASES), tuple(rows), is_logarithmic=True),)
+
+
+def _seeded(settings: Settings, seed: int) -> Settings:
+    return Settings(policy=settings.policy, order=settings.order, seed=seed)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import GroupSection
-from iriai.sim.experiments.backlog import mean_shares
+from iriai.sim.experiments.backlog import share_panel
+from iriai.sim.experiments.outcome import Panel
 
 ACCOUNTS = {"lab/ann": 600, "lab/bob": 600}
 CONFIGURATION = Configuration(groups={"lab": GroupSection(1.0, {"ann": 1.0, "bob": 4.0})})
 WANTED = {"lab/ann": 0.2, "lab/bob": 0.8}
 
 
-def run(seeds: int) -> dict[str, dict[str, float]]:
+def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
     """By order, what each user gets."""
-    return {
-        order: mean_shares(ACCOUNTS, CONFIGURATION, seeds, order=order)
-        for order in ("paper000", "lottery")
-    }
+    return (share_panel(ACCOUNTS, CONFIGURATION, WANTED, seeds),)

@@ -1,0 +1,52 @@
+"""One machine with all parts of the product and people at it, in virtual time."""
+
+from __future__ import annotations
+
+from iriai.model.account import Account
+from iriai.model.configuration import Configuration
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.sim.execution import Work
+from iriai.sim.launcher_model import Process
+from iriai.sim.machine_model import MachinePlan
+from iriai.sim.world import World
+
+MACHINE = "ume"
+GROUP = "lab"
+
+
+class Workplace:
+    """Times are those of the world, from 0."""
+
+    def __init__(self, cpus: int, configuration: Configuration, seed: int) -> None:
+        self.world = World(seed)
+        plan = MachinePlan(MACHINE, Resources(cpus), configuration=configuration)
+        self.machine = self.world.add(plan)
+        self.processes: list[Process] = []
+        """Whatever started, in that order."""
+        self.submitted_s: dict[int, float] = {}
+        """By the number of the job."""
+        self.machine.launcher.on_start = self.processes.append
+
+    def submit(self, user: str, run_s: float, tasks: int = 1, urgency: float = 1.0) -> int:
+        """Hand in tasks of one cpu now; the number of the job."""
+        spec = JobSpec(
+            Account(GROUP, user),
+            user,
+            "job",
+            ("true",),
+            "/",
+            Resources(1),
+            ((1, tasks, 1),) if tasks > 1 else ((0, 0, 1),),
+            tasks > 1,
+            run_s,
+            urgency=urgency,
+        )
+        job = self.world.submit(MACHINE, spec, Work(run_s))
+        assert job is not None, "the machine is up all the time"
+        self.submitted_s[job.number] = self.world.now_s
+        return job.number
+
+    def wait_s(self, process: Process) -> float:
+        """From the submission of its job to its start."""
+        return process.started_s - self.submitted_s[process.attempt.number]
