@@ -9,6 +9,7 @@ from iriai.sim.faults import fails, run, shrunk
 from iriai.sim.scenario import scenario_of
 
 SEEDS = 100
+ELECTED_SEEDS = 40
 SOAK_SEEDS = 10_000
 
 
@@ -19,6 +20,19 @@ def failing(seeds) -> list[str]:
 
 def test_the_cores_pass_every_seed():
     assert failing(range(1, SEEDS + 1)) == []
+
+
+@pytest.mark.parametrize("seed", range(1, ELECTED_SEEDS + 1))
+def test_the_cores_pass_where_they_elect_their_broker(seed):
+    assert fails(scenario_of(seed, is_elected=True)) is None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_they_pass_thousands_where_they_elect_it(part):
+    seeds = range(1 + part * SOAK_SEEDS // 10, 1 + (part + 1) * SOAK_SEEDS // 10)
+    found = {seed: fails(scenario_of(seed, is_elected=True)) for seed in seeds}
+    assert {seed: message for seed, message in found.items() if message} == {}
 
 
 @pytest.mark.soak

@@ -345,8 +345,8 @@ class Machine:
             case Part.HOME:
                 return self.home.handle(event, now)  # type: ignore[arg-type]
             case Part.BROKER:
-                if self._broker is None and isinstance(event, Wake):
-                    return []  # it was for one that is no more
+                if self._broker is None and self._succession is not None:
+                    return []  # it was for one that is no more; another will be told all
                 return self.broker.handle(event, now)  # type: ignore[arg-type]
             case Part.MEMBERSHIP | Part.DIRECTORY:
                 return self._lacks(part)

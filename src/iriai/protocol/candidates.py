@@ -10,6 +10,7 @@ hash tables, SPAA 2005). docs/spec/008.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from math import log
 from typing import NamedTuple
@@ -21,6 +22,8 @@ CANDIDATES_MAX = 3
 WEIGHTS = ((0.95, 16.0), (0.5, 4.0), (0.0, 1.0))
 """Least steadiness, and the weight with it. In steps: a rank that moved with every hour of being up
 would move the broker with it."""
+PLACES_MAX = 4096
+"""Hashes that are kept, since members are ranked whenever one of them changes: eight clusters."""
 _BITS = 64
 
 
@@ -59,16 +62,19 @@ def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:
     Outward-only machines are never among them, nor those that somebody suspects.
     """
     able = [
-        peer
+        (_place(cluster, peer.name) / _weight(peer.steadiness), peer.name)
         for peer in peers
         if peer.has_broker and not peer.is_outward_only and not peer.is_suspect
     ]
-    return tuple(peer.name for peer in sorted(able, key=lambda peer: _place(cluster, peer)))
+    return tuple(name for _, name in sorted(able))
 
 
-def _place(cluster: str, peer: Peer) -> tuple[float, str]:
+@lru_cache(maxsize=PLACES_MAX)
+def _place(cluster: str, name: str) -> float:
     """Smaller comes first: of machines alike each is as likely to be the smallest."""
-    digest = blake2b(f"{cluster}/{peer.name}".encode(), digest_size=_BITS // 8).digest()
-    part = (int.from_bytes(digest, "big") + 0.5) / 2.0**_BITS
-    weight = next(weight for least, weight in WEIGHTS if peer.steadiness >= least)
-    return -log(part) / weight, peer.name
+    digest = blake2b(f"{cluster}/{name}".encode(), digest_size=_BITS // 8).digest()
+    return -log((int.from_bytes(digest, "big") + 0.5) / 2.0**_BITS)
+
+
+def _weight(steadiness: float) -> float:
+    return next(weight for least, weight in WEIGHTS if steadiness >= least)

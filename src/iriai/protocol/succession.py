@@ -39,7 +39,12 @@ class Succession:
         self.term = 0.0
         """Its term, as far as it is known."""
         self._peers: dict[str, Peer] = {}
+        self._all: tuple[str, ...] = ()
+        """The rank, were nobody suspected."""
+        self._suspects: dict[str, None] = {}
         self._rank: tuple[str, ...] = ()
+        self._places: dict[str, int] = {}
+        """In `_all`."""
         self._heard_s: dict[str, float] = {}
         """When each machine was last heard of directly, or first known."""
         self._claims: dict[str, tuple[float, float]] = {}
@@ -73,6 +78,14 @@ class Succession:
     def met(self, peers: Iterable[Peer], now: Instant) -> list[Effect]:
         """Who is there now: all members of the cluster that are not dead."""
         self._peers = {peer.name: peer for peer in peers}
+        self._suspects = {
+            name: None
+            for name, peer in self._peers.items()
+            if peer.is_suspect and name != self._name
+        }
+        self._all = ranked(self._cluster, (p._replace(is_suspect=False) for p in self.peers))
+        self._rank = self._all
+        self._places = {name: place for place, name in enumerate(self._all)}
         self._heard_s = {
             name: self._heard_s.get(name, now.steady_s)
             for name in self._peers
@@ -129,7 +142,8 @@ class Succession:
         if self._pinned:
             return
         now_s = now.steady_s
-        self._rank = ranked(self._cluster, (self._judged(peer, now_s) for peer in self.peers))
+        if self._suspects:
+            self._rank = tuple(name for name in self._all if self._may_be(name, now_s))
         if not self._rank:  # nobody may be: each works for itself
             self._follow(self._name, now)
         elif self._is_candidate:
@@ -138,9 +152,9 @@ class Succession:
             self._follow(acting, now)
         else:
             self._watched = {}
-            fresh = [name for name in self._rank if self._claims_now(name, now_s)]
+            fresh = [name for name in self._claims if self._claims_now(name, now_s)]
             if fresh:
-                self._follow(fresh[0], now)
+                self._follow(min(fresh, key=self._place), now)
             elif self.is_broker or self.broker not in self._peers:
                 self._follow(self._rank[0], now)
 
@@ -152,11 +166,9 @@ class Succession:
             if name not in before:
                 self._heard_s[name] = now_s
 
-    def _judged(self, peer: Peer, now_s: float) -> Peer:
+    def _may_be(self, name: str, now_s: float) -> bool:
         """A suspicion that somebody has is nothing against being heard."""
-        if peer.is_suspect and (peer.name == self._name or self._speaks(peer.name, now_s)):
-            return peer._replace(is_suspect=False)
-        return peer
+        return name not in self._suspects or self._speaks(name, now_s)
 
     @property
     def _is_candidate(self) -> bool:
@@ -167,7 +179,7 @@ class Succession:
 
     def _claims_now(self, name: str, now_s: float) -> bool:
         said = self._claims.get(name)
-        return said is not None and now_s - said[0] < SILENT_S
+        return said is not None and now_s - said[0] < SILENT_S and name in self._places
 
     def _claim(self, sender: str, broker: str, term: float, now: Instant) -> None:
         if self._pinned:
@@ -197,7 +209,7 @@ class Succession:
             self._ask([self.broker, other])
 
     def _place(self, name: str) -> int:
-        return self._rank.index(name) if name in self._rank else len(self._rank)
+        return self._places.get(name, len(self._all))
 
     def _follow(self, broker: str, now: Instant) -> None:
         if broker == self.broker and (self.term or not self.is_broker):

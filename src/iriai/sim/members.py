@@ -37,6 +37,8 @@ class Members:
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
+        self._is_due: dict[str, None] = {}
+        """Who will be told in a while."""
 
     @property
     def count(self) -> int:
@@ -74,12 +76,15 @@ class Members:
 
     def _spread(self, about: SimulatedMachine) -> None:
         for machine in self._of_clusters.get(about.plan.cluster, ()):
-            if machine is not about:
+            name = machine.plan.name
+            if machine is not about and name not in self._is_due:
+                self._is_due[name] = None
                 delay_s = self._notice_s * self._dice.random()
                 self._agenda.after(delay_s, partial(self._tell, machine))
 
     def _tell(self, machine: SimulatedMachine) -> None:
         """What a machine believes from now on."""
+        self._is_due.pop(machine.plan.name, None)
         if machine.is_up:
             machines = self._of_clusters[machine.plan.cluster]
             there = [each for each in machines if self._is_up[each.plan.name] or each is machine]

@@ -1,0 +1,274 @@
+"""Many machines and no head, against an oracle and a central manager, on the same arrivals.
+
+Single tasks of one cpu come in at many homes; machines have one cpu each. The product's nodes,
+homes and brokers run in virtual time. The oracle gives each task to a machine first come, first
+served, in no time; the central manager hears of ends and arrivals at once but for the network, and
+decides once in a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+from math import ceil
+
+from iriai.model.account import Account
+from iriai.model.configuration import Configuration
+from iriai.model.configuration_sections import OrderSection
+from iriai.model.ids import JobId
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.protocol.effects import Part
+from iriai.sim.dice import Dice
+from iriai.sim.execution import Work
+from iriai.sim.launcher_model import Process
+from iriai.sim.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.open_network import Delays, OpenNetwork
+from iriai.sim.world import World
+
+SETTLE_S = 60.0
+"""Machines find each other before anything is handed in."""
+LAN = Delays()
+PAPER = Delays(median_s=0.036, sigma=0.5, longest_s=0.100)
+"""Round trips up to 200 ms."""
+CONFIGURATION = Configuration(order=OrderSection(name="fifo", offpeak_factor=1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is compared."""
+
+    machines: int
+    homes: int
+    """Of the machines, the first; 1: a machine of its own that runs nothing."""
+    load: float = 1.0
+    """Work that comes in, as a part of what all machines can do."""
+    shortest_s: float = 1800.0
+    longest_s: float = 3600.0
+    warm_s: float = 1800.0
+    """Before the window."""
+    window_s: float = 7200.0
+    loss: float = 0.0
+    broker_dies_each_s: float = 0.0
+    broker_away_s: float = 60.0
+    delays: Delays = LAN
+    is_saturated: bool = False
+    """Whether more waits than all machines can do, from the beginning."""
+    seed: int = 1
+
+    @property
+    def end_s(self) -> float:
+        """From the first arrival to the end of the window."""
+        return self.warm_s + self.window_s
+
+    @property
+    def mean_s(self) -> float:
+        """Of a task."""
+        return (self.shortest_s + self.longest_s) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A task."""
+
+    at_s: float
+    run_s: float
+
+
+Stretch = tuple[float, float]
+"""Begin and end of a run, from the first arrival on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a setting."""
+
+    utilisation: float
+    waits_s: tuple[float, ...]
+    """Of each arrival in the window that started, in the order of arrival; -1: it did not."""
+
+
+def arrivals_of(setting: Setting) -> list[Arrival]:
+    """Poisson arrivals; at the beginning as many as there are machines, with a part of their time.
+
+    So that the machines are as busy at once as they are in the long run.
+    """
+    dice = Dice(setting.seed, "arrivals")
+    between = partial(dice.between, setting.shortest_s, setting.longest_s)
+    begun = int(setting.machines * min(1.0, setting.load))
+    found = [Arrival(0.0, dice.random() * between()) for _ in range(begun)]
+    if setting.is_saturated:
+        count = ceil(1.2 * setting.machines * setting.end_s / setting.mean_s)
+        return found + [Arrival(0.0, between()) for _ in range(count)]
+    gap_s = setting.mean_s / (setting.machines * setting.load)
+    at_s = dice.exponential(gap_s)
+    while at_s < setting.end_s:
+        found.append(Arrival(at_s, between()))
+        at_s += dice.exponential(gap_s)
+    return found
+
+
+def oracle(setting: Setting, arrivals: Sequence[Arrival], hop_s: float = 0.0) -> Result:
+    """First come, first served without delay; with `hop_s` between an end and the next start."""
+    free = [0.0] * setting.machines
+    heapify(free)
+    stretches, starts = [], []
+    for arrival in arrivals:
+        start_s = max(arrival.at_s, heappop(free) + hop_s)
+        heappush(free, start_s + arrival.run_s)
+        stretches.append((start_s, start_s + arrival.run_s))
+        starts.append(start_s)
+    return _result(setting, arrivals, stretches, dict(enumerate(starts)))
+
+
+def central(setting: Setting, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
+    """A manager that matches what it knows of once in each cycle, first come, first served."""
+    dice = Dice(setting.seed, f"central/{cycle_s}")
+
+    def hop_s() -> float:
+        delays = setting.delays
+        return min(delays.longest_s, dice.lognormal(delays.median_s, delays.sigma))
+
+    known_free = [0.0] * setting.machines
+    heapify(known_free)
+    stretches, starts = [], []
+    tick_s = 0.0
+    for arrival in arrivals:
+        ready_s = max(arrival.at_s + hop_s(), known_free[0], tick_s)
+        tick_s = ceil(ready_s / cycle_s) * cycle_s
+        heappop(known_free)
+        start_s = tick_s + hop_s()
+        end_s = start_s + arrival.run_s
+        heappush(known_free, end_s + hop_s())
+        stretches.append((start_s, end_s))
+        starts.append(start_s)
+    return _result(setting, arrivals, stretches, dict(enumerate(starts)))
+
+
+class Trial:
+    """The product in a world of its own."""
+
+    def __init__(self, setting: Setting, arrivals: Sequence[Arrival]) -> None:
+        self.setting = setting
+        self._arrivals = arrivals
+        self.world = World(setting.seed)
+        self.network = OpenNetwork(
+            setting.delays,
+            setting.loss,
+            self.world.agenda,
+            setting.seed,
+            self.world.arrive,
+            self.world.machines,
+        )
+        self.world.network = self.network
+        self._numbers: dict[JobId, int] = {}
+        self._starts: dict[int, float] = {}
+        self._stretches: list[Stretch] = []
+        self._dice = Dice(setting.seed, "homes")
+        self.brokers: dict[str, None] = {}
+        """Machines that were broker in the window."""
+        self._homes = self._build()
+
+    def _build(self) -> list[SimulatedMachine]:
+        setting = self.setting
+        homes = []
+        for number in range(setting.machines):
+            is_home = setting.homes > 1 and number < setting.homes
+            parts = (Part.NODE, Part.HOME, Part.BROKER) if is_home else (Part.NODE, Part.BROKER)
+            machine = self._add(f"m{number}", parts)
+            machine.launcher.on_start = partial(self._started)
+            machine.launcher.on_end = self._ended
+            if is_home:
+                homes.append(machine)
+        return homes or [self._add("home", (Part.HOME,))]
+
+    def _add(self, name: str, parts: tuple[Part, ...]) -> SimulatedMachine:
+        plan = MachinePlan(name, Resources(1), parts, configuration=CONFIGURATION, cluster="lab")
+        return self.world.add(plan)
+
+    def run(self) -> Result:
+        """From the first machine to the end of the window."""
+        world, setting = self.world, self.setting
+        world.run_until(SETTLE_S)
+        for number, arrival in enumerate(self._arrivals):
+            world.agenda.at(SETTLE_S + arrival.at_s, partial(self._submit, number, arrival))
+        if setting.broker_dies_each_s:
+            world.agenda.after(setting.broker_dies_each_s, self._kill)
+        world.run_until(SETTLE_S + setting.warm_s)
+        self.network.bytes_of.clear()
+        self.network.counts.clear()
+        world.run_until(SETTLE_S + setting.end_s)
+        for machine in world.machines.values():
+            for process in machine.launcher.running.values():
+                self._stretches.append(self._stretch(process, process.end_s))
+        return _result(setting, self._arrivals, self._stretches, self._starts)
+
+    def _submit(self, number: int, arrival: Arrival) -> None:
+        """At any home that is up."""
+        for _ in range(100):
+            home = self._dice.pick(self._homes)
+            user = f"u{number % 10}"
+            limit_s = self.setting.longest_s * 2.0
+            spec = JobSpec(
+                Account("lab", user),
+                user,
+                "job",
+                ("true",),
+                "/",
+                Resources(1),
+                time_limit_s=limit_s,
+            )
+            job = self.world.submit(home.plan.name, spec, Work(arrival.run_s))
+            if job is not None:
+                self._numbers[job] = number
+                return
+        self.world.agenda.after(1.0, partial(self._submit, number, arrival))
+
+    def _kill(self) -> None:
+        setting = self.setting
+        for machine in self.world.machines.values():
+            if machine.is_up and Part.BROKER in machine.core.parts:
+                self.world.go_down(machine)
+                come_up = partial(self.world.come_up, machine)
+                self.world.agenda.after(setting.broker_away_s, come_up)
+        self.world.agenda.after(setting.broker_dies_each_s, self._kill)
+
+    def _started(self, process: Process) -> None:
+        attempt = process.attempt
+        number = self._numbers[JobId(attempt.home, attempt.number)]
+        self._starts.setdefault(number, process.started_s - SETTLE_S)
+
+    def _ended(self, process: Process) -> None:
+        self._stretches.append(self._stretch(process, process.end_s))
+
+    def _stretch(self, process: Process, end_s: float) -> Stretch:
+        return (process.started_s - SETTLE_S, end_s - SETTLE_S)
+
+    def bytes_per_s(self) -> dict[str, float]:
+        """Sent and received in the window, by machine."""
+        window_s = self.setting.window_s
+        sent = self.network.bytes_of
+        return {name: sent.get(name, 0) / window_s for name in self.world.machines}
+
+    def broker_names(self) -> list[str]:
+        """Who is broker now."""
+        machines = self.world.machines.items()
+        return [name for name, each in machines if each.is_up and Part.BROKER in each.core.parts]
+
+
+def _result(
+    setting: Setting,
+    arrivals: Sequence[Arrival],
+    stretches: Sequence[Stretch],
+    starts: dict[int, float],
+) -> Result:
+    begin_s, end_s = setting.warm_s, setting.end_s
+    busy_s = sum(max(0.0, min(b, end_s) - max(a, begin_s)) for a, b in stretches)
+    waits_s = tuple(
+        starts[number] - arrival.at_s if starts.get(number, end_s) < end_s else -1.0
+        for number, arrival in enumerate(arrivals)
+        if arrival.at_s >= begin_s
+    )
+    return Result(busy_s / (setting.machines * setting.window_s), waits_s)
