@@ -2,10 +2,10 @@
 
 In virtual time, with the product's nodes, homes and brokers; the order is fifo. `ratio_to_oracle`
 is the utilisation in the window over that of an oracle that gives each task to a machine first
-come, first served, in no time, on the same arrivals. `central_5_s` and `central_60_s` are the same of a
-manager that decides once in 5 or 60 s. `bytes_per_s` is what a machine sends and receives, frames
-and all messages of these parts, but neither TLS nor the membership's gossip. What was assumed is in
-docs/experiments/no-head.md. `--large` adds 1,000 machines with few homes, and 10,000.
+come, first served, in no time, on the same arrivals. `central_5_s` and `central_60_s` are the same
+of a manager that decides once in 5 or 60 s. `bytes_per_s` is what a machine sends and receives,
+frames and all messages of these parts, but neither TLS nor the membership's gossip. What was
+assumed is in docs/experiments/no-head.md. `--large` adds 1,000 machines with few homes, and 10,000.
 
 `--runs` is not used: one seed is one run, and the seeds that were used are in the result.
 """
@@ -33,10 +33,24 @@ from iriai.sim.experiments.no_head import (
     oracle,
 )
 
-SHORT_WINDOW = {"warm_s": 900.0, "window_s": 2700.0}
-"""Where there are many machines, each still begins a task of its own in it, on average."""
-TENS = {"shortest_s": 10.0, "longest_s": 10.0, "warm_s": 60.0, "window_s": 300.0}
-ONES = {"shortest_s": 1.0, "longest_s": 1.0, "warm_s": 20.0, "window_s": 60.0}
+
+def briefly(setting: Setting) -> Setting:
+    """Where there are many machines, each still begins a task in the window, on average."""
+    return replace(setting, warm_s=900.0, window_s=2700.0)
+
+
+def saturated(machines: int, run_s: float, window_s: float) -> Setting:
+    """Tasks that all take as long, more than can be done."""
+    warm_s = window_s / 5.0
+    return Setting(
+        machines,
+        machines,
+        shortest_s=run_s,
+        longest_s=run_s,
+        warm_s=warm_s,
+        window_s=window_s,
+        is_saturated=True,
+    )
 
 
 class Case(NamedTuple):
@@ -71,21 +85,21 @@ def standard() -> list[Case]:
             cases.append(Case(f"{machines} machines, {homes} homes", setting, seeds))
     hundred = Setting(100, 100)
     return [
-        Case("1000 machines, 1000 homes", Setting(1000, 1000, **SHORT_WINDOW)),
+        Case("1000 machines, 1000 homes", briefly(Setting(1000, 1000))),
         *cases,
         Case("paper's delays", replace(hundred, delays=PAPER)),
         Case("10 % loss", replace(hundred, loss=0.1)),
         Case("brokers die, 1 % loss", replace(hundred, loss=0.01, broker_dies_each_s=360.0)),
-        Case("80 % load", Setting(300, 300, load=0.8, **SHORT_WINDOW)),
-        Case("tasks of 10 s", Setting(50, 50, is_saturated=True, **TENS)),
-        Case("tasks of 1 s", Setting(20, 20, is_saturated=True, **ONES)),
+        Case("80 % load", briefly(Setting(300, 300, load=0.8))),
+        Case("tasks of 10 s", saturated(50, 10.0, 300.0)),
+        Case("tasks of 1 s", saturated(20, 1.0, 60.0)),
     ]
 
 
 def large() -> list[Case]:
     """What takes an hour."""
     cases = [
-        Case(f"{machines} machines, {homes} homes", Setting(machines, homes, **SHORT_WINDOW))
+        Case(f"{machines} machines, {homes} homes", briefly(Setting(machines, homes)))
         for machines, homes in ((10_000, 10_000), (10_000, 8), (10_000, 1), (1000, 8), (1000, 1))
     ]
     return [*cases, *standard()]
@@ -97,7 +111,7 @@ def quick() -> list[Case]:
     return [
         Case("6 machines, 6 homes", few),
         Case("10 % loss", replace(few, loss=0.1)),
-        Case("tasks of 1 s", Setting(4, 4, is_saturated=True, **ONES | {"window_s": 10.0})),
+        Case("tasks of 1 s", saturated(4, 1.0, 10.0)),
     ]
 
 

@@ -163,6 +163,20 @@ def clock(world, name: str):
     return world.machines[name].clock.at(world.now_s)
 
 
+def test_a_home_asks_the_broker_why_a_job_waits():
+    world = elected(3)
+    home = world.machines[rank(world)[2]]
+    for _ in range(3):
+        submit(world, home.plan.name, run_s=100.0)
+    waiting = submit(world, home.plan.name, run_s=1.0)
+    run(world, 2.0)
+    assert home.core.ask_why(waiting.number, home.clock.at(world.now_s)) is None
+    home.asked()
+    world.touch(home)
+    run(world, 1.0)
+    assert home.whys[waiting.number][0].rule is Rule.MACHINE_BUSY
+
+
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_lost_and_repeated_messages_cost_time_alone(seed):
     world = elected(4, network=LOSSY, seed=seed)

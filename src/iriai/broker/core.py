@@ -36,6 +36,8 @@ from iriai.protocol.messages import (
     Charging,
     Counted,
     Decline,
+    Explain,
+    Explained,
     Idle,
     Match,
     Promise,
@@ -65,6 +67,8 @@ class Broker:
         self._machine = machine
         self.attendance = Attendance(machine)
         self._said: list[Effect] = []
+        self._asked: dict[JobId, None] = {}
+        """Jobs whose homes ask why they wait."""
         self._must_pass = False
         self._left: Pass | None = None
         """A pass that was left before its end; the alarm is set for the next turn."""
@@ -84,6 +88,7 @@ class Broker:
             Want: self._want,
             Wants: self._wants,
             Withdraw: self._withdraw,
+            Explain: self._explain,
             Decline: self._decline,
             Wake: self._wake,
             LinkDown: self._link_down,
@@ -119,6 +124,10 @@ class Broker:
                 effects += self._wake_by(now.steady_s + due_s)
             for view in self._backed_off.values():
                 effects += self._wake_by(view.back_off.until_s or now.steady_s)
+        for job in self._asked:
+            reasons = tuple(self.explain(job, now))
+            effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
+        self._asked.clear()
         wake_s = None if self._planning is None else self._planning.wake_s
         if wake_s is not None and wake_s > now.steady_s:
             effects += self._wake_by(wake_s)
@@ -337,6 +346,9 @@ class Broker:
         self.attendance.heard(wants.machine, now.steady_s)
         self.attendance.told_all(wants.machine)
         self._must_pass = True
+
+    def _explain(self, explain: Explain, now: Instant) -> None:
+        self._asked[explain.job] = None  # told after the pass of this turn
 
     def _decline(self, decline: Decline, now: Instant) -> None:
         view = self.state.machines.get(decline.machine)

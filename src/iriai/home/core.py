@@ -52,12 +52,14 @@ from iriai.protocol.effects import (
     Send,
     Wake,
     WakeAt,
+    WhyAnswered,
 )
 from iriai.protocol.messages import (
     Accepted,
     Begun,
     Decline,
     End,
+    Explained,
     Match,
     Promise,
     Refusal,
@@ -107,6 +109,7 @@ class Home:
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Match: self._match,
             Promise: self._promise,
+            Explained: self._explained,
             Accepted: self._accepted,
             Refusal: self._refused,
             Begun: self._begun,
@@ -317,6 +320,9 @@ class Home:
         change = Promised(None if in_s is None else now.wall_s + in_s, promise.machine)
         job.apply(change)
         self._changes.other(job.number, change)
+
+    def _explained(self, explained: Explained, now: Instant) -> None:
+        self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
 
     def _accepted(self, accepted: Accepted, now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""

@@ -40,6 +40,7 @@ from iriai.protocol.effects import (
 from iriai.protocol.messages import (
     AskBroker,
     BrokerIs,
+    Explain,
     Heard,
     Idle,
     Message,
@@ -196,11 +197,25 @@ class Machine:
     def explain(self, number: int, now: Instant) -> list[Reason]:
         """Why the first waiting task of a job has not started, the main reason first.
 
-        Empty only where no task of it waits. Raises `NotFound`.
+        Empty only where no task of it waits. Raises `NotFound`, and `Refused` where the broker of
+        another machine must be asked.
         """
         if not self.home.job(number).waiting:
             return []
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
+
+    def ask_why(self, number: int, now: Instant) -> list[Reason] | None:
+        """As `explain`; None: another machine was asked, and a `WhyAnswered` will say it.
+
+        That may be lost: whoever waits asks again after a while.
+        """
+        if self._broker is not None or not self.home.job(number).waiting:
+            return self.explain(number, now)
+        reasons = self.home.explain(number)
+        if reasons:
+            return reasons
+        self._post(Send("", Part.BROKER, Explain(JobId(self.home.name, number))))
+        return None
 
     def estimated_starts(self, now: Instant) -> dict[int, float]:
         """When waiting jobs of this home may start, on the wall clock; only where it has a broker.

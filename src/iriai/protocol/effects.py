@@ -14,6 +14,7 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
 from iriai.model.records import Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -114,6 +115,13 @@ class JobSettled(msgspec.Struct, frozen=True):
     """Whether its user wants to be told as well; see model.notice."""
 
 
+class WhyAnswered(msgspec.Struct, frozen=True):
+    """Home: the broker of another machine says why a job waits, for whoever asked."""
+
+    number: int
+    reasons: tuple[Reason, ...]
+
+
 class MembersChanged(msgspec.Struct, frozen=True):
     """Membership: these are new, or something about them changed; each as it is now."""
 
@@ -154,6 +162,7 @@ Effect = (
     | SampleAttempts
     | WakeAt
     | JobSettled
+    | WhyAnswered
     | MembersChanged
     | EntriesChanged
     | PeerNoticed

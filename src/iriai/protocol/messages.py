@@ -171,6 +171,19 @@ class Decline(msgspec.Struct, frozen=True):
     capability: Capability
 
 
+class Explain(msgspec.Struct, frozen=True):
+    """Home to broker, when somebody asks why a job waits: answered with `Explained`."""
+
+    job: JobId
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """Broker to home: why the job's first waiting task has not started; the main reason first."""
+
+    job: JobId
+    reasons: tuple[Reason, ...]
+
+
 class Promise(msgspec.Struct, frozen=True):
     """Broker to home: the job is a reserved head and starts in `start_in_s` at the latest.
 
@@ -302,10 +315,10 @@ class Quiet(msgspec.Struct, frozen=True):
     is_offpeak: bool
 
 
-ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline
+ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
-ToHome = Match | Promise | OfAttempt | Renew
+ToHome = Match | Promise | Explained | OfAttempt | Renew
 ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""

@@ -21,6 +21,7 @@ from iriai.model.configuration import Configuration
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.node.core import Node, NodeSettings
 from iriai.policy.fading import Fading
@@ -37,6 +38,7 @@ from iriai.protocol.effects import (
     Send,
     Wake,
     WakeAt,
+    WhyAnswered,
 )
 from iriai.protocol.succession import Succession
 from iriai.sim.clock import Clock
@@ -105,6 +107,8 @@ class SimulatedMachine:
         self.commits = Commits(self.store, plan.sync_s)
         self.settled: list[int] = []
         """Jobs that whoever waits was told of."""
+        self.whys: dict[int, tuple[Reason, ...]] = {}
+        """What the broker of another machine said of jobs, when it was asked."""
         self.core: Machine
         self.is_up = False
         """Whether its daemon lives."""
@@ -332,6 +336,8 @@ class SimulatedMachine:
                 self.on_send(self, effect)
             elif type(effect) is JobSettled:
                 self.settled.append(effect.number)
+            elif isinstance(effect, WhyAnswered):
+                self.whys[effect.number] = effect.reasons
             elif launcher.is_up:
                 self.inbox.extend(launcher.order(effect, now_s))
         for answer in answers:
