@@ -29,6 +29,7 @@ from iriai.daemon.views import (
     running_row,
 )
 from iriai.daemon.waits import Waits, wire_outcome
+from iriai.daemon.whys import Whys
 from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -39,6 +40,7 @@ from iriai.model.problem import NotFound, Problem
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.model.state import TaskState
+from iriai.protocol.effects import Part
 from iriai.wire.requests import (
     AnswerBody,
     AskWhy,
@@ -85,6 +87,7 @@ class JobAnswers:
         self._ends = EndsFromStore(engine, past)
         self._changes = JobChanges(engine, submissions, past, unstored, self._ends)
         self.waits = Waits(engine, self._outcome)
+        self._whys = Whys(engine)
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
@@ -156,6 +159,8 @@ class JobAnswers:
 
     def _lacking(self, resources: Resources) -> tuple[Why, ...]:
         """What is not free for such a task now; of the machine that lacks least."""
+        if Part.BROKER not in self._engine.machine.parts:
+            return ()  # another machine knows
         views = self._engine.machine.broker.state.machines.values()
         lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
         machine, least = min(lacking, key=lambda each: len(each[1]), default=("", []))
@@ -201,7 +206,14 @@ class JobAnswers:
         if job is None:
             self._from_the_past(asked, lambda: self._past.detail(selected))
             return
-        asked.answer(self._detail(job, selected, now))
+        if not job.waiting:
+            asked.answer(self._detail(job, selected, now, []))
+            return
+
+        def tell(reasons: list[Reason]) -> None:
+            asked.answer(self._detail(job, selected, now, reasons))
+
+        self._whys.ask(job.number, now, tell)
 
     def _story(self, asked: Asked, body: AskStory, now: Instant) -> None:
         selected = self._one(body.id)
@@ -211,7 +223,9 @@ class JobAnswers:
         """Answer from the store, once everything that happened so far is in it."""
         self._engine.after_this_turn(lambda: asked.answer_with(make))
 
-    def _detail(self, job: JobState, selected: Selected, now: Instant) -> JobDetail:
+    def _detail(
+        self, job: JobState, selected: Selected, now: Instant, reasons: list[Reason]
+    ) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
         attempts: list[AttemptRow] = []
         for index, task in job.tasks.items():
@@ -225,7 +239,7 @@ class JobAnswers:
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:
             attempts += self._past.attempts(selected, job.spec, room)
-        why = tuple(_why(reason) for reason in self._reasons(job, now))
+        why = tuple(_why(reason) for reason in reasons)
         row = job_row(home, job)
         if job.waiting and row.start_wall_s is None:
             starts = self._engine.machine.estimated_starts(now)
@@ -245,11 +259,14 @@ class JobAnswers:
         else:
             state = job.task_state(index)
             waits = state in (TaskState.QUEUED, TaskState.HELD)
-        reasons = tuple(_why(reason) for reason in self._reasons(job, now)) if waits else ()
-        asked.answer(Reasons(body.id, state, reasons))
+        if not (waits and job.waiting):
+            asked.answer(Reasons(body.id, state, ()))
+            return
 
-    def _reasons(self, job: JobState, now: Instant) -> list[Reason]:
-        return self._engine.machine.explain(job.number, now) if job.waiting else []
+        def tell(reasons: list[Reason]) -> None:
+            asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
+
+        self._whys.ask(job.number, now, tell)
 
     def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
         selected = self._one(body.id)

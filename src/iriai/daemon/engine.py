@@ -16,6 +16,7 @@ from iriai.daemon.outbox import Outbox
 from iriai.launcher.crash import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
+from iriai.model.reason import Reason
 from iriai.model.records import JobEvent
 from iriai.protocol.effects import (
     Effect,
@@ -25,6 +26,7 @@ from iriai.protocol.effects import (
     Send,
     Wake,
     WakeAt,
+    WhyAnswered,
 )
 from iriai.store.writer import Writer
 
@@ -49,8 +51,16 @@ class Carrier(Protocol):
         ...
 
 
+NOT_ORDERS = (JobSettled, Send, WhyAnswered)
+"""Effects that the launcher has nothing to do with."""
+
+
 def _unheard(number: int) -> None:
     """Before somebody listens."""
+
+
+def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
+    """Before somebody asks."""
 
 
 class Engine:
@@ -67,6 +77,8 @@ class Engine:
         self.outbox = Outbox()
         self.on_settled: Callable[[int], None] = _unheard
         """Told of each job that has finished, once that is durable."""
+        self.on_why: Callable[[int, tuple[Reason, ...]], None] = _unanswered
+        """Told what the broker of another machine says of a job that waits."""
         self.on_notice: Callable[[int], None] = _unheard
         """Told of each of these whose user wants to be told."""
         self.on_changed: Callable[[int], None] = _unheard
@@ -158,7 +170,7 @@ class Engine:
         sends = [e for e in effects if type(e) is Send]
         if sends and self.carrier is not None:
             self.carrier.send(sends)
-        self._launcher.perform([e for e in effects if type(e) not in (JobSettled, Send)])
+        self._launcher.perform([e for e in effects if type(e) not in NOT_ORDERS])
         if any(type(e) is LaunchAttempt for e in effects):
             crash_point("after-launch-sent")
         for answer in answers:
@@ -166,6 +178,8 @@ class Engine:
         for number in changed:
             self.on_changed(number)
         for effect in effects:
+            if isinstance(effect, WhyAnswered):
+                self.on_why(effect.number, effect.reasons)
             if type(effect) is JobSettled:
                 self.on_settled(effect.number)
                 if effect.has_notice:

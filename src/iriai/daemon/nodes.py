@@ -17,6 +17,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
+from iriai.protocol.effects import Part
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.requests import AnswerBody, Done
@@ -128,7 +129,8 @@ class NodeAnswers:
     # --- looking ---------------------------------------------------------------------------------
 
     def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
-        if self._links is None:
+        machine = self._engine.machine
+        if self._links is None or (Part.BROKER not in machine.parts and Part.NODE in machine.parts):
             asked.answer(NodeTable((self._own_row(),)))
             return
         views = self._engine.machine.broker.state.machines
