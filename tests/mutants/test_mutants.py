@@ -6,6 +6,7 @@ import pytest
 
 from iriai.sim.faults import fails
 from iriai.sim.scenario import scenario_of
+from tests.mutants.elected import ELECTED
 from tests.mutants.mutants import MUTANTS
 
 SEEDS = 100
@@ -38,3 +39,12 @@ def test_a_mutant_is_found(name, monkeypatch):
     known = FOUND_WITH.get(name, 1)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", ELECTED)
+def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
+    patch, known = ELECTED[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    found = any(fails(scenario_of(seed, is_elected=True)) for seed in seeds)
+    assert found, f"no seed up to {SEEDS} finds it"

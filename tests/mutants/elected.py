@@ -1,0 +1,56 @@
+"""Small mistakes in what elects, refills and acknowledges; each is found from a seed.
+
+What is not here cannot be found, because it does no harm: two machines that stay broker, a broker
+that starts at once, matches that are never told again, or a gap in reports that nobody sees cost
+time, which a later repeat or another broker makes good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iriai.broker.attendance import Attendance
+from iriai.home.posts import Posts
+from iriai.machine.core import Machine
+from iriai.node.capabilities import Capabilities
+from iriai.protocol.messages import AskBroker, BrokerIs, Heard
+from iriai.protocol.posting import Posting
+from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
+
+
+def _still_good(whole: Any, capabilities: Capabilities, capability: Any) -> float | None:
+    minted_s = whole(capabilities, capability)
+    if minted_s is not None:
+        capabilities._outstanding[capability.slot] = capability
+        capabilities._minted_s[capability.slot] = minted_s
+    return minted_s
+
+
+def _never_overdue(posting: Posting, _now_s: float) -> tuple[bool, list[int]]:
+    posting._report = None
+    posting._wants.clear()
+    return False, []
+
+
+ELECTED: dict[str, tuple[Patch, int]] = {
+    "AskBroker is never sent": (lost_message(AskBroker), 2),
+    "BrokerIs is never sent": (lost_message(BrokerIs), 2),
+    "Heard is never sent": (lost_message(Heard), 7),
+    "a machine tells a new broker nothing": (instead(Machine, "_tell_all", nothing), 3),
+    "a node tells a new broker nothing": (
+        around(Machine, "_tell_all", lambda _whole, self: self._home and self._home.post_anew()),
+        3,
+    ),
+    "a home tells a new broker nothing": (instead(Posts, "anew", nothing), 29),
+    "a machine does not see that its broker began anew": (
+        instead(Machine, "_is_of_term", nothing),
+        3,
+    ),
+    "a capability is taken twice": (around(Capabilities, "redeem", _still_good), 14),
+    "nothing is said again": (instead(Posting, "overdue", _never_overdue), 62),
+    "a new broker waits for ever": (
+        instead(Attendance, "is_complete", lambda self, _now_s: self._until_s < 0.0),
+        1,
+    ),
+}
+"""With each a seed that found it when this was written."""
