@@ -11,6 +11,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 FIGURES = {
     "throughput.py": {"array_per_s", "single_per_s", "back_ends", "limit_per_s", "peers"},
+    "no_head.py": {"figures"},
     "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
     "footprint.py": {
         "idle_rss_mb",

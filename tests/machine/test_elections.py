@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.model.account import Account
 from iriai.model.reason import Rule
 from iriai.protocol.candidates import Peer, ranked
+from iriai.protocol.effects import UsageLearned
 from iriai.protocol.messages import Match
+from iriai.sim.clock import WALL_S
 from iriai.sim.network import NetworkPlan
 from tests.machine.elected import CLUSTER, broker, brokers, elected, followed, has_ended, up
 from tests.sim.cluster import run, submit
@@ -175,6 +178,27 @@ def test_a_home_asks_the_broker_why_a_job_waits():
     world.touch(home)
     run(world, 1.0)
     assert home.whys[waiting.number][0].rule is Rule.MACHINE_BUSY
+
+
+def test_every_broker_draws_with_what_a_machine_counted_that_is_gone():
+    world = elected(4)
+    account = Account("lab", "ann")
+    gone = world.machines[rank(world)[3]]
+    submit(world, gone.plan.name, run_s=30.0)
+    run(world, 40.0)
+    [counted] = [m for m in world.machines.values() if m.core.node.ledger.rows()]
+    rows = counted.core.node.ledger.rows()
+    for machine in world.machines.values():
+        if machine is not counted:
+            world.arrive(machine, UsageLearned(counted.plan.name, rows))
+    run(world, 1.0)
+    world.power_off(counted)
+    run(world, 15.0)
+    for _ in range(2):
+        core = broker(world).core.broker
+        assert core.state.standings.usage_s(account, WALL_S + world.now_s) > 25.0
+        world.go_down(broker(world))
+        run(world, 15.0)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

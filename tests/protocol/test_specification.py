@@ -51,7 +51,7 @@ RULES |= {"drained", "load-above-threshold"}
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)
-            | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged"},
+            | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged", "UsageLearned"},
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),

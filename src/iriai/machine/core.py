@@ -17,12 +17,13 @@ from typing import NoReturn, assert_never
 from iriai.broker.core import Broker
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
+from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
-from iriai.model.records import Record
+from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
 from iriai.protocol.effects import (
     Delivered,
@@ -34,12 +35,14 @@ from iriai.protocol.effects import (
     PeersChanged,
     Persist,
     Send,
+    UsageLearned,
     Wake,
     WakeAt,
 )
 from iriai.protocol.messages import (
     AskBroker,
     BrokerIs,
+    Counted,
     Explain,
     Heard,
     Idle,
@@ -50,7 +53,7 @@ from iriai.protocol.messages import (
 from iriai.protocol.posting import Posting
 from iriai.protocol.succession import Succession
 
-MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown | PeersChanged
+MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown | PeersChanged | UsageLearned
 PartEvent = Message | Wake | LinkUp | LinkDown
 
 ROUNDS_MAX = 1000
@@ -96,6 +99,8 @@ class Machine:
         self._term = 0.0
         """That of the broker which was told everything."""
         self._posting = Posting()
+        self._usage: dict[str, dict[Account, LedgerRow]] = {}
+        """What other machines counted, as the directory has it."""
         self._now_s = 0.0
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
@@ -159,6 +164,8 @@ class Machine:
                     self._sync(now)
                 if isinstance(event, LinkUp) and event.machine == self._broker_at:
                     self._tell_all()
+            case UsageLearned(machine, rows):
+                self._learn(machine, rows, now)
             case PeersChanged(peers):
                 if self._succession is not None:
                     self._take(self._succession.met(peers, now))
@@ -279,12 +286,21 @@ class Machine:
             assert self._make_broker is not None
             self._broker = self._make_broker()
             self._broker.begin(succession.peers, succession.term, now)
+            for machine, rows in self._usage.items():
+                self._take(self._broker.handle(Counted(machine, tuple(rows.values()), ()), now))
         if succession.broker != self._broker_at:
             self._broker_at = succession.broker
             self._term = succession.term
             self._tell_all()
         else:
             self._is_of_term(succession.term)
+
+    def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
+        """Every machine may be broker some day, and then draws with all that was counted."""
+        known = self._usage.setdefault(machine, {})
+        known.update((row.account, row) for row in rows)
+        if self._broker is not None:
+            self._take(self._broker.handle(Counted(machine, rows, ()), now))
 
     def _is_of_term(self, term: float) -> None:
         """The broker is of this term; of another one than before, it knows nothing any more."""

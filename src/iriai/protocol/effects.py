@@ -15,7 +15,7 @@ import msgspec
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
-from iriai.model.records import Record
+from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.candidates import Peer
@@ -207,6 +207,13 @@ class PeersChanged(msgspec.Struct, frozen=True):
     """Who of the cluster is there now, this machine among them; where its broker is elected."""
 
     peers: tuple[Peer, ...]
+
+
+class UsageLearned(msgspec.Struct, frozen=True):
+    """What a machine counted, as the directory has it; whatever became of the machine since."""
+
+    machine: str
+    rows: tuple[LedgerRow, ...]
 
 
 class LauncherAttached(msgspec.Struct, frozen=True):

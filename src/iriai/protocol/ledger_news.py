@@ -1,0 +1,57 @@
+"""The ledger between a machine and the directory: what it publishes, and what it learns of others.
+
+In: entries of kind `ledger`, and the node's own rows. Out: `UsageLearned` for the machine, whose
+broker draws with it, and bodies to publish. A machine that is gone counts on, as long as the
+directory keeps its last batch (docs/spec/006, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
+from iriai.policy.fading import Fading
+from iriai.protocol.effects import UsageLearned
+from iriai.protocol.entries import Entry, EntryKind
+from iriai.protocol.ledger import Ledger, OwnCounters, batch_body
+
+PUBLISH_S = 30.0
+"""Between two batches of a machine; the pace of the kind (`publisher.PACES`)."""
+
+
+class LedgerNews:
+    """See the module."""
+
+    def __init__(
+        self, machine: str, fading: Fading, rows: Iterable[LedgerRow], now: Instant
+    ) -> None:
+        """`machine` is this one; `rows` as its node's store has them when it comes up."""
+        self._machine = machine
+        self.ledger = Ledger(fading)
+        self._own = OwnCounters(fading, rows, now)
+        self._published: tuple[LedgerRow, ...] = ()
+        self._due_s = -inf
+
+    def learned(self, entries: Iterable[Entry], age_s: float, now: Instant) -> list[UsageLearned]:
+        """What entries say, published `age_s` ago; those of other kinds say nothing."""
+        news = []
+        for entry in entries:
+            if entry.kind is not EntryKind.LEDGER:
+                continue
+            if entry.machine == self._machine:
+                self._own.echo(entry.body)
+                continue
+            rows = self.ledger.take(entry.machine, entry.body, age_s, now).rows
+            if rows:
+                news.append(UsageLearned(entry.machine, rows))
+        return news
+
+    def body(self, rows: Iterable[LedgerRow], now: Instant) -> bytes | None:
+        """What to publish now; None: nothing new, or not yet."""
+        own = tuple(rows)
+        if now.steady_s < self._due_s or not self._own.may_publish(now) or own == self._published:
+            return None
+        self._published, self._due_s = own, now.steady_s + PUBLISH_S
+        return batch_body(self._own.batch(own, now))

@@ -1,0 +1,65 @@
+"""The ledger between a machine and the directory: published now and then, learned at once."""
+
+from __future__ import annotations
+
+from iriai.model.account import Account
+from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
+from iriai.policy.fading import Fading
+from iriai.protocol.entries import Entry, EntryKind
+from iriai.protocol.ledger import LISTEN_S
+from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
+
+FADING = Fading(604_800.0)
+WALL_S = 1_800_000_000.0
+ANN = Account("lab", "ann")
+
+
+def at(steady_s: float) -> Instant:
+    return Instant(steady_s, WALL_S + steady_s)
+
+
+def row(used_s: float) -> LedgerRow:
+    return LedgerRow(ANN, used_s, WALL_S, 1, 10.0)
+
+
+def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Entry:
+    return Entry(machine, kind, "lab", 1, 1, 3600.0, body, b"")
+
+
+def published(used_s: float, steady_s: float = LISTEN_S) -> bytes:
+    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(steady_s))
+    assert body is not None
+    return body
+
+
+def test_nothing_is_published_before_others_could_say_what_they_hold():
+    news = LedgerNews("m1", FADING, (), at(0.0))
+    assert news.body([row(5.0)], at(LISTEN_S - 1.0)) is None
+    assert news.body([row(5.0)], at(LISTEN_S)) is not None
+
+
+def test_what_did_not_change_is_not_published_again_nor_anything_too_soon():
+    news = LedgerNews("m1", FADING, (), at(0.0))
+    assert news.body([row(5.0)], at(LISTEN_S)) is not None
+    assert news.body([row(6.0)], at(LISTEN_S + 1.0)) is None
+    assert news.body([row(6.0)], at(LISTEN_S + PUBLISH_S)) is not None
+    assert news.body([row(6.0)], at(LISTEN_S + 9 * PUBLISH_S)) is None
+
+
+def test_what_another_machine_counted_is_learned_once():
+    news = LedgerNews("m2", FADING, (), at(0.0))
+    entries = [entry("m1", published(5.0)), entry("m1", b"", EntryKind.AD)]
+    [learned] = news.learned(entries, 0.0, at(LISTEN_S))
+    assert (learned.machine, [each.account for each in learned.rows]) == ("m1", [ANN])
+    assert news.learned(entries, 0.0, at(LISTEN_S)) == []
+
+
+def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
+    news = LedgerNews("m1", FADING, (), at(0.0))
+    assert news.learned([entry("m1", published(500.0))], 0.0, at(1.0)) == []
+    body = news.body([row(7.0)], at(LISTEN_S))
+    assert body is not None
+    other = LedgerNews("m2", FADING, (), at(0.0))
+    other.learned([entry("m1", body)], 0.0, at(LISTEN_S))
+    assert other.ledger.usage_of(ANN, WALL_S) > 506.0
