@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from iriai.daemon.cluster_part import renew
+from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token
 from tests.endtoend.installation import IRIAI, Installation
 from tests.support.people import People
@@ -128,6 +130,11 @@ def test_a_machine_joins_and_both_see_each_other(ume: Installation, momo: Instal
     report = say(momo, "cluster", "show")
     assert (report["cluster"], report["issuer"], report["is_issuer"]) == ("ume", "ume", False)
     until(lambda: "momo" in say(ume, "cluster", "show")["machines"], "ume to know momo")
+
+    state = ClusterState(momo.paths.cluster)
+    before = state.identity.certificate.der
+    renew(state, [parse_token(token, TokenKind.JOIN).address])
+    assert ClusterState(momo.paths.cluster).identity.certificate.der != before
 
     assert join(momo, token, code=3)["error"]["code"] == "already-member"
     (row,) = say(ume, "token", "--list")["rows"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from iriai.identity.cluster_files import ClusterFiles, SeedMember, bundle_of
 from iriai.identity.cluster_state import ClusterState
+from iriai.identity.dwelling import check_dwelling
 from iriai.identity.ejection import Ejection
 from iriai.identity.founding import enter_cluster, found_cluster
 from iriai.identity.machine_identity import Enrolment
@@ -349,3 +351,38 @@ def test_a_directory_that_was_written_half_counts_for_nothing(lab: Lab):
     assert not ClusterFiles(paths.cluster).exist()
     lab.enter("momo")
     assert not half.exists()
+
+
+def test_a_copy_of_an_identity_is_noticed_and_named(lab: Lab):
+    mine = Path(lab.paths.cluster)
+    check_dwelling(mine, "aaaa")
+    check_dwelling(mine, "aaaa")
+    on_another_machine = refusal(check_dwelling, mine, "bbbb")
+    assert on_another_machine.code == "copied-identity"
+    assert "another machine" in on_another_machine.message
+
+    beside = lab.directory / "copy"
+    shutil.copytree(mine, beside)
+    problem = refusal(check_dwelling, beside, "aaaa")
+    assert problem.code == "copied-identity"
+    assert str(mine) in problem.message
+    check_dwelling(mine, "aaaa")
+
+
+def test_an_identity_that_was_moved_is_the_same(lab: Lab):
+    mine = Path(lab.paths.cluster)
+    check_dwelling(mine, "aaaa")
+    moved = mine.rename(lab.directory / "moved")
+    check_dwelling(moved, "aaaa")
+    check_dwelling(moved, "aaaa")
+
+
+def test_what_is_wrong_with_a_machines_place_is_told(lab: Lab):
+    momo = lab.enter("momo")
+    assert momo.trouble() == []
+    lab.clock.now_s += 0.9 * YEAR_S
+    assert "ends in 36 days" in momo.trouble()[0]
+    eject(lab, "momo")
+    (document,) = (each.document for each in lab.state.trust.ejections)
+    momo.take_document(DocumentKind.EJECTION, document)
+    assert "this machine was ejected" in momo.trouble()[0]

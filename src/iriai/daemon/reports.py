@@ -188,6 +188,8 @@ class Reports:
 
     def _trouble(self) -> list[str]:
         trouble = self._links.trouble() if self._links else []
+        if self._settings.cluster is not None:
+            trouble += self._settings.cluster.trouble()
         if self._launcher.welcome is None and self._settings.role.has_launcher:
             trouble.append("no launcher is connected: nothing can be started")
         if self._sensor.problem:

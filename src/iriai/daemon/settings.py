@@ -142,7 +142,9 @@ def load_cluster(paths: StatePaths) -> ClusterState | None:
         return None
     from iriai.daemon import cluster_network  # noqa: F401 - for the service, later
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.dwelling import check_dwelling, this_machine_id
 
+    check_dwelling(Path(paths.cluster), this_machine_id())
     return ClusterState.load(paths.cluster)
 
 

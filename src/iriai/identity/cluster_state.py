@@ -22,6 +22,9 @@ from iriai.identity.signed_document import DocumentKind
 from iriai.identity.trust import Trust
 from iriai.model.problem import Refused
 
+RENEWAL_LATE_S = 60 * 86_400.0
+"""Of a certificate's life that is left when people are told: it was asked for since half a year."""
+
 
 class ClusterState:
     """One machine's place in its cluster. `clock` is wall time."""
@@ -98,6 +101,20 @@ class ClusterState:
         """Remember, for people, that a document was refused."""
         if words not in self.refused:
             self.refused = [*self.refused, words][-CONFLICTS_KEPT_MAX:]
+
+    def trouble(self) -> list[str]:
+        """What is wrong, for `status` and `doctor`."""
+        found = [*self.documents.conflicts, *(f"refused: {words}" for words in self.refused)]
+        if self.is_ejected:
+            found.append(f"this machine was ejected from the cluster {self.is_ejected}")
+        left_s = self.identity.certificate.ends_wall_s - self._clock()
+        if left_s < RENEWAL_LATE_S:
+            days = max(left_s, 0.0) / 86_400
+            found.append(
+                f"the certificate of this machine ends in {days:.0f} days, and no issuer "
+                "has renewed it: see that one is up and can be reached"
+            )
+        return found
 
     def machines(self) -> list[str]:
         """Names of the members that this machine has heard of."""
