@@ -64,7 +64,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     "cryptography": frozenset({"identity"}),
     "classad2": frozenset({"classad"}),
     "matplotlib": frozenset({"sim", "cli"}),
-    "numpy": frozenset({"classad", "policy"}),
+    "numpy": frozenset({"classad", "policy", "daemon"}),  # daemon: to measure, in another process
     "psutil": frozenset({"daemon", "launcher", "cli"}),
     "rich": frozenset({"cli"}),
     "sqlalchemy": frozenset({"store"}),

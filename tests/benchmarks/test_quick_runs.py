@@ -13,6 +13,7 @@ FIGURES = {
     "throughput.py": {"array_per_s", "single_per_s", "back_ends", "limit_per_s", "peers"},
     "no_head.py": {"figures"},
     "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
+    "match.py": {"speedup_over_classad2", "same_answers", "one_machine_changed_ms"},
     "footprint.py": {
         "idle_rss_mb",
         "idle_cpu_percent",

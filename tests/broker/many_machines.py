@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from iriai.classad.expression import parse_expression
+from iriai.classad.moment import clock_attributes, load_attributes
+from iriai.classad.truth import evaluate, holds
+from iriai.model.ad import Value, job_attributes, machine_ad
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
@@ -30,6 +34,12 @@ class Node:
     is_drained: bool = False
     load: float = 0.0
     speed: float = 1.0
+    owner: str = ""
+    """What its owner requires of jobs."""
+
+    @property
+    def attributes(self) -> dict[str, Value]:
+        return {"MyType": "Machine", "Machine": self.name, "Cpus": self.capacity.cpus}
 
     @property
     def free(self) -> Resources:
@@ -42,11 +52,13 @@ class Node:
 class ManyMachines:
     """Each call is a turn, and those that follow from it."""
 
-    def __init__(self, *capacities: Resources, **section) -> None:
+    def __init__(self, *capacities: Resources, owners=(), **section) -> None:
         self.broker = LoneBroker(**section)
         self.nodes = {
             f"m{number}": Node(f"m{number}", capacity) for number, capacity in enumerate(capacities)
         }
+        for node, owner in zip(self.nodes.values(), owners, strict=False):
+            node.owner = owner
         self.wants: dict[int, Want] = {}
         self.waiting: dict[int, int] = {}
         self.started: list[tuple[int, str]] = []
@@ -68,6 +80,7 @@ class ManyMachines:
             capacity=node.capacity,
             unavailable=DRAINED if node.is_drained else None,
             load=node.load,
+            ad=machine_ad(node.attributes, node.owner) if whole else None,
             speed=node.speed,
             **({"began": began} | fields),
         )
@@ -104,6 +117,7 @@ class ManyMachines:
     def _claim(self, node: Node, wanted: Want, match: Match) -> Running:
         resources = node.capacity if wanted.exclusive else wanted.resources
         assert resources.fits_in(node.free), f"{match} does not fit"
+        assert self._agree(node, wanted), f"{match} does not match"
         made = as_running(
             wanted,
             attempt_id=AttemptId("ume", wanted.job.number, 0, self._attempts),
@@ -114,6 +128,23 @@ class ManyMachines:
         running = Running(**(fields | {"resources": resources}))
         node.running[running.attempt] = running
         return running
+
+    def _agree(self, node: Node, wanted: Want) -> bool:
+        """As HTCondor's library sees it."""
+        clock = clock_attributes(instant(self.broker.now_s).wall_s // 60 * 60, {})
+        machine = node.attributes | load_attributes(node.load, 0.0, None) | clock
+        job_ad = job_attributes(
+            wanted.account,
+            wanted.resources,
+            wanted.limit_s,
+            wanted.urgency,
+            exclusive=wanted.exclusive,
+        )
+        sides = ((wanted.requirements, job_ad, machine), (node.owner, machine, job_ad))
+        return all(
+            not text or holds(evaluate(parse_expression(text, "a test"), my, target))
+            for text, my, target in sides
+        )
 
     # --- what happens ----------------------------------------------------------------------------
 
@@ -180,3 +211,15 @@ class ManyMachines:
 
     def rules(self, number: int) -> list[Rule]:
         return [reason.rule for reason in self.why(number)]
+
+    def load(self, name: str, load: float) -> None:
+        """Its load is that."""
+        node = self.nodes[name]
+        node.load = load
+        self.tell(self.idle(node))
+
+    def owned(self, name: str, owner: str) -> None:
+        """Its owner thinks better of it, and its daemon was started anew."""
+        node = self.nodes[name]
+        node.owner = owner
+        self.tell(self.idle(node, whole=True))

@@ -26,21 +26,31 @@ class Act:
     count: int
     urgency: float
     is_exclusive: bool
+    requirements: str = ""
+    rank: str = ""
 
 
-acts = st.builds(
+USUAL = ["submit"] * 6 + ["end"] * 6 + ["withdraw", "drain", "resume", "break", "mend", "later"]
+fields = {
+    "which": st.integers(0, 99),
+    "user": st.sampled_from(["ann", "bob", "eve"]),
+    "cpus": st.integers(1, 9),
+    "gpus": st.sampled_from([0, 0, 0, 1, 2]),
+    "limit_s": st.sampled_from([None, 10.0, 30.0, 30.0, 100.0]),
+    "count": st.sampled_from([1, 1, 1, 3]),
+    "urgency": st.sampled_from([1.0, 1.0, 2.0]),
+    "is_exclusive": st.sampled_from([False] * 5 + [True]),
+}
+acts = st.builds(Act, what=st.sampled_from(USUAL), **fields)
+choosy_acts = st.builds(
     Act,
-    what=st.sampled_from(
-        ["submit"] * 6 + ["end"] * 6 + ["withdraw", "drain", "resume", "break", "mend", "later"]
-    ),
-    which=st.integers(0, 99),
-    user=st.sampled_from(["ann", "bob", "eve"]),
-    cpus=st.integers(1, 9),
-    gpus=st.sampled_from([0, 0, 0, 1, 2]),
-    limit_s=st.sampled_from([None, 10.0, 30.0, 30.0, 100.0]),
-    count=st.sampled_from([1, 1, 1, 3]),
-    urgency=st.sampled_from([1.0, 1.0, 2.0]),
-    is_exclusive=st.sampled_from([False] * 5 + [True]),
+    what=st.sampled_from([*USUAL, "load", "load", "load", "owner"]),
+    requirements=st.sampled_from(["", "", 'Machine =!= "m1"', "LoadAvg < 1", "Cpus > 2", "no"]),
+    rank=st.sampled_from(["", "", "Cpus", "-LoadAvg"]),
+    **fields,
+)
+owners = st.sampled_from(
+    ["", "", 'TARGET.Owner == "ann"', "LoadAvg < 1 && TARGET.RequestCpus < 3", "ClockMin % 2 == 0"]
 )
 sections = st.fixed_dictionaries(
     {
@@ -67,6 +77,8 @@ def play(room: ManyMachines, act: Act) -> None:
                 count=act.count,
                 urgency=act.urgency,
                 exclusive=act.is_exclusive,
+                requirements=act.requirements,
+                rank=act.rank,
             )
         case "end" if node.running:
             room.end(node, list(node.running)[act.which % len(node.running)])
@@ -78,6 +90,10 @@ def play(room: ManyMachines, act: Act) -> None:
             room.break_link(name)
         case "mend" if node.is_away:
             room.mend_link(name)
+        case "load" if not node.is_away:
+            room.load(name, [0.0, 0.5, 2.0][act.which % 3])
+        case "owner" if not node.is_away:
+            room.owned(name, "TARGET.JobPrio > 1" if act.which % 2 else "")
         case "later":
             room.broker.now_s += 7.0
         case _:
@@ -90,7 +106,7 @@ def left_over(room: ManyMachines) -> list[Entry]:
     stopped = set()
     found = []
     for entry in sorted(state.queues.entries.values(), key=lambda entry: entry.precedence):
-        if not state.could_ever_run(entry.kind.key) or entry.want.account in stopped:
+        if not state.could_ever_run(entry.kind) or entry.want.account in stopped:
             continue
         if not state.running_cap(entry).allowed:
             stopped.add(entry.want.account)  # what follows must not pass it
@@ -103,6 +119,20 @@ def left_over(room: ManyMachines) -> list[Entry]:
 @given(section=sections, story=st.lists(acts, max_size=60))
 def test_after_each_turn_nothing_that_waits_could_start(section, story):
     room = ManyMachines(*KINDS, KINDS[1], **section)
+    room.report_all()
+    for act in story:
+        play(room, act)
+        assert not left_over(room), f"after {act}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    section=sections,
+    story=st.lists(choosy_acts, max_size=40),
+    wishes=st.tuples(owners, owners, owners, owners),
+)
+def test_the_same_where_jobs_and_owners_are_choosy(section, story, wishes):
+    room = ManyMachines(*KINDS, KINDS[1], owners=wishes, **section)
     room.report_all()
     for act in story:
         play(room, act)

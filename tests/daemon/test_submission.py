@@ -15,7 +15,9 @@ from iriai.model.configuration import parse_configuration
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
+from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
+from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
 TOML = """
@@ -39,13 +41,44 @@ def submissions():
     configuration = parse_configuration(TOML, "iriai.toml")
     settings = SimpleNamespace(configuration=configuration, home="ume")
     users = Users(configuration, os.getuid())
-    return Submissions(settings, users, Payloads(lambda digest: b""), lambda: {"ume": CAPACITY})
+    payloads = Payloads(lambda digest: b"")
+    return Submissions(settings, users, payloads, lambda: {"ume": CAPACITY}, never_runs)
+
+
+def never_runs(want: Want) -> list[Reason]:
+    """As a broker with one machine says it."""
+    if want.requirements != "Cpus > 100":
+        return []
+    return [Reason(Rule.REQUIREMENTS, "Cpus > 100", "Cpus is 4", "ume")]
 
 
 def draft(**changes) -> JobDraft:
     return JobDraft(
         **({"command": ("true",), "working_directory": "/", "environment": ENVIRONMENT} | changes)
     )
+
+
+def test_expressions_are_kept_as_one_text_for_each_meaning(submissions):
+    spec, _ = submissions.spec(draft(requirements="(Cpus>2)&&Gpus>0", rank="Mips*1"), PERSON, 0)
+    assert (spec.requirements, spec.rank) == ("Cpus > 2 && Gpus > 0", "Mips * 1")
+
+
+def test_what_no_machine_will_ever_meet_is_refused_with_the_clause(submissions):
+    with pytest.raises(Problem) as caught:
+        submissions.check(draft(requirements="Cpus>100"), PERSON)
+    assert caught.value.exit_code is ExitCode.REFUSED
+    assert caught.value.message == (
+        "no machine matches: on ume the job requires Cpus > 100, and Cpus is 4"
+    )
+    spec, _ = submissions.spec(draft(requirements="Cpus>100", wait_for_resources=True), PERSON, 0)
+    assert spec.requirements == "Cpus > 100"
+
+
+def test_an_expression_that_cannot_be_understood_is_refused_with_its_place(submissions):
+    with pytest.raises(Problem) as caught:
+        submissions.check(draft(rank="Mips *"), PERSON)
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert caught.value.message.startswith("--rank: a value is missing at its end")
 
 
 def test_defaults_are_filled_in(submissions):

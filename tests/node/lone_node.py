@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+from iriai.model.ad import MachineAd
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.node.core import Node, NodeSettings
+from iriai.node.core import Node
+from iriai.node.settings import NodeSettings
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.protocol.effects import AttemptExited, LauncherAttached
@@ -35,6 +37,7 @@ class LoneNode:
         load_max: float | None = None,
         rule: ChargeRule | None = None,
         drained: Drained | None = None,
+        ad: MachineAd | None = None,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
@@ -45,6 +48,7 @@ class LoneNode:
             Fading(3600.0),
             boot_id=boot_id,
             load_max=load_max,
+            ad=ad,
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

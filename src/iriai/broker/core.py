@@ -15,8 +15,8 @@ from iriai.broker.attendance import Attendance
 from iriai.broker.back_off import Credit
 from iriai.broker.dice import DecisionDice
 from iriai.broker.estimate import estimated_starts
-from iriai.broker.explain import explain
-from iriai.broker.machines import MATCH_UNTIL_S, RESEND_S, MachineView
+from iriai.broker.explain import explain, never_runs
+from iriai.broker.machines import MATCH_UNTIL_S, NO_AD, RESEND_S, MachineView
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
 from iriai.broker.quiet import QuietNews
@@ -48,6 +48,8 @@ from iriai.protocol.messages import (
     Withdraw,
 )
 
+MINUTE_S = 60.0
+"""Attributes that tell the time do so to the minute."""
 BrokerEvent = ToBroker | Wake | LinkDown | LinkUp
 
 
@@ -128,6 +130,8 @@ class Broker:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
         self._asked.clear()
+        if state.matching.follows_clock:
+            effects += self._wake_by(now.steady_s + MINUTE_S - now.wall_s % MINUTE_S)
         wake_s = None if self._planning is None else self._planning.wake_s
         if wake_s is not None and wake_s > now.steady_s:
             effects += self._wake_by(wake_s)
@@ -188,6 +192,10 @@ class Broker:
         reasons = explain(self.state, job, now)
         return reasons if self._planning is None else self._planning.explain(job, reasons, now)
 
+    def never_runs(self, want: Want) -> list[Reason]:
+        """What no machine will ever meet of such a job, machine by machine; empty: one may."""
+        return never_runs(self.state, want)
+
     @property
     def is_offpeak(self) -> bool:
         """Whether use is charged by the off-peak factor now."""
@@ -230,8 +238,9 @@ class Broker:
         was_available = view.is_available
         view.told(idle)
         self.attendance.reported(name, (idle.incarnation, idle.version), is_lacking=False)
+        is_wider = state.measured(view)
         self._quiet.measured(idle)
-        is_wider = self._spent(view, idle, now)
+        is_wider |= self._spent(view, idle, now)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
@@ -256,6 +265,9 @@ class Broker:
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
+        view.ad = idle.ad or NO_AD
+        view.load, view.foreign_load = idle.load, idle.foreign_load
+        view.keyboard_idle_s = idle.keyboard_idle_s
         self.state.add_machine(view)
         return view
 
@@ -318,7 +330,7 @@ class Broker:
             return
         account = self.state.counts_for(want.account)
         if account != want.account:
-            want = replace(want, account=account)
+            want = replace(want, account=account, group=want.account.group)
         self.state.put(want, now.steady_s)
         if want.promised_in_s is not None:
             start_s = now.steady_s + want.promised_in_s

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+from iriai.broker.heads import could_hold
 from iriai.broker.machines import MachineView
 from iriai.broker.queue_walk import in_order
 from iriai.broker.queues import Entry
@@ -37,7 +38,7 @@ OVERDUE_S = 60.0
 def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
     """Seconds from now until the first waiting task of each job may start, as far as was looked."""
     now_s = now.steady_s
-    profiles = [_profile(state, view, now_s) for view in _machines(state)]
+    profiles = [(view, _profile(state, view, now_s)) for view in _machines(state)]
     if not profiles:
         return {}
     rule = ChargeRule.of(state.settings.configuration.order)
@@ -77,13 +78,17 @@ def _run_s(state: BrokerState, entry: Entry, rule: ChargeRule) -> float:
     return charge_s / rule.rate(want.resources)
 
 
-def _placed(entry: Entry, run_s: float, profiles: list[Profile], now_s: float) -> float | None:
+def _placed(
+    entry: Entry, run_s: float, profiles: list[tuple[MachineView, Profile]], now_s: float
+) -> float | None:
     """When the first of its tasks starts; all of them take their places."""
     resources = entry.want.resources
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):
         best: tuple[float, Profile] | None = None
-        for profile in profiles:
+        for view, profile in profiles:
+            if not could_hold(entry.kind, view):
+                continue
             start_s = profile.earliest_s(resources, run_s, now_s)
             if start_s is not None and (best is None or start_s < best[0]):
                 best = (start_s, profile)

@@ -6,16 +6,29 @@ What is named first is what to change: without it the job would start, or be the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from iriai.broker.heads import could_hold
 from iriai.broker.machines import MachineView
 from iriai.broker.queues import Entry
 from iriai.broker.state import BrokerState
+from iriai.classad.condition import Condition
+from iriai.classad.evidence import values_of
+from iriai.model.ad import Value
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.policy.backfill import ReservedHead
 from iriai.policy.calendar import OPEN_END_S
+from iriai.protocol.messages import Want
 
+if TYPE_CHECKING:
+    from iriai.policy.demand import Demand
+
+Evidence = tuple[str, str]
+"""A clause, and the values of what it mentions."""
 MACHINES_MAX = 8
 """Machines of which each reason is told: as many as a person reads. Of the others, how many there
 are with each rule."""
@@ -32,6 +45,8 @@ CLOSEST = (
     Rule.DRAINED,
     Rule.MACHINE_AWAY,
     Rule.NO_LAUNCHER,
+    Rule.OWNER_POLICY,
+    Rule.REQUIREMENTS,
 )
 """Of machines with as many reasons each, the one of the first of these leads: the job will start
 there, or somebody nearer to it can change something."""
@@ -49,6 +64,8 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
     able = [view for view in views if resources.fits_in(view.calendar.capacity)]
     if not able:
         return _summary([[too_large(resources, view)] for view in views])
+    if entry.kind.demand is not None and not any(could_hold(entry.kind, view) for view in able):
+        return _summary([mismatches(state, entry.kind.demand, view) for view in able])
     cap = state.running_cap(entry)
     if not cap.allowed:
         return [cap.reason()]
@@ -96,6 +113,8 @@ def _on_machine(
     if unavailable is not None:
         return [unavailable]
     kind = entry.kind
+    if kind.demand is not None and not kind.demand.admits(view.name):
+        return mismatches(state, kind.demand, view)
     reasons = []
     lacking = kind.key.resources.lacking_in(view.calendar.free)
     if lacking:
@@ -112,6 +131,44 @@ def _on_machine(
         if before is not None:
             reasons.append(_behind_head(before, now))
     return reasons or [ahead or _starting(view)]
+
+
+def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Reason]:
+    """Which clauses fail where job and machine do not match: the job's, then the owner's."""
+    ours, owners = evidence_against(state, view.name, demand.condition, demand.job)
+    reasons = [Reason(Rule.REQUIREMENTS, clause, had, view.name) for clause, had in ours]
+    reasons += [Reason(Rule.OWNER_POLICY, clause, had, view.name) for clause, had in owners]
+    return reasons or [_starting(view)]
+
+
+def evidence_against(
+    state: BrokerState, machine: str, wanted: Condition, job: Mapping[str, Value]
+) -> tuple[list[Evidence], list[Evidence]]:
+    """The clauses that do not hold on a machine, the job's and its owner's, and what they saw."""
+    matches = state.matching.begin()
+    ours, owners = matches.clauses_failing(machine, wanted, job)
+    ad = matches.ad(machine)
+    told = [(clause.text, values_of(clause, ad, job)) for clause in owners]
+    problem = matches.owner_of(machine).problem
+    if problem:
+        told.append(("requirements of its owner that can be read", problem))
+    return [(clause.text, values_of(clause, job, ad)) for clause in ours], told
+
+
+def never_runs(state: BrokerState, want: Want) -> list[Reason]:
+    """What no machine that is large enough will ever meet, machine by machine; empty: one may."""
+    key = state.matching.key(want)
+    if key is None:
+        return []
+    demand = state.matching.demand(key).enter()
+    try:
+        views = state.machines
+        able = [v for v in views.values() if want.resources.fits_in(v.calendar.capacity)]
+        if not able or any(demand.may_admit(view.name) for view in able):
+            return []
+        return [mismatches(state, demand, view)[0] for view in able]
+    finally:
+        demand.leave()
 
 
 def why_unavailable(view: MachineView, now: Instant) -> Reason | None:

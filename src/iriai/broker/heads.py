@@ -65,6 +65,8 @@ class Heads:
 
     def may_reserve(self, kind: Kind) -> bool:
         """Whether a place may be kept for a task of that kind: no head holds its machines."""
+        if kind.demand is not None:
+            return kind.unreservable != self.changes and not self._is_held(kind)
         held = self.held
         if kind.held == held or kind.unreservable == self.changes:
             return False
@@ -111,6 +113,8 @@ class Heads:
         for end_s, view in self._park.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
                 continue
+            if not could_hold(kind, view):
+                continue
             if kind.key.tenant in view.tenants:
                 continue  # it waits for its own task there, whose end says nothing of room
             if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
@@ -150,6 +154,11 @@ class Heads:
         in_s = None if start_s is None else max(0.0, start_s - now_s)
         self.told.append(Told(head.job, head.machine, in_s))
 
+    def _is_held(self, kind: Kind) -> bool:
+        """Whether a head holds a machine that the kind may run on."""
+        views = (self._park.views.get(machine) for machine in self.by_machine)
+        return any(view and view.is_available and could_hold(kind, view) for view in views)
+
     def _look(self) -> None:
         held: dict[Resources, None] = {}
         for machine in self.by_machine:
@@ -171,6 +180,13 @@ class Heads:
     def _tell_plan(self, head: ReservedHead, now_s: float) -> None:
         rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
         self.tell(head, None if rests_on_open_claim else head.start_s, now_s)
+
+
+def could_hold(kind: Kind, view: MachineView) -> bool:
+    """Whether a task of that kind could run there, as both say now, if nothing else did."""
+    if not kind.key.resources.fits_in(view.calendar.capacity):
+        return False
+    return kind.demand is None or kind.demand.admits(view.name)
 
 
 def kept_for(kind: Kind, view: MachineView) -> Resources:

@@ -11,6 +11,7 @@ from iriai.model.resources import Resources
 
 if TYPE_CHECKING:
     from iriai.broker.queues import Line
+    from iriai.policy.demand import Demand, DemandKey
 
 
 class KindKey(NamedTuple):
@@ -25,6 +26,8 @@ class KindKey(NamedTuple):
     """Who it counts as where a machine runs one task of each at a time; empty elsewhere."""
     capped: Account | None = None
     """Its account where all wait in one queue and each has a cap; None elsewhere."""
+    demand: DemandKey | None = None
+    """What it and machines ask of each other beside room; None: nothing."""
 
 
 class Kind:
@@ -32,6 +35,7 @@ class Kind:
 
     __slots__ = (
         "bit",
+        "demand",
         "held",
         "is_possible",
         "is_settled",
@@ -47,6 +51,8 @@ class Kind:
         self.position = position
         self.bit: Mask = 1 << position
         """Of its shape."""
+        self.demand: Demand | None = None
+        """Which machines match; None: all."""
         self.lines: list[Line] = []
         """Its tasks, a line for each queue that has some."""
         self.is_possible = False
@@ -103,6 +109,8 @@ class Kinds:
         if not alike:
             del self._of_shape[kind.position]
         del self._kinds[kind.key]
+        if kind.demand is not None:
+            kind.demand.leave()
 
     def unsettle(self, kind: Kind) -> None:
         """It may fit anywhere, as far as is known."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from iriai.broker.back_off import BackOff
 from iriai.broker.queues import Entry
+from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
@@ -22,6 +23,7 @@ claim (design.md section 2)."""
 RESEND_S = 1.0
 """A match of which nothing was heard for so long is told again: it may be lost."""
 
+NO_AD = MachineAd()
 ClaimKey = AttemptId | Capability | int
 """By what a claim is known: the attempt that holds it, the capability of a match under way, or a
 number where no messages are exchanged."""
@@ -51,6 +53,7 @@ class MachineView:
     """Calendar, capabilities and matches under way of one machine."""
 
     __slots__ = (
+        "ad",
         "back_off",
         "calendar",
         "capabilities",
@@ -58,6 +61,7 @@ class MachineView:
         "foreign_load",
         "incarnation",
         "is_away",
+        "keyboard_idle_s",
         "load",
         "matched",
         "mints",
@@ -88,6 +92,9 @@ class MachineView:
         self.speed = 1.0
         self.load = 0.0
         self.foreign_load = 0.0
+        self.keyboard_idle_s: float | None = None
+        self.ad = NO_AD
+        """What it says of itself; empty where it said nothing."""
         self.incarnation = -1
         self.version = -1
 
@@ -132,6 +139,7 @@ class MachineView:
             and idle.incarnation == self.incarnation
             and idle.capacity == self.calendar.capacity
             and idle.speed == self.speed
+            and (idle.ad or NO_AD) == self.ad
         )
 
     def follows(self, idle: Idle) -> bool:
@@ -169,6 +177,7 @@ class MachineView:
         self.version = idle.version
         self.unavailable = idle.unavailable
         self.load, self.foreign_load = idle.load, idle.foreign_load
+        self.keyboard_idle_s = idle.keyboard_idle_s
 
     def forget(self, capability: Capability) -> None:
         """The machine has seen it: it is good for nothing any more."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from iriai.broker.dice import DecisionDice
 from iriai.broker.draws import Seat
-from iriai.broker.heads import PROMISE_STEP_S, Told, kept_for
+from iriai.broker.heads import PROMISE_STEP_S, Told, could_hold, kept_for
 from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
 from iriai.broker.queues import Entry, Line, Queue
@@ -103,6 +103,7 @@ class Pass:
         state = self._state
         self._has_begun = True
         self._dice.begin()
+        state.tick(self._now.wall_s)
         self._rooms.begin(self._now.steady_s)
         self._settle_heads()
         if state.queues.shared is None and len(state.park.open):
@@ -322,7 +323,7 @@ class Pass:
             return  # an earlier broker's promise, told before its machine has reported
         elif not head.resources.fits_in(view.calendar.capacity):
             self._drop(head)
-        elif not self._may_run_more(entry):
+        elif not (could_hold(entry.kind, view) and self._may_run_more(entry)):
             self._heads.tell(head, None, self._now.steady_s)
             self._drop(head)
         elif not self._start_head(head, entry, view):
@@ -330,7 +331,7 @@ class Pass:
 
     def _start_head(self, head: ReservedHead, entry: Entry, view: MachineView) -> bool:
         """Start it on its machine, or on another with new room; whether it did."""
-        places = [view, *self._fresh_for(head)]
+        places = [view, *self._fresh_for(head, entry.kind)]
         for place in places:
             if self._rooms.has_room(place, entry.kind):
                 self._drop(head)
@@ -349,7 +350,7 @@ class Pass:
                 return
         if view.name in news and self._heads.plan(head, view, now_s):
             self._rooms.grew(view)
-        for other in self._fresh_for(head):
+        for other in self._fresh_for(head, kind):
             slot = other.calendar.earliest(kept_for(kind, other), now_s)
             if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
                 self._move(head, view, other, kind)
@@ -361,7 +362,7 @@ class Pass:
         self._rooms.shrank(new)
         self._given_up(old.name, kept)
 
-    def _fresh_for(self, head: ReservedHead) -> list[MachineView]:
+    def _fresh_for(self, head: ReservedHead, kind: Kind) -> list[MachineView]:
         """Machines with new room that could take the head, and hold no other."""
         held = self._heads.by_machine
         able = (
@@ -370,6 +371,7 @@ class Pass:
             if view.name not in held
             and view.is_available
             and head.resources.fits_in(view.calendar.capacity)
+            and could_hold(kind, view)
         )
         return list(islice(able, FRESH_LOOKS_MAX))
 

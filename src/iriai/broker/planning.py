@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 
 from iriai.broker.dice import DecisionDice
-from iriai.broker.heads import Told, kept_for
+from iriai.broker.heads import Told, could_hold, kept_for
 from iriai.broker.machines import MachineView
 from iriai.broker.passes import Decision, Outcome
 from iriai.broker.queue_walk import in_order
@@ -28,6 +28,7 @@ from iriai.policy.plan import (
     Promise,
     Start,
     WaitingJob,
+    anywhere,
 )
 
 DECISIONS_MAX = 100_000
@@ -70,6 +71,7 @@ class Planning:
         outcome = Outcome([], [])
         self.mistake = None
         dice.begin()
+        self._state.tick(now.wall_s)
         try:
             self._follow(dice, now, outcome)
         except PolicyMistake as mistake:
@@ -119,6 +121,8 @@ class Planning:
         view = state.machines.get(start.machine)
         if view is None:
             return f"there is no machine {start.machine!r:.60}"
+        if not could_hold(entry.kind, view):
+            return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
         if not state.rooms.has_room(view, entry.kind):
             needed = _amount(kept_for(entry.kind, view))
             return f"{_name(start.job)} takes {needed}; {view.name} has {_amount(_free(view))} free"
@@ -208,6 +212,7 @@ class _View:
                 entry.precedence.queued_at_s,
                 entry.count,
                 None if promise is None else promise.start_s,
+                anywhere if entry.kind.demand is None else entry.kind.demand.admits,
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.kinds import Kind, KindKey, Kinds
 from iriai.broker.lines import LineUp
@@ -14,6 +14,9 @@ from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.messages import Want
+
+if TYPE_CHECKING:
+    from iriai.broker.matching import Matching
 
 
 class Precedence(NamedTuple):
@@ -134,12 +137,14 @@ class Waiting(NamedTuple):
     """Whether cpus of each account have a cap."""
     tenant_of: Callable[[Account], str]
     """Who an account counts as where a machine runs one task of each; see `KindKey`."""
+    matching: Matching
+    """What jobs and machines ask of each other."""
 
 
 class Queues:
     """All wants; see the module."""
 
-    def __init__(self, rules: Waiting, could_ever_run: Callable[[KindKey], bool]) -> None:
+    def __init__(self, rules: Waiting, could_ever_run: Callable[[Kind], bool]) -> None:
         self._rules = rules
         self._could_ever_run = could_ever_run
         self.accounts: dict[Account, AccountQueue] = {}
@@ -214,7 +219,7 @@ class Queues:
     def review(self) -> None:
         """Machines came or went: kinds that stood aside may contend, others may not."""
         for kind in self.kinds:
-            is_possible = self._could_ever_run(kind.key)
+            is_possible = self._could_ever_run(kind)
             if is_possible and not kind.is_possible:
                 self._admit(kind)
             elif kind.is_possible and not is_possible:
@@ -227,8 +232,17 @@ class Queues:
     def review_impossible(self) -> None:
         """A larger machine came: kinds that stood aside may contend."""
         for kind in self.kinds:
-            if not kind.is_possible and self._could_ever_run(kind.key):
+            if not kind.is_possible and self._could_ever_run(kind):
                 self._admit(kind)
+
+    def regroup(self) -> None:
+        """Owners look at other attributes of jobs: what was alike may not be any more."""
+        for entry in list(self.entries.values()):
+            old, kind = entry.line, self._kind(entry.want)
+            if kind is not old.kind:
+                entry.precedence = Precedence(*entry.precedence)  # so the old line drops it
+                self._advance(old)  # first: two lines in one queue have no equal first
+                entry.line = self._line(old.queue, kind, entry.precedence)
 
     def catch_up(self, queue: Queue) -> None:
         """Nothing of it was looked at for a while: all of it may fit."""
@@ -278,11 +292,14 @@ class Queues:
             want.exclusive,
             rules.tenant_of(want.account),
             want.account if rules.is_shared and rules.is_capped else None,
+            rules.matching.key(want),
         )
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.kinds.make(key)
-            if self._could_ever_run(key):
+            if key.demand is not None:
+                kind.demand = rules.matching.demand(key.demand).enter()
+            if self._could_ever_run(kind):
                 self._admit(kind)
         return kind
 

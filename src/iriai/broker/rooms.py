@@ -6,6 +6,9 @@ of them for kinds of tasks that are new.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from iriai.broker.kinds import Kind
 from iriai.broker.machines import MachineView
 from iriai.broker.park import Park
@@ -14,8 +17,13 @@ from iriai.broker.shapes import Bins, Mask, bin_of, bins_of
 from iriai.model.account import Account
 from iriai.policy.backfill import Backfill, ReservedHead
 
+if TYPE_CHECKING:
+    from iriai.policy.demand import Demand
+
 FEW_MACHINES = 8
 """So many with new room are looked at one by one; for more, the order of all open ones is used."""
+FEW_OPEN = 64
+"""So many open machines, or machines that match, are looked at one by one."""
 FEW_LINES = 6
 """Looking at each of so few is quicker than finding out first what may fit."""
 MASKS_MAX = 64
@@ -174,6 +182,7 @@ class Rooms:
             and key.resources.fits_in(view.calendar.free)
             and not (key.exclusive and len(view.calendar))
             and key.tenant not in view.tenants
+            and (kind.demand is None or kind.demand.admits(view.name))
         )
 
     def head_before(self, view: MachineView, kind: Kind) -> ReservedHead | None:
@@ -219,14 +228,41 @@ class Rooms:
         able = [view for view in self._park.fresh.values() if self.admits(view, kind)]
         if len(able) <= 1:
             return able[0] if able else None
+        if kind.demand is not None and kind.demand.is_ranked:
+            return _best(able, kind.demand)
         return min(able, key=MachineView.rank)
 
     def _among_open(self, kind: Kind) -> MachineView | None:
+        if kind.demand is not None:
+            return self._among_matching(kind, kind.demand)
         for view in self._park.open.with_room(kind.key.resources):
             self.work += 1
             if self.admits(view, kind):
                 return view
         return None
+
+    def _among_matching(self, kind: Kind, demand: Demand) -> MachineView | None:
+        """Among the machines that match, the best by rank, then as ever."""
+        views, are_many = self._park.views, len(self._park.open) > FEW_OPEN
+        if demand.is_ranked and are_many:
+            for names in demand.tiers():
+                able = list(self._able(kind, (views[name] for name in names)))
+                if able:
+                    return min(able, key=MachineView.rank)
+            return None
+        if demand.is_ranked:
+            able = list(self._able(kind, self._park.open.with_room(kind.key.resources)))
+            return _best(able, demand) if able else None
+        if are_many and demand.count() <= FEW_OPEN:
+            able = list(self._able(kind, (views[name] for name in demand.names())))
+            return min(able, key=MachineView.rank, default=None)
+        return next(self._able(kind, self._park.open.with_room(kind.key.resources)), None)
+
+    def _able(self, kind: Kind, views: Iterable[MachineView]) -> Iterator[MachineView]:
+        for view in views:
+            self.work += 1
+            if self.admits(view, kind):
+                yield view
 
     def _look_at(self, view: MachineView) -> None:
         """Keep up what may fit on a machine with new room."""
@@ -260,3 +296,8 @@ class Rooms:
             until_s = int(head.start_s - self._now_s) + 1
             mask |= shapes.fitting(room._replace(stay=bin_of(until_s)))
         return mask
+
+
+def _best(able: list[MachineView], demand: Demand) -> MachineView:
+    """The one that job and owner like best, then the least loaded."""
+    return min(able, key=lambda view: (demand.order(view.name), view.rank()))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from iriai.broker.draws import Draws
 from iriai.broker.heads import Heads, kept_for
-from iriai.broker.kinds import KindKey
+from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
+from iriai.broker.matching import Matching
 from iriai.broker.park import Park
 from iriai.broker.queues import AccountQueue, Entry, Queues, Waiting
 from iriai.broker.rooms import Rooms
@@ -64,11 +65,13 @@ class BrokerState:
         self.cap_cpus = order.running_cap_cpus
         self.backfill = BACKFILLS[order.backfill]
         self.park = Park()
+        self.matching = Matching(self.park)
         rules = Waiting(
             configuration.jobs.end_slack_s,
             is_one_queue(settings.order),
             self.cap_cpus is not None,
             self.tenant_of,
+            self.matching,
         )
         self.queues = Queues(rules, self.could_ever_run)
         self.heads = Heads(self.park)
@@ -76,6 +79,8 @@ class BrokerState:
         self.draws = Draws(configuration, settings.order, standings, self.queues)
         self._of_users: dict[str, Account] = {}
         self._keys = 0
+        self._must_review = False
+        """Whether machines came or changed that may match what stood aside."""
 
     @property
     def machines(self) -> dict[str, MachineView]:
@@ -112,8 +117,11 @@ class BrokerState:
         before = self.park.capacities()
         self.park.put(view)
         after = self.park.capacities()
+        if self.matching.put(view):
+            self.queues.regroup()
         if before != after:
             self.queues.review()
+        self._must_review = self.matching.matches is not None
         self.heads.changes += 1
 
     def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
@@ -204,11 +212,33 @@ class BrokerState:
                     cpus += head.resources.cpus
         return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
 
-    def could_ever_run(self, key: KindKey) -> bool:
+    def could_ever_run(self, kind: Kind) -> bool:
         """Whether some machine, and the running cap, would let a task start if nothing else ran."""
-        return within_running_cap(
-            key.resources.cpus, 0, self.cap_cpus
-        ).allowed and self.park.has_kind_for(key.resources)
+        resources = kind.key.resources
+        if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
+            return False
+        demand = kind.demand
+        if demand is None:
+            return self.park.has_kind_for(resources)
+        views = self.park.views
+        return any(resources.fits_in(views[name].calendar.capacity) for name in demand.possible())
+
+    def measured(self, view: MachineView) -> bool:
+        """A machine told its load; whether what may run there may be another."""
+        if not self.matching.measured(view):
+            return False
+        self.heads.changes += 1
+        return True
+
+    def tick(self, wall_s: float) -> None:
+        """A pass begins at that time: machines came, or it is another minute."""
+        if self.matching.tick(wall_s):
+            self.heads.changes += 1
+            for view in self.park.views.values():
+                self.park.grew(view)
+        if self._must_review:
+            self._must_review = False
+            self.queues.review()
 
     def right_of(self, account: Account) -> float:
         """The user's right within the group."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iriai.classad.columns import Column, Data, Kind, NotCovered
-from iriai.classad.syntax import Value
+from iriai.model.ad import Value
 
 ROWS_MIN = 16
 """Columns begin with room for so many rows, and double."""

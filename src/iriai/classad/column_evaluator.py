@@ -41,8 +41,8 @@ from iriai.classad.syntax import (
     Node,
     Result,
     Unary,
-    Value,
 )
+from iriai.model.ad import Value
 
 INT_MIN = -(2**63)
 SHIFT_MASK = 63

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from iriai.model.ad import Value
+
 
 class Absent(Enum):
     """What is no value."""
@@ -17,8 +19,6 @@ class Absent(Enum):
 
 
 UNDEFINED, ERROR = Absent.UNDEFINED, Absent.ERROR
-Value = bool | int | float | str
-"""What an attribute of an ad may be."""
 Result = Value | Absent
 """What an expression may come to, where lists are not asked for."""
 

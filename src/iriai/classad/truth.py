@@ -12,7 +12,8 @@ from math import isnan
 import classad2
 
 from iriai.classad.expression import Expression
-from iriai.classad.syntax import ERROR, UNDEFINED, Result, Value
+from iriai.classad.syntax import ERROR, UNDEFINED, Result
+from iriai.model.ad import Value
 
 # The library looks a bare name up in the other ad as well, as HTCondor does when it matches, only
 # after it has made an ad from text for the first time.

@@ -14,7 +14,8 @@ from iriai.cli.command import examples_text, flattened
 from iriai.cli.global_options import GlobalOptions
 
 COMMANDS = (
-    *("up", "down", "status", "nodes", "drain", "resume", "doctor", "config", "backup", "restore"),
+    *("up", "down", "status", "nodes", "ads", "match", "drain", "resume", "doctor", "config"),
+    *("backup", "restore"),
     *("cluster", "token", "join", "leave", "eject"),
     *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
     *("cancel", "hold", "release", "alter"),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+
 from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import count_text
 from iriai.cli.table import Column, print_table
 from iriai.client.client import Client
+from iriai.model.problem import Refused
+
+MEASURE_S_MAX = 60.0
+"""It takes a second; a machine that takes a minute is better measured another time."""
 
 _COLUMNS = (
     Column("", by_word=True),
@@ -17,9 +27,21 @@ _COLUMNS = (
 )
 
 
-def doctor(options: GlobalOptions) -> None:
-    """Examine the machine: which limits are enforced and which only sampled, what is missing."""
+def doctor(
+    options: GlobalOptions,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure how fast the machine is (KFlops, Mips), first."),
+    ] = False,
+) -> None:
+    """Examine the machine: which limits are enforced and which only sampled, what is missing.
+
+    With --measure, what was measured is kept in the state directory, and told to other machines
+    from the next start of the daemon.
+    """
     with Client.connect(options.state, follow=False) as client:
+        if measure:
+            _measure(client.welcome.state_directory)
         report = client.doctor()
     if options.as_json:
         print_document(report)
@@ -34,11 +56,24 @@ def doctor(options: GlobalOptions) -> None:
     )
 
 
+def _measure(directory: str) -> None:
+    """In a process of its own, on a machine that does little else."""
+    words = [sys.executable, "-m", "iriai.daemon.measured_speed", directory]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=MEASURE_S_MAX)
+    if done.returncode:
+        raise Refused(
+            "not-measured",
+            f"the speed could not be measured: {done.stderr.strip().splitlines()[-1]}",
+            f"only who may write in {directory} can",
+        )
+
+
 app = command_app(
     doctor,
     panel=MACHINE,
     examples=(
         ("iriai doctor", "after installing, and when something is odd"),
+        ("iriai doctor --measure", "once, while nothing else runs"),
         ("iriai doctor --json", "for monitoring: findings with level trouble"),
     ),
 )

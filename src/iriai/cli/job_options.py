@@ -69,6 +69,25 @@ class JobOptions:
             rich_help_panel=NEEDS,
         ),
     ] = False
+    requirements: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPR",
+            help="What must hold of the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see "
+            "'iriai ads' and 'iriai match'.",
+            rich_help_panel=NEEDS,
+            show_default=False,
+        ),
+    ] = ""
+    rank: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPR",
+            help="Which of the machines that match it likes best: larger is better, as KFlops.",
+            rich_help_panel=NEEDS,
+            show_default=False,
+        ),
+    ] = ""
     exclusive: Annotated[
         bool,
         typer.Option(
@@ -240,6 +259,8 @@ class JobOptions:
             urgency=self.urgency,
             after=after_texts(self.after),
             exclusive=self.exclusive,
+            requirements=self.requirements,
+            rank=self.rank,
             notify=_notify(self.notify),
             notify_on=self.notify_on,
         )

@@ -31,7 +31,8 @@ def nodes(options: GlobalOptions) -> None:
     """List the machines that run tasks: of a front end its back ends, of a back end itself.
 
     Cpus, memory and GPUs are free of all there are. Foreign is the part of the load that is not of
-    our tasks; Why says what keeps a machine from starting more.
+    our tasks; Why says what keeps a machine from starting more, and what was observed there that
+    does not go with what it says of itself.
     """
     with Client.connect(options.state, follow=False) as client:
         rows = client.nodes()
@@ -60,7 +61,7 @@ def _cells(row: NodeRow) -> tuple[str, ...]:
         f"{row.foreign_load:.2f}",
         f"{row.speed:g}",
         str(row.tasks or ""),
-        row.reason,
+        "; ".join(each for each in (row.reason, *row.differs) if each),
     )
 
 

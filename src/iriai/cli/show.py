@@ -110,6 +110,8 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("cancelled", detail.note),
         ("after", " ".join(detail.after)),
         ("needs", _needs(detail)),
+        ("requires", detail.requirements),
+        ("likes best", detail.rank),
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),

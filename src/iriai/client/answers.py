@@ -1,5 +1,6 @@
 """What a client sends and is answered, for those who use one: the types of the wire protocol."""
 
+from iriai.wire.ads import AdRow, ClauseRow, MatchRow, MatchTable
 from iriai.wire.changes import Alter, Altered, Changed
 from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
 from iriai.wire.machines import LinkRow, MemberRow, NodeRow
@@ -30,10 +31,12 @@ from iriai.wire.requests import (
 from iriai.wire.stories import Story, StoryRow
 
 __all__ = [
+    "AdRow",
     "Alter",
     "Altered",
     "AttemptRow",
     "Changed",
+    "ClauseRow",
     "ClusterReport",
     "ConfigurationTable",
     "DoctorReport",
@@ -45,6 +48,8 @@ __all__ = [
     "Jobs",
     "LinkRow",
     "LogFile",
+    "MatchRow",
+    "MatchTable",
     "MemberRow",
     "NodeRow",
     "Outcome",

@@ -16,6 +16,7 @@ from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
+from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.requests import (
@@ -186,6 +187,14 @@ class Client(ClusterRequests):
     def nodes(self) -> tuple[NodeRow, ...]:
         """The machines that run tasks, by name; of a back end itself."""
         return self._line.ask(Nodes(), NodeTable).rows
+
+    def ads(self, machine: str = "") -> tuple[AdRow, ...]:
+        """What machines say of themselves, by name; empty: all of them."""
+        return self._line.ask(AskAds(machine), AdList).rows
+
+    def match(self, requirements: str) -> MatchTable:
+        """Which machines a job with these requirements could run on now."""
+        return self._line.ask(AskMatch(requirements), MatchTable)
 
     # --- waiting ---------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class DraftFields(TypedDict, total=False):
     notify: str
     notify_on: NotifyOn
     lease_s: float | None
+    requirements: str
+    rank: str
 
 
 def draft(

@@ -146,7 +146,7 @@ class JobAnswers:
         draft = body.draft
         after = dependencies_here(draft.after, self._settings.home)
         waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
-        account, resources = self._submissions.check(draft, asked.caller.person)
+        account, resources, _ = self._submissions.check(draft, asked.caller.person)
         jobs = self._settings.configuration.jobs
         return DryRun(
             str(account),

@@ -8,6 +8,7 @@ from random import Random
 
 from iriai.broker.core import Broker
 from iriai.broker.state import BrokerSettings
+from iriai.daemon.machine_ad import own_ad
 from iriai.daemon.orders import load_orders
 from iriai.daemon.settings import Settings
 from iriai.daemon.user_judge import UserJudge
@@ -15,7 +16,8 @@ from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.instant import Instant
 from iriai.model.stored import StoredState
-from iriai.node.core import Node, NodeSettings
+from iriai.node.core import Node
+from iriai.node.settings import NodeSettings
 from iriai.plugins.policy_file import named_plan
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
@@ -41,6 +43,7 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
         configuration.jobs.end_slack_s,
         configuration.machine.load_max,
         UserJudge(settings.rules, configuration.identity.minimum_uid, settings.single_uid).judge,
+        own_ad(settings),
     )
     incarnation = stored.incarnation + 1
     node = Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import exp, isfinite
 from pathlib import Path
 
+from iriai.daemon.keyboard import keyboard_idle_s
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import (
     AttemptExited,
@@ -67,6 +68,8 @@ class LoadSensor:
         """`path` is read like /proc/loadavg; `tell` takes the measurements."""
         self.average = 0.0
         self.foreign = 0.0
+        self.keyboard_idle_s: float | None = None
+        """Since somebody used a terminal of the machine; None: that cannot be seen."""
         self.problem = ""
         """Why it cannot be measured; empty: it can."""
         self._path = Path(path)
@@ -99,7 +102,8 @@ class LoadSensor:
             return
         self.problem = ""
         self.average, self.foreign = average, max(0.0, average - self._own_load)
-        self._tell(LoadMeasured(self.average, self.foreign))
+        self.keyboard_idle_s = keyboard_idle_s()
+        self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s))
 
     def _cannot(self, problem: str) -> None:
         if problem != self.problem:

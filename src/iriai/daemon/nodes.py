@@ -12,11 +12,13 @@ from iriai.daemon.links import Links
 from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.settings import Settings
 from iriai.daemon.unstored import Answerable, Unstored
+from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
+from iriai.model.units import format_size
 from iriai.protocol.effects import Part
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
@@ -162,7 +164,13 @@ class NodeAnswers:
             view.speed,
             sum(1 for key in calendar if isinstance(key, AttemptId)),
             self._link(view.name),
+            (*given_beyond(view), *self._seen_of(view.name)),
         )
+
+    def _seen_of(self, name: str) -> list[str]:
+        """What the home here saw of a machine that runs its tasks."""
+        machine = self._engine.machine
+        return machine.home.observed.differences(name) if Part.HOME in machine.parts else []
 
     def _unheard_row(self, name: str) -> NodeRow:
         """Of a machine that was linked once, and has reported nothing to this daemon."""
@@ -183,6 +191,7 @@ def node_row(
     speed: float,
     tasks: int,
     link: str,
+    differs: tuple[str, ...] = (),
 ) -> NodeRow:
     """One line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
     state = UP
@@ -206,4 +215,19 @@ def node_row(
         speed,
         tasks,
         link,
+        differs,
     )
+
+
+def given_beyond(view: MachineView) -> tuple[str, ...]:
+    """What a machine gives away more of than it found there itself."""
+    found = attributes_of(view.ad)
+    given = view.calendar.capacity
+    memory_mib, cpus = found.get("DetectedMemory"), found.get("DetectedCpus")
+    words = []
+    if isinstance(memory_mib, int) and given.memory_bytes // MIB > memory_mib > 0:
+        there, more = format_size(memory_mib * MIB), format_size(given.memory_bytes)
+        words.append(f"it gives away {more} of memory, and has {there}")
+    if isinstance(cpus, int) and given.cpus > cpus > 0:
+        words.append(f"it gives away {given.cpus} cpus, and has {cpus}")
+    return tuple(words)

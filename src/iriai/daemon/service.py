@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from iriai.daemon.ads import AdAnswers
 from iriai.daemon.answers import JobAnswers
 from iriai.daemon.assembly import make_machine
 from iriai.daemon.clients import Clients, Handler
@@ -38,10 +39,12 @@ from iriai.identity.users import Users
 from iriai.launcher.machine_file import EPILOG
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
+from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.effects import AttemptExited, Part
+from iriai.protocol.messages import Want
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
@@ -121,6 +124,7 @@ class Service:
         self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
+        handlers |= AdAnswers(settings, self._engine, users).handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
@@ -134,7 +138,9 @@ class Service:
     def _home(self, users: Users) -> dict[type, Handler]:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
-        submissions = Submissions(settings, users, self._payloads, self._capacities)
+        submissions = Submissions(
+            settings, users, self._payloads, self._capacities, self._never_runs
+        )
         jobs = JobAnswers(
             settings, engine, submissions, self._descriptors, self._past, self._unstored
         )
@@ -240,6 +246,11 @@ class Service:
                 return {}
             found[name] = views[name].calendar.capacity
         return found
+
+    def _never_runs(self, want: Want) -> list[Reason]:
+        """What no machine meets of a job; nothing where the broker is elsewhere."""
+        machine = self._engine.machine
+        return machine.broker.never_runs(want) if Part.BROKER in machine.parts else []
 
     def _text(self, digest: str) -> bytes:
         """An environment, script or input: of a task of another machine, or of a job of ours."""

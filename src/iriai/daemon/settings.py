@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from iriai.daemon.address import parse_address
 from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.machine_ad import check_expressions
 from iriai.daemon.machine_facts import MachineFacts, home_name
 from iriai.daemon.role import AS_BEFORE, Role, Wanted
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
@@ -129,7 +130,9 @@ def read_configuration(paths: StatePaths) -> Configuration:
         ) from None
     except OSError as error:
         raise problem_of(error, paths.configuration) from None
-    return parse_configuration(text, paths.configuration)
+    configuration = parse_configuration(text, paths.configuration)
+    check_expressions(configuration)
+    return configuration
 
 
 def load_cluster(paths: StatePaths) -> ClusterState | None:

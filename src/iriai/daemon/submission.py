@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from iriai.classad.expression import parse_expression
 from iriai.daemon.job_rules import (
     NAME_LENGTH_MAX,
     check_limit,
@@ -21,7 +22,7 @@ from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
     SINGLE_TASK,
     Interaction,
@@ -30,8 +31,10 @@ from iriai.model.job import (
     task_count,
 )
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.policy.limits import within_running_cap
+from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
 ARRAY_RANGES_MAX = 100_000
@@ -54,21 +57,30 @@ class Submissions:
         users: Users,
         payloads: Payloads,
         machines: Callable[[], Mapping[str, Resources]],
+        never_runs: Callable[[Want], list[Reason]],
     ) -> None:
-        """`machines` gives the capacity of each; empty where they are not all known yet."""
+        """`machines` gives the capacity of each; empty where they are not all known yet.
+
+        `never_runs` says what none of them meets of a job, machine by machine; empty: one may.
+        """
+        self._never_runs = never_runs
         self._machines = machines
         self._settings = settings
         self._users = users
         self._payloads = payloads
         self._checked_environments: dict[bytes, None] = {}
 
-    def check(self, draft: JobDraft, person: Person) -> tuple[Account, Resources]:
-        """Whom the job would be counted for and what it asks for; raises where it is refused."""
+    def check(self, draft: JobDraft, person: Person) -> tuple[Account, Resources, tuple[str, str]]:
+        """Whom the job would be counted for, what it takes, its requirements and rank.
+
+        Raises where it is refused.
+        """
         self._check_form(draft)
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
         account = self._users.account(person, draft.group, draft.account)
-        return account, self._resources(draft)
+        resources = self._resources(draft)
+        return account, resources, self._expressions(draft, account, resources)
 
     def spec(
         self, draft: JobDraft, person: Person, descriptors: int
@@ -77,7 +89,7 @@ class Submissions:
 
         Raises a `Problem` where it cannot be accepted; then nothing was kept.
         """
-        account, resources = self.check(draft, person)
+        account, resources, (requirements, rank) = self.check(draft, person)
         jobs = self._settings.configuration.jobs
         array = SINGLE_TASK if draft.array is None else draft.array
         is_stream = draft.interaction is not Interaction.BATCH
@@ -111,6 +123,8 @@ class Submissions:
             throttle=draft.throttle,
             after=dependencies_here(draft.after, self._settings.home),
             exclusive=draft.exclusive,
+            requirements=requirements,
+            rank=rank,
         )
         return spec, tuple(new)
 
@@ -195,6 +209,32 @@ class Submissions:
             self.check_fits(resources, exclusive=draft.exclusive)
         return resources
 
+    def _expressions(
+        self, draft: JobDraft, account: Account, resources: Resources
+    ) -> tuple[str, str]:
+        """Requirements and rank as they are kept; raises where no machine will ever match."""
+        found = [
+            parse_expression(text, f"--{name}").text if text else ""
+            for name, text in (("requirements", draft.requirements), ("rank", draft.rank))
+        ]
+        if not draft.wait_for_resources and self._machines():
+            want = Want(
+                JobId(self._settings.home, 0),
+                account,
+                resources,
+                draft.time_limit_s or self._settings.configuration.jobs.time_limit_s,
+                draft.urgency,
+                0.0,
+                1,
+                exclusive=draft.exclusive,
+                requirements=found[0],
+                rank=found[1],
+            )
+            reasons = self._never_runs(want)
+            if reasons:
+                raise _no_match(reasons)
+        return found[0], found[1]
+
     def check_fits(self, resources: Resources, *, exclusive: bool) -> None:
         """Raise `Refused` where no machine could ever hold it, or no account may."""
         machines = self._machines()
@@ -221,6 +261,17 @@ class Submissions:
                 f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
                 "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
             )
+
+
+def _no_match(reasons: list[Reason]) -> Refused:
+    first = reasons[0]
+    whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
+    others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
+    return Refused(
+        "no-machine-matches",
+        f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
+        "see 'iriai match EXPR' for all machines, or say --wait-for-resources",
+    )
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:

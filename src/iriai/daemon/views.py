@@ -136,6 +136,8 @@ def job_detail(
         spec.throttle,
         spec.exclusive,
         note,
+        spec.requirements,
+        spec.rank,
     )
 
 

@@ -16,6 +16,7 @@ from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobState, Outcome
 from iriai.home.leases import lost_result
 from iriai.home.nodes import Nodes
+from iriai.home.observed import Observed
 from iriai.home.posts import Posts
 from iriai.home.prerequisites import EndsMet, Known
 from iriai.model.alteration import Alteration
@@ -95,6 +96,8 @@ class Home:
         self._next_number = next_number
         self._folded_at: dict[int, int] = {}
         self.posts = Posts(name, self.jobs)
+        self.observed = Observed()
+        """What machines do beside what they say."""
         self._nodes = Nodes(name, self.jobs)
         self._dependents = Dependents()
         self._told = 0
@@ -351,6 +354,7 @@ class Home:
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
             return
         self._effects.append(Persist(result))
+        self.observed.ended(result, job.spec)
         self._end_attempt(job, end.attempt, result.cause, result.exit_code, result.signal)
 
     # --- leases ----------------------------------------------------------------------------------

@@ -117,6 +117,8 @@ class Posts:
             job.promised_machine,
             spec.exclusive,
             stamp,
+            spec.requirements,
+            spec.rank,
         )
 
     # --- matches ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
+from iriai.model.ad import Value, is_attribute
 from iriai.model.configuration_sections import (
     AMOUNT,
     EXTRA_TABLES,
@@ -23,6 +24,7 @@ from iriai.model.configuration_sections import (
     UsersSection,
 )
 from iriai.model.configuration_values import (
+    ATTRIBUTE,
     NAME_LENGTH_MAX,
     USERS,
     Kind,
@@ -91,6 +93,8 @@ class Configuration(msgspec.Struct, frozen=True):
                 rows.append(self._row(f"{section}.{key.name}", key.kind, value))
         for name, amount in self.machine.resources.items():
             rows.append(self._row(f"machine.resources.{name}", AMOUNT, amount))
+        for name, attribute in self.machine.attributes.items():
+            rows.append(self._row(f"machine.attributes.{name}", ATTRIBUTE, attribute))
         for name, group in self.groups.items():
             rows.append(self._row(f"groups.{name}.right", RIGHT, group.right))
             for user, right in group.users.items():
@@ -130,6 +134,7 @@ class _Reader:
             machine=replace(
                 MachineSection(),
                 resources=self._named("machine.resources", machine.get("resources", {}), AMOUNT),
+                attributes=self._attributes(machine.get("attributes", {})),
                 **self._section("machine", machine),
             ),
             groups=self._groups(self._table("groups", document.get("groups", {}))),
@@ -231,6 +236,16 @@ class _Reader:
                     f"write the name of a home, or '{OTHERS}' for all others",
                 )
         return {name: self._value(f"homes.{name}", raw, USERS) for name, raw in table.items()}
+
+    def _attributes(self, value: object) -> dict[str, Value]:
+        path = "machine.attributes"
+        for name in self._table(path, value):
+            if not is_attribute(name):
+                raise BadConfiguration(
+                    f"{self._where}: {path} has a name that cannot be one: {_quoted(name)}",
+                    "names have letters, digits and _, and begin with no digit",
+                )
+        return self._named(path, value, ATTRIBUTE)
 
     def _check_name(self, path: str, name: str) -> None:
         if not is_name(name):

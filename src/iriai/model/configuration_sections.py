@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from iriai.model.ad import Value
 from iriai.model.configuration_values import (
     ADDRESS,
+    EXPRESSION,
     FLAG,
     HOME,
     NAME,
@@ -98,8 +100,16 @@ class MachineSection(msgspec.Struct, frozen=True):
     """A log of this size is moved aside. Larger: more to look back at in one file."""
     log_files: int = 4
     """How many of each log that were moved aside are kept; 0: none."""
+    requirements: str = ""
+    """The owner's policy: what must hold of a job that runs here, as a ClassAd expression in which
+    TARGET is the job. Empty: any job may run. See docs/guide/requirements.md."""
+    rank: str = ""
+    """Of the machines that a job may run on and likes alike, it goes to the one whose rank is
+    largest. Empty: load alone decides."""
     resources: Mapping[str, int] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
+    attributes: Mapping[str, Value] = {}
+    """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
 
 
 class GroupSection(msgspec.Struct, frozen=True):
@@ -265,6 +275,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("speed", "speed", number(0.01, 100)),
         Key("load_max", "load_max", or_none(number(0, LOAD_MAX, above=True))),
         Key("load_file", "load_file", PATH),
+        Key("requirements", "requirements", EXPRESSION),
+        Key("rank", "rank", EXPRESSION),
     ),
     "order": (
         Key("name", "name", NAME),
@@ -302,5 +314,5 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
     "users": (Key("guest", "guest", or_none(NAME)),),
 }
 """Sections with fixed keys. `groups` and `machine.resources` have names for keys."""
-EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"machine": ("resources",)}
+EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"machine": ("resources", "attributes")}
 """What else may stand in a section."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf, isfinite
 from typing import Generic, NamedTuple, TypeVar
 
+from iriai.model.ad import Value, is_value
 from iriai.model.home_rules import ALL
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
@@ -141,6 +142,16 @@ POLICY_FILE = Kind(
 )
 
 
+def _read_attribute(raw: object) -> Value:
+    if not isinstance(raw, bool | int | float | str) or not is_value(raw):
+        raise WrongValue
+    return raw
+
+
+ATTRIBUTE = Kind("true, false, a number or a text", _read_attribute, _show)
+"""Of an ad."""
+
+
 FLAG = Kind("true or false", _read_flag, _show)
 
 
@@ -244,6 +255,22 @@ def _read_program(raw: object) -> str:
 
 def _show_program(value: object) -> str:
     return _show(value or None)
+
+
+EXPRESSION_LENGTH_MAX = 16_384
+"""What an expression may have; `classad.expression` says the same in bytes."""
+
+
+def _read_expression(raw: object) -> str:
+    if not isinstance(raw, str) or len(raw) > EXPRESSION_LENGTH_MAX:
+        raise WrongValue
+    return "" if raw == NONE else raw.strip()
+
+
+EXPRESSION = Kind(
+    "an expression in quotes, such as 'LoadAvg < 0.3'", _read_expression, _show_program
+)
+"""A ClassAd expression; whether it can be understood is looked at elsewhere."""
 
 
 PROGRAM = Kind(f"the path of a program, or '{NONE}'", _read_program, _show_program)

@@ -85,6 +85,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     notify: str = ""
     """What is done when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
     notify_on: NotifyOn = NotifyOn.END
+    requirements: str = ""
+    """What must hold of a machine that runs it, a ClassAd expression; empty: nothing."""
+    rank: str = ""
+    """What machines it likes best; larger is better."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

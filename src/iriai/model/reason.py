@@ -35,6 +35,10 @@ class Rule(StrEnum):
     LOAD_ABOVE_THRESHOLD = "load-above-threshold"
     DRAINED = "drained"
     BROKER_NEW = "broker-new"
+    REQUIREMENTS = "requirements"
+    """Of the job."""
+    OWNER_POLICY = "owner-policy"
+    """The machine's own requirements."""
 
 
 class Reason(msgspec.Struct, frozen=True):

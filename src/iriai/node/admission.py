@@ -8,6 +8,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import describe_amount
+from iriai.node.agreement import Agreement
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.report import Report
@@ -33,6 +34,7 @@ class Admission:
         capabilities: Capabilities,
         availability: Availability,
         report: Report,
+        agreement: Agreement,
         judge_user: JudgeUser = everybody,
     ) -> None:
         self._judge_user = judge_user
@@ -41,8 +43,9 @@ class Admission:
         self._capabilities = capabilities
         self._availability = availability
         self._report = report
+        self._agreement = agreement
 
-    def judge(self, run: Run) -> Reason | float:
+    def judge(self, run: Run, wall_s: float) -> Reason | float:
         """Why the claim is refused, or when the capability was minted that it is granted for."""
         minted_s = self._redeemed(run.capability)
         if minted_s is None:
@@ -56,7 +59,11 @@ class Admission:
         if words:
             whom = "a home and a user whose tasks the machine runs"
             return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
-        reason = self._availability.reason() or self._lacks(run.spec)
+        reason = (
+            self._availability.reason()
+            or self._lacks(run.spec)
+            or self._agreement.lacks(run.spec, wall_s)
+        )
         return minted_s if reason is None else reason
 
     def _redeemed(self, capability: Capability | None) -> float | None:

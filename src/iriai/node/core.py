@@ -7,7 +7,6 @@ In: messages from homes, events from the launcher, alarms. Out: acceptances and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -27,9 +26,9 @@ from iriai.model.records import (
     LedgerRow,
     Resumed,
 )
-from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.node.admission import Admission, JudgeUser, everybody
+from iriai.node.admission import Admission
+from iriai.node.agreement import Agreement
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.held import Held
@@ -37,9 +36,8 @@ from iriai.node.leases import ASK_PART, Leases
 from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
-from iriai.policy.calendar import END_SLACK_S, Calendar
-from iriai.policy.fading import Fading
-from iriai.policy.fairshare import ChargeRule
+from iriai.node.settings import NodeSettings
+from iriai.policy.calendar import Calendar
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -85,25 +83,6 @@ PROLOG = "prolog"
 """Who drains a machine whose prolog failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """What a node is told about its machine."""
-
-    machine: str
-    capacity: Resources
-    rule: ChargeRule
-    fading: Fading
-    speed: float = 1.0
-    boot_id: str = ""
-    """Changes with every boot of the machine."""
-    end_slack_s: float = END_SLACK_S
-    """`[jobs] end_slack_s`."""
-    load_max: float | None = None
-    """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
-    judge_user: JudgeUser = everybody
-    """Whose tasks the machine runs."""
-
-
 class Node:
     """Authority over one machine; see the module."""
 
@@ -130,13 +109,16 @@ class Node:
             settings.speed,
             self._capabilities,
             self._availability.load,
+            settings.ad,
         )
+        self.agreement = Agreement(settings, self._availability.load)
         self._admission = Admission(
             settings.machine,
             self.calendar,
             self._capabilities,
             self._availability,
             self._report,
+            self.agreement,
             settings.judge_user,
         )
         self._leases = Leases(settings.machine)
@@ -267,7 +249,7 @@ class Node:
         if held is not None:
             self._run_again(run, held, now)
             return
-        minted_s = self._admission.judge(run)
+        minted_s = self._admission.judge(run, now.wall_s)
         if isinstance(minted_s, Reason):
             self._tell_home(Refusal(run.attempt, minted_s))
             return
@@ -537,7 +519,8 @@ class Node:
         self._meter.heard(quiet.is_offpeak, now)
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
-        if self._availability.load.measured(event.load_average, event.foreign_load):
+        load = self._availability.load
+        if load.measured(event.load_average, event.foreign_load, event.keyboard_idle_s):
             self._report.is_due = True
 
     # --- charges and alarms ----------------------------------------------------------------------

@@ -8,6 +8,10 @@ STEP_PART = 0.1
 """The load is told again when it changed by this part of what was told last ..."""
 STEP_MIN = 0.2
 """... and by this much at least: a load average wavers by a tenth on an idle machine."""
+IDLE_STEP_PART = 0.25
+"""How long nobody has used the machine is told again when it is so much longer ..."""
+IDLE_STEP_MIN_S = 60.0
+"""... and at least this; that somebody uses it again is told at once."""
 RELIEF = 0.8
 """A machine above its owner's threshold is open again below this part of it, so that a load near
 the threshold does not toggle it."""
@@ -22,20 +26,36 @@ class Load:
         self._load_max = load_max
         self.average = 0.0
         self.foreign = 0.0
+        self.keyboard_idle_s: float | None = None
         self.is_known = False
+        self._told_idle_s = 0.0
         self._told = (0.0, 0.0)
         self._is_above = False
 
-    def measured(self, average: float, foreign: float) -> bool:
+    def measured(
+        self, average: float, foreign: float, keyboard_idle_s: float | None = None
+    ) -> bool:
         """A new measurement; whether it is worth telling."""
+        is_news = self._idled(keyboard_idle_s)
         was_known, was_above = self.is_known, self._is_above
         self.average, self.foreign, self.is_known = average, foreign, True
         if self._load_max is not None:
             bound = self._load_max * (RELIEF if was_above else 1.0)
             self._is_above = foreign / self._cpus > bound
-        if was_known and was_above is self._is_above and not self._has_moved():
+        if was_known and was_above is self._is_above and not (is_news or self._has_moved()):
             return False
         self._told = (average, foreign)
+        return True
+
+    def _idled(self, idle_s: float | None) -> bool:
+        """Somebody used the machine, or nobody did; whether that is worth telling."""
+        self.keyboard_idle_s = idle_s
+        if idle_s is None:
+            return False
+        told_s = self._told_idle_s
+        if told_s <= idle_s < told_s + max(IDLE_STEP_MIN_S, IDLE_STEP_PART * told_s):
+            return False
+        self._told_idle_s = idle_s
         return True
 
     def _has_moved(self) -> bool:

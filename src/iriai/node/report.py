@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
@@ -23,12 +24,14 @@ class Report:
         speed: float,
         capabilities: Capabilities,
         load: Load,
+        ad: MachineAd | None,
     ) -> None:
         self._machine = machine
         self._capacity = capacity
         self._speed = speed
         self._capabilities = capabilities
         self._load = load
+        self._ad = ad
         self.version = 0
         """Of the last report."""
         self.is_due = True
@@ -110,6 +113,8 @@ class Report:
             tuple(self._lost),
             tuple(self._refused),
             charging if self.is_whole else None,
+            self._ad if self.is_whole else None,
+            self._load.keyboard_idle_s,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._refused = [], []

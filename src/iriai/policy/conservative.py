@@ -78,6 +78,7 @@ class Conservative:
                 job is not None
                 and (job.resources, job.stay_s) == (place.job.resources, place.job.stay_s)
                 and place.machine in machines
+                and job.may_run_on(place.machine)
             )
             if not is_kept:
                 del self._places[id_]
@@ -105,6 +106,8 @@ class Conservative:
         """The earliest on any machine."""
         best: tuple[float, str] | None = None
         for name, profile in profiles.items():
+            if not job.may_run_on(name):
+                continue
             start_s = profile.earliest_s(job.resources, job.stay_s, now_s)
             if start_s is not None and (best is None or (start_s, name) < best):
                 best = (start_s, name)

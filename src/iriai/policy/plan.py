@@ -12,13 +12,18 @@ later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
+
+
+def anywhere(_machine: str) -> bool:
+    """Of a job that requires nothing, among owners who do not either."""
+    return True
 
 
 class WaitingJob(NamedTuple):
@@ -37,6 +42,8 @@ class WaitingJob(NamedTuple):
     """How many wait."""
     promised_start_s: float | None = None
     """What its home was told of its first task's start, on the steady clock."""
+    may_run_on: Callable[[str], bool] = anywhere
+    """Whether a machine matches, by its name: what the job requires, and what its owner does."""
 
 
 class Claimed(NamedTuple):

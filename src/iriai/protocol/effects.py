@@ -267,6 +267,8 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     """Over one minute, as the kernel counts it."""
     foreign_load: float
     """The part of it that is not of our tasks."""
+    keyboard_idle_s: float | None = None
+    """Since somebody last used a terminal of the machine; None: that cannot be seen."""
 
 
 LauncherEvent = (

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
@@ -92,6 +93,10 @@ class Idle(msgspec.Struct, frozen=True):
     """Those of `ended` that never started."""
     charging: Charging | None = None
     """`whole`: what use costs on this machine. None: nothing is said of it."""
+    ad: MachineAd | None = None
+    """`whole`: what the machine says of itself, and its owner of whom it serves."""
+    keyboard_idle_s: float | None = None
+    """Since somebody last used the machine's terminals; None: not measured."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -131,6 +136,12 @@ class Want(msgspec.Struct, frozen=True):
     """Each task takes a whole machine, which is empty when it starts."""
     stamp: int = 0
     """Rises with each change; a broker acknowledges it and ignores an older one."""
+    requirements: str = ""
+    """What must hold of a machine (docs/spec/007); empty: nothing."""
+    rank: str = ""
+    """What machines are liked best; larger is better."""
+    group: str = ""
+    """The group that it was handed in under, where its account here has another."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):

@@ -17,13 +17,15 @@ from iriai.broker.core import Broker
 from iriai.broker.state import BrokerSettings
 from iriai.home.core import Home
 from iriai.machine.core import Machine, MachineEvent, Turn
+from iriai.model.ad import MachineAd
 from iriai.model.configuration import Configuration
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
-from iriai.node.core import Node, NodeSettings
+from iriai.node.core import Node
+from iriai.node.settings import NodeSettings
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.order import OrderSettings
@@ -67,6 +69,8 @@ class MachinePlan:
     """From a file, instead of draws and backfill."""
     speed: float = 1.0
     load_max: float | None = None
+    ad: MachineAd | None = None
+    """What it says of itself; None: its capacity."""
     outward_only: bool = False
     """Whether nobody can open a link to it (behind a firewall)."""
     sync_s: float = 0.0
@@ -182,6 +186,7 @@ class SimulatedMachine:
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
                 plan.load_max,
+                ad=plan.ad,
             )
             incarnation = state.incarnation + 1
             node = Node(

@@ -31,6 +31,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     """That run or are about to."""
     link: str
     """How it is reached: `here`, `up` or `down`."""
+    differs: tuple[str, ...] = ()
+    """What was observed that does not go with what the machine says of itself."""
 
 
 class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):

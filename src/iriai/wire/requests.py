@@ -12,6 +12,7 @@ import msgspec
 
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
+from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.joining import ClusterAnswer, ClusterRequest
 from iriai.wire.machines import (
@@ -69,6 +70,10 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     notify_on: NotifyOn = NotifyOn.END
     lease_s: float | None = None
     """How long a task goes on elsewhere while its home is not heard; None: as configured."""
+    requirements: str = ""
+    """A ClassAd expression that must hold of a machine; empty: any will do."""
+    rank: str = ""
+    """What machines are liked best."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -222,6 +227,8 @@ class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
     exclusive: bool = False
     note: str = ""
     """Who or what cancelled tasks of a finished job."""
+    requirements: str = ""
+    rank: str = ""
 
 
 class AskWhy(msgspec.Struct, frozen=True, tag="ask-why"):
@@ -479,6 +486,8 @@ RequestBody = (
     | ShowConfiguration
     | Down
     | Nodes
+    | AskAds
+    | AskMatch
     | Drain
     | Resume
     | Link
@@ -503,6 +512,8 @@ AnswerBody = (
     | ConfigurationTable
     | Done
     | NodeTable
+    | AdList
+    | MatchTable
     | Linked
     | ClusterAnswer
 )

@@ -1,0 +1,44 @@
+"""What of an ad changes by itself, and what time it is on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iriai.model.ad import Value
+
+UTC_OFFSET = "UtcOffset"
+"""Seconds that a machine's clocks on the wall are ahead of UTC."""
+CLOCK = frozenset({"currenttime", "clockmin", "clockday"})
+"""Attributes that follow from the time, by key."""
+MEASURED = frozenset({"loadavg", "condorloadavg", "keyboardidle", "consoleidle"})
+"""Attributes that a machine measures again and again."""
+CHANGING = CLOCK | MEASURED
+DAY_S, FIRST_DAY = 86_400, 4
+"""1 January 1970 was a Thursday; HTCondor counts from Sunday."""
+
+
+def clock_attributes(wall_s: float, static: Mapping[str, Value]) -> dict[str, Value]:
+    """The time as the machine with these attributes has it, by HTCondor's names.
+
+    ClockMin: minutes since midnight; ClockDay: 0 is Sunday; CurrentTime: seconds since 1970.
+    """
+    offset = static.get(UTC_OFFSET, 0)
+    local_s = int(wall_s) + (offset if isinstance(offset, int) else 0)
+    return {
+        "CurrentTime": int(wall_s),
+        "ClockMin": local_s % DAY_S // 60,
+        "ClockDay": (local_s // DAY_S + FIRST_DAY) % 7,
+    }
+
+
+def load_attributes(
+    load: float, foreign_load: float, keyboard_idle_s: float | None
+) -> dict[str, Value]:
+    """What a machine measured last."""
+    found: dict[str, Value] = {
+        "LoadAvg": float(load),
+        "CondorLoadAvg": max(0.0, float(load) - float(foreign_load)),
+    }
+    if keyboard_idle_s is not None:
+        found["KeyboardIdle"] = int(keyboard_idle_s)
+    return found

@@ -1,0 +1,104 @@
+"""`iriai ads`: what machines say of themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iriai.cli.command import MACHINE, command_app
+from iriai.cli.completion import complete_node
+from iriai.cli.document import print_document
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import printable
+from iriai.cli.table import Column, print_table
+from iriai.client.answers import AdRow
+from iriai.client.client import Client
+
+_COLUMNS = (
+    Column("Machine", style="bold"),
+    Column("Arch"),
+    Column("System"),
+    Column("Cpus", right=True),
+    Column("Memory", right=True),
+    Column("Gpus", right=True),
+    Column("Mips", right=True),
+    Column("KFlops", right=True, wide=True),
+    Column("Load", right=True),
+    Column("Idle", right=True, wide=True),
+    Column("Requires", folds=True),
+)
+
+
+def ads(
+    options: GlobalOptions,
+    machine: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="One machine, whole.",
+            autocompletion=complete_node,
+            show_default=False,
+        ),
+    ] = "",
+    whole: Annotated[
+        bool, typer.Option("--long", help="Every attribute of each machine, one a line.")
+    ] = False,
+) -> None:
+    """List what machines say of themselves: what --requirements and --rank may ask for.
+
+    Names and units are those of HTCondor: Memory in MiB, Disk in KiB, KeyboardIdle in seconds.
+    Requires is what a machine's owner wants of jobs.
+    """
+    with Client.connect(options.state) as client:
+        rows = client.ads(machine)
+    if options.as_json:
+        print_document({"rows": rows})
+    elif machine or whole:
+        print("\n\n".join(_long(row) for row in rows))
+    else:
+        print_table(_COLUMNS, [_cells(row) for row in rows])
+
+
+def _long(row: AdRow) -> str:
+    lines = [f"{name} = {_text(value)}" for name, value in sorted(row.attributes.items())]
+    lines += [f"Requirements = {row.requirements}"] if row.requirements else []
+    lines += [f"Rank = {row.rank}"] if row.rank else []
+    return "\n".join(map(printable, lines))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _cells(row: AdRow) -> tuple[str, ...]:
+    def of(name: str) -> str:
+        return str(row.attributes.get(name, ""))
+
+    load = row.attributes.get("LoadAvg", 0.0)
+    return (
+        row.name,
+        of("Arch"),
+        of("OpSysAndVer"),
+        of("Cpus"),
+        of("Memory"),
+        of("Gpus") if row.attributes.get("Gpus") else "",
+        of("Mips"),
+        of("KFlops"),
+        f"{load:.2f}" if isinstance(load, float) else "",
+        of("KeyboardIdle"),
+        row.requirements,
+    )
+
+
+app = command_app(
+    ads,
+    panel=MACHINE,
+    examples=(
+        ("iriai ads", "all machines"),
+        ("iriai ads ken", "everything that ken says of itself"),
+        ("iriai ads --json", "for a program"),
+    ),
+)

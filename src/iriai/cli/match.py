@@ -1,0 +1,74 @@
+"""`iriai match`: which machines meet requirements, and what the others lack."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iriai.cli.command import MACHINE, command_app
+from iriai.cli.document import print_document
+from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import count_text
+from iriai.cli.table import Column, print_table
+from iriai.client.answers import MatchRow, MatchTable
+from iriai.client.client import Client
+
+_MACHINES = (
+    Column("Machine", style="bold"),
+    Column("Matches"),
+    Column("Fails", folds=True),
+    Column("There", folds=True),
+)
+_CLAUSES = (Column("Machines", right=True), Column("Clause", folds=True))
+
+
+def match(
+    options: GlobalOptions,
+    expression: Annotated[
+        str,
+        typer.Argument(metavar="EXPR", help="As for --requirements of a job.", show_default=False),
+    ],
+) -> int | None:
+    """Say which machines a job of yours with these requirements could run on now.
+
+    For each of the others, the clauses that fail there: yours, or its owner's. Beside each clause
+    of a longer expression, on how many machines it holds. Patterns (regexp) may be used here.
+    """
+    with Client.connect(options.state) as client:
+        table = client.match(expression)
+    if options.as_json:
+        print_document(table)
+        return None
+    if len(table.clauses) > 1:
+        print_table(_CLAUSES, [(str(each.machines), each.text) for each in table.clauses])
+        print()
+    print_table(_MACHINES, [cells for row in table.rows for cells in _cells(row)])
+    print(_summary(table))
+    return None
+
+
+def _cells(row: MatchRow) -> list[tuple[str, ...]]:
+    if row.matches:
+        return [(row.machine, "yes", "", "")]
+    fails = [*row.failing, *((f"owner: {clause}", had) for clause, had in row.owner)]
+    cells: list[tuple[str, ...]] = []
+    for clause, had in fails or [("", "")]:
+        cells.append(("", "", clause, had) if cells else (row.machine, "no", clause, had))
+    return cells
+
+
+def _summary(table: MatchTable) -> str:
+    matching = sum(row.matches for row in table.rows)
+    return f"{matching} of {count_text(len(table.rows), 'machine')} would match."
+
+
+app = command_app(
+    match,
+    panel=MACHINE,
+    examples=(
+        ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
+        ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and what keeps the others out"),
+        ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern of names"),
+    ),
+)

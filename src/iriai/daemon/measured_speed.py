@@ -1,0 +1,90 @@
+"""How fast this machine is: measured once by `iriai doctor --measure`, kept in its state directory.
+
+KFlops and Mips are names that HTCondor's users know; the numbers come from loops of our own and
+compare machines of one iriai, no more: a chain of multiplications and additions in the processor's
+nearest cache, by NumPy, on one core. They scale as one core does; `Speed`, by which charges are
+multiplied, stays as configured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from iriai.model.ad import Value
+
+FILE_NAME = "speed.json"
+ELEMENTS = 2048
+"""Two arrays of so many fit into the nearest cache of any processor."""
+ROUNDS = 200
+"""Operations between two looks at the clock: about a millisecond."""
+REPEATS = 50
+"""The fastest counts: others may have had the core meanwhile."""
+SANE_MAX = 10**12
+"""More thousand operations a second than any core does; a file that says so is not ours."""
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """What was measured, and when."""
+
+    kflops: int
+    """Thousand operations on numbers with a fraction, a second."""
+    mips: int
+    """Million operations on whole numbers, a second."""
+    measured_wall_s: float
+
+
+def measure_speed() -> Speed:
+    """Run the loops: about a fifth of a second. Loads NumPy: call it in a process of its own."""
+    import numpy as np
+
+    reals, factor = np.linspace(0.5, 1.5, ELEMENTS), np.full(ELEMENTS, 0.999)
+    whole, mask = np.arange(ELEMENTS, dtype=np.int64), np.full(ELEMENTS, 0x5555, np.int64)
+
+    def with_reals() -> None:
+        np.multiply(reals, factor, out=reals)
+        np.add(reals, 0.001, out=reals)
+
+    def with_integers() -> None:
+        np.add(whole, mask, out=whole)
+        np.bitwise_xor(whole, mask, out=whole)
+
+    per_s = [2 * ELEMENTS * ROUNDS / _fastest_s(step) for step in (with_reals, with_integers)]
+    return Speed(int(per_s[0] / 1e3), int(per_s[1] / 1e6), time.time())
+
+
+def _fastest_s(step: Callable[[], None]) -> float:
+    best_s = float("inf")
+    for _ in range(REPEATS):
+        began_s = time.perf_counter()
+        for _ in range(ROUNDS):
+            step()
+        best_s = min(best_s, time.perf_counter() - began_s)
+    return best_s
+
+
+def read_speed(directory: str) -> dict[str, Value]:
+    """What was measured as attributes of the ad; nothing where nothing was."""
+    try:
+        found = msgspec.json.decode(Path(directory, FILE_NAME).read_bytes(), type=Speed)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    if not (0 < found.kflops < SANE_MAX and 0 < found.mips < SANE_MAX):
+        return {}
+    return {"KFlops": found.kflops, "Mips": found.mips}
+
+
+def write_speed(directory: str, speed: Speed) -> None:
+    """Keep it for the next start."""
+    path = Path(directory, FILE_NAME)
+    draft = path.with_suffix(".new")
+    draft.write_bytes(msgspec.json.encode(speed))
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    write_speed(sys.argv[1], measure_speed())

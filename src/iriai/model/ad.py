@@ -1,0 +1,118 @@
+"""Ads: what a machine and a job say of themselves, in HTCondor's names (docs/spec/007)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.resources import Resources
+
+Value = bool | int | float | str
+"""What an attribute may be."""
+AD_BYTES_MAX = 64 << 10
+"""Of a machine's encoded attributes: a thousand of them, or a few long texts."""
+ATTRIBUTES_MAX = 1_000
+MIB, KIB = 1 << 20, 1 << 10
+"""HTCondor's units of memory and of disks."""
+MACHINE_TYPE, JOB_TYPE = "Machine", "Job"
+VANILLA_UNIVERSE = 5
+"""HTCondor's number of ordinary jobs, which are all of ours."""
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, Value]).decode
+
+
+class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a machine says of itself, and its owner of whom it serves."""
+
+    attributes: bytes = b""
+    """Those that stay as they are, encoded: whoever has no expression in use need not read them."""
+    requirements: str = ""
+    """The owner's policy: what must hold of a job (TARGET); empty: any job may run."""
+    rank: str = ""
+    """What jobs the owner likes best; larger is better."""
+
+
+def machine_ad(
+    attributes: Mapping[str, Value], requirements: str = "", rank: str = ""
+) -> MachineAd:
+    """An ad with these attributes."""
+    return MachineAd(_encode(dict(attributes)), requirements, rank)
+
+
+def attributes_of(ad: MachineAd) -> dict[str, Value]:
+    """The attributes of an ad; of one that is over a limit or cannot be read, none."""
+    if not ad.attributes or len(ad.attributes) > AD_BYTES_MAX:
+        return {}
+    try:
+        found = _decode(ad.attributes)
+    except msgspec.MsgspecError:
+        return {}
+    return {name: value for name, value in found.items() if is_value(value)}
+
+
+def is_value(value: Value) -> bool:
+    """Whether an attribute may be that: expressions know neither infinity nor larger integers."""
+    if isinstance(value, float):
+        return value - value == 0.0
+    return isinstance(value, str) or -(2**63) <= value < 2**63
+
+
+def is_attribute(name: str) -> bool:
+    """Whether that can be the name of an attribute."""
+    return _IDENTIFIER.match(name) is not None
+
+
+def capacity_attributes(name: str, capacity: Resources, speed: float) -> dict[str, Value]:
+    """What follows from what a machine gives away: all of it, whatever of it is free."""
+    memory_mib = capacity.memory_bytes // MIB
+    found: dict[str, Value] = {
+        "MyType": MACHINE_TYPE,
+        "Name": name,
+        "Machine": name,
+        "Cpus": capacity.cpus,
+        "TotalCpus": capacity.cpus,
+        "Memory": memory_mib,
+        "TotalMemory": memory_mib,
+        "Gpus": capacity.gpus,
+        "TotalGpus": capacity.gpus,
+        "Speed": float(speed),
+    }
+    if capacity.disk_bytes:
+        found["Disk"] = capacity.disk_bytes // KIB
+    return found | {name: amount for name, amount in capacity.named if is_attribute(name)}
+
+
+def job_attributes(
+    account: Account,
+    resources: Resources,
+    limit_s: float | None,
+    urgency: float,
+    *,
+    exclusive: bool,
+) -> dict[str, Value]:
+    """What a job says of itself; the same at its home, its broker and its node."""
+    found: dict[str, Value] = {
+        "MyType": JOB_TYPE,
+        "JobUniverse": VANILLA_UNIVERSE,
+        "Owner": account.user,
+        "User": account.user,
+        "AcctGroup": account.group,
+        "AcctGroupUser": account.user,
+        "JobPrio": float(urgency),
+        "RequestCpus": resources.cpus,
+        "RequestMemory": -(-resources.memory_bytes // MIB),
+        "RequestDisk": -(-resources.disk_bytes // KIB),
+        "RequestGpus": resources.gpus,
+        "WantWholeMachine": exclusive,
+    }
+    if limit_s is not None:
+        found["AllowedJobDuration"] = float(limit_s)
+    for name, amount in resources.named:
+        if is_attribute(name):
+            found[f"Request{name[0].upper()}{name[1:]}"] = amount
+    return found

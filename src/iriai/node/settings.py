@@ -1,0 +1,33 @@
+"""What a node is told about its machine, once, when it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iriai.model.ad import MachineAd
+from iriai.model.resources import Resources
+from iriai.node.admission import JudgeUser, everybody
+from iriai.policy.calendar import END_SLACK_S
+from iriai.policy.fading import Fading
+from iriai.policy.fairshare import ChargeRule
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a node is told about its machine."""
+
+    machine: str
+    capacity: Resources
+    rule: ChargeRule
+    fading: Fading
+    speed: float = 1.0
+    boot_id: str = ""
+    """Changes with every boot of the machine."""
+    end_slack_s: float = END_SLACK_S
+    """`[jobs] end_slack_s`."""
+    load_max: float | None = None
+    """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
+    judge_user: JudgeUser = everybody
+    """Whose tasks the machine runs."""
+    ad: MachineAd | None = None
+    """What the machine says of itself, and its owner of whom it serves; None: its capacity."""
