@@ -17,7 +17,6 @@ FOUND_WITH = {
     "RenewLeases is never ordered": 11,
     "the alarm of the node is never set": 11,
     "the alarm of the home is never set": 43,
-    "a node grants what is not free": 88,
     "a node does not compare claims with what runs": 10,
     "a node that comes back has charged nothing": 19,
     "every restart is of the same incarnation": 7,
