@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -87,19 +89,13 @@ def utilisations(count: int, load: float, seeds: int, horizon_s: float) -> dict[
     return {label: round(fmean(map(run, range(seeds))), 4) for label, run in systems.items()}
 
 
-def by_size(
-    sizes: dict[int, int], loads: Sequence[float], horizon_s: float
-) -> dict[str, dict[str, dict[str, float]]]:
-    """By load and number of machines; figures 8 (100 %) and 9."""
-    table: dict[str, dict[str, dict[str, float]]] = {}
-    for load in loads:
-        for count, seeds in sizes.items():
-            progress(f"figures 8 and 9: {load:.0%} of {count} machines, {seeds} seeds")
-            row = utilisations(count, load, seeds, horizon_s)
-            row["gossip_to_manager"] = round(row["gossip"] / row["manager"], 4)
-            row["gossip_to_oracle"] = round(row["gossip"] / row["oracle"], 4)
-            table.setdefault(f"{load:g}", {})[str(count)] = row
-    return table
+def row(count: int, load: float, seeds: int, horizon_s: float) -> dict[str, float]:
+    """One point of figures 8 (100 %) and 9."""
+    progress(f"figures 8 and 9: {load:.0%} of {count} machines, {seeds} seeds")
+    used = utilisations(count, load, seeds, horizon_s)
+    used["gossip_to_manager"] = round(used["gossip"] / used["manager"], 4)
+    used["gossip_to_oracle"] = round(used["gossip"] / used["oracle"], 4)
+    return used
 
 
 def table_1(count: int, seeds: int, horizon_s: float) -> dict[str, object]:
@@ -149,29 +145,76 @@ def settings(runs: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """All figures, the cheap ones first."""
-    options = read_options(__doc__ or "")
-    runs, horizon_s = options.runs, paper_grid.HORIZON_S
-    count = 1000
-    parts = [part / 10 for part in range(10)]
-    sizes = {10: 8 * runs, 30: 4 * runs, 100: 2 * runs, 300: runs, 1000: max(1, runs // 2), 3000: 1}
-    loads: tuple[float, ...] = (1.0, 0.1, 0.5, 2.0)
-    shown = {10: (runs, horizon_s), 30: (2, horizon_s), 100: (1, horizon_s / 4)}
-    if options.quick:
-        count, parts, horizon_s = 60, [0.0, 0.9], 7200.0
-        sizes, loads, shown = {10: 1, 30: 1}, (1.0, 2.0), {10: (1, 7200.0)}
-    figures = by_size(sizes, loads, horizon_s)
-    result: dict[str, object] = {
-        "fig6": figure_6(count, runs),
-        "fig7": figure_7(count, max(1, runs // 2), parts),
-        "fig8": figures["1"],
-        "fig9": {f"{load:g}": figures[f"{load:g}"] for load in sorted(loads)},
-        "table1": table_1(count, max(1, runs // 2), horizon_s),
-        "agreement": agreement(shown),
-        "settings": settings(runs),
-        "machine": machine_facts(Path.cwd()),
+@dataclass(frozen=True)
+class Plan:
+    """How much is run."""
+
+    machines: int
+    """Of figures 6 and 7, and table 1."""
+    horizon_s: float
+    parts: tuple[float, ...]
+    """Of machines that can only connect outwards."""
+    sizes: dict[int, int]
+    """Figure 8: seeds by number of machines."""
+    other_sizes: dict[int, int]
+    """Figure 9, for loads other than 100 %."""
+    loads: tuple[float, ...]
+    agreement: dict[int, tuple[int, float]]
+
+
+def full_plan(runs: int) -> Plan:
+    """Small grids differ much from seed to seed, large ones hardly."""
+    few, horizon_s = max(1, runs // 2), paper_grid.HORIZON_S
+    return Plan(
+        1000,
+        horizon_s,
+        (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
+        {10: 8 * runs, 30: 4 * runs, 100: 2 * runs, 300: runs, 1000: few, 3000: 1},
+        {10: 4 * runs, 100: runs, 1000: 1, 3000: 1},
+        (0.1, 0.5, 2.0),
+        {10: (runs, horizon_s), 30: (1, horizon_s), 100: (1, horizon_s / 4)},
+    )
+
+
+QUICK_PLAN = Plan(60, 7200.0, (0.0, 0.9), {10: 1, 30: 1}, {10: 1}, (2.0,), {10: (1, 7200.0)})
+
+
+def run_all(plan: Plan, runs: int) -> dict[str, object]:
+    """Every figure, in as many processes as there are processors."""
+    few = max(1, runs // 2)
+    with ProcessPoolExecutor() as pool:
+        figure_8 = {
+            count: pool.submit(row, count, 1.0, seeds, plan.horizon_s)
+            for count, seeds in reversed(plan.sizes.items())
+        }
+        others = {
+            load: {
+                count: pool.submit(row, count, load, seeds, plan.horizon_s)
+                for count, seeds in plan.other_sizes.items()
+            }
+            for load in plan.loads
+        }
+        rest = {
+            "table1": pool.submit(table_1, plan.machines, few, plan.horizon_s),
+            "fig7": pool.submit(figure_7, plan.machines, few, plan.parts),
+            "fig6": pool.submit(figure_6, plan.machines, runs),
+            "agreement": pool.submit(agreement, plan.agreement),
+        }
+    eighth = {str(count): figure_8[count].result() for count in plan.sizes}
+    ninth: dict[str, object] = {
+        f"{load:g}": {str(count): each.result() for count, each in rows.items()}
+        for load, rows in others.items()
     }
+    ninth["1"] = {str(count): eighth[str(count)] for count in plan.other_sizes}
+    return {"fig8": eighth, "fig9": ninth} | {name: each.result() for name, each in rest.items()}
+
+
+def main() -> None:
+    """All figures; with `--pictures`, also as pictures and with the JSON beside them."""
+    options = read_options(__doc__ or "")
+    plan = QUICK_PLAN if options.quick else full_plan(options.runs)
+    result = run_all(plan, options.runs)
+    result |= {"settings": settings(options.runs), "machine": machine_facts(Path.cwd())}
     if options.pictures is not None:
         draw_all(result, options.pictures)
         (options.pictures / "paper-001.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from iriai.model.records import LedgerRow
 from iriai.policy.expectation import RunTimes
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import DecayedUsage
+from iriai.protocol.entries import EntryKind
 from iriai.protocol.ledger import (
     ACCOUNTS_MAX,
     LISTEN_S,
@@ -23,6 +25,7 @@ from iriai.protocol.ledger import (
     OwnCounters,
     batch_body,
 )
+from iriai.protocol.screening import BODY_BYTES_MAX
 
 HALF_LIFE_S = 604_800.0
 FADING = Fading(HALF_LIFE_S)
@@ -301,3 +304,18 @@ def test_a_window_that_was_forgotten_in_part_is_published_whole(remembered, more
 def test_a_batch_with_buckets_of_next_year_is_refused():
     year_ahead = batch(window_row((9000, 5.0)))
     assert Ledger(WINDOW).take("ume", batch_body(year_ahead), 0.0, at()).code == "malformed-batch"
+
+
+def test_a_batch_of_very_many_accounts_fits_into_an_entry_and_has_those_who_used_most():
+    hours = [(hour, 100.0 + hour) for hour in range(32)]
+    long_row = window_row(*hours)
+    rows = [
+        msgspec.structs.replace(long_row, account=Account("lab", f"user{number}"))
+        for number in range(3000)
+    ]
+    rows.append(msgspec.structs.replace(window_row((31, 1e6)), account=BOB))
+    made = OwnCounters(WINDOW, [], at()).batch(rows, at(WALL_S + 31 * 3600.0))
+
+    assert len(batch_body(made)) <= BODY_BYTES_MAX[EntryKind.LEDGER]
+    assert made.rows[0].account == BOB
+    assert Ledger(WINDOW).take("ume", batch_body(made), 0.0, at(made.wall_s)).code == ""

@@ -13,7 +13,7 @@ from iriai.protocol.members import Member, MemberState
 from iriai.protocol.notices import Notices
 from iriai.protocol.screening import member_body
 from iriai.protocol.table import MACHINES_MAX, Table, Verdict
-from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 
 SEED = 1
 
@@ -59,13 +59,19 @@ class Desk:
         return list(self.notices.counts)
 
 
+EJECTION = signed_document(SEED, "ume", EntryKind.EJECT, 7, b"stolen")
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [
         (entry(by="mallory"), "forged-entry"),
         (msgspec.structs.replace(entry(), version=9), "forged-entry"),
         (msgspec.structs.replace(entry(), lifetime_s=1e6), "forged-entry"),
-        (entry(CLUSTER, EntryKind.EJECT, by="ume"), "forged-entry"),
+        (entry("ume", EntryKind.EJECT, lifetime_s=0.0, body=bytes(40)), "forged-document"),
+        (msgspec.structs.replace(EJECTION, machine="kiri"), "forged-document"),
+        (msgspec.structs.replace(EJECTION, version=8), "forged-document"),
+        (msgspec.structs.replace(EJECTION, signature=bytes(32)), "forged-document"),
         (entry(body=bytes(10 << 20)), "entry-too-large"),
         (entry("no name"), "malformed-entry"),
         (entry("x" * 32), "malformed-entry"),
@@ -76,6 +82,8 @@ class Desk:
         (entry(lifetime_s=inf), "malformed-entry"),
         (entry(CLUSTER), "malformed-entry"),
         (entry("ume", EntryKind.EJECT), "malformed-entry"),
+        (entry(lifetime_s=0.0), "malformed-entry"),
+        (entry("ume", EntryKind.CONFIGURATION, lifetime_s=0.0), "malformed-entry"),
         (entry(kind=EntryKind.MEMBER, body=b"\xc1"), "malformed-entry"),
         (entry(kind=EntryKind.MEMBER, body=member("kiri")), "malformed-entry"),
         (entry(kind=EntryKind.MEMBER, body=member(incarnation=2)), "malformed-entry"),
@@ -133,6 +141,7 @@ def test_a_full_table_takes_no_more_machines():
         assert desk.take(entry(f"m{number}")) is Verdict.NEW
 
     assert desk.take(entry("one-more")) is Verdict.REFUSED
+    assert desk.take(EJECTION) is Verdict.NEW
     assert desk.take(entry("m0", version=2)) is Verdict.NEW
     assert desk.codes() == [("too-many-machines", "relay")]
 
@@ -176,8 +185,8 @@ def test_when_a_machine_leaves_only_that_and_its_ledger_stay():
 
 @pytest.mark.parametrize("first_is_smaller", [True, False])
 def test_of_two_documents_of_one_number_the_same_stays_everywhere(first_is_smaller):
-    one = entry(CLUSTER, EntryKind.CONFIGURATION, version=7, lifetime_s=0.0, body=b"one")
-    two = entry(CLUSTER, EntryKind.CONFIGURATION, version=7, lifetime_s=0.0, body=b"two")
+    one = signed_document(SEED, CLUSTER, EntryKind.CONFIGURATION, 7, b"one")
+    two = signed_document(SEED, CLUSTER, EntryKind.CONFIGURATION, 7, b"two")
     small, large = sorted((one, two), key=lambda each: each.row.mark)
     desk = Desk()
     for each in (small, large) if first_is_smaller else (large, small):
@@ -186,6 +195,13 @@ def test_of_two_documents_of_one_number_the_same_stays_everywhere(first_is_small
     assert desk.table.get(one.key) == small
     if not first_is_smaller:
         assert desk.codes() == [("two-documents-one-number", CLUSTER)]
+
+
+def test_an_ejection_of_ourselves_is_no_echo_and_outlives_our_leaving():
+    desk = Desk()
+    ejection = signed_document(SEED, "own", EntryKind.EJECT, 7, b"stolen")
+    assert desk.take(ejection) is Verdict.NEW
+    assert desk.table.take_echoes() == []
 
 
 def test_a_table_outlives_its_machine_on_disk():

@@ -21,11 +21,11 @@ from iriai.protocol.directory import (
     Mode,
 )
 from iriai.protocol.effects import Delivered, Part, Send
-from iriai.protocol.entries import CLUSTER, Entry, EntryKind, Key, signed_content
+from iriai.protocol.entries import Entry, EntryKind, Key, signed_content
 from iriai.protocol.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.notices import PERIODS
 from iriai.protocol.peer_messages import Detail, Entries, Offer, Outline, Rumour, Wanted
-from iriai.sim.keyed_signatures import KeyedSigner
+from iriai.sim.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined
 
@@ -43,12 +43,6 @@ def have(world: PeerWorld, owner: str, kind: EntryKind, body: bytes) -> bool:
     """Whether all that are up hold this body."""
     held = (machine.peers.table.get(Key(owner, kind)) for machine in world.up())
     return all(entry is not None and entry.body == body for entry in held)
-
-
-def eject(world: PeerWorld, number: int = 1, body: bytes = b"m3") -> Entry:
-    draft = Entry(CLUSTER, EntryKind.EJECT, "lab", 0, number, 0.0, body, b"")
-    signature = KeyedSigner(world.seed, CLUSTER).sign(signed_content(draft))
-    return msgspec.structs.replace(draft, signature=signature)
 
 
 @pytest.mark.parametrize("count", [4, 16, 40])
@@ -69,14 +63,16 @@ def test_a_change_reaches_all_within_logarithmic_rounds(count, loss):
 def test_what_is_urgent_is_known_to_all_within_seconds():
     world = joined(40)
     machine = world.machines["m5"]
+    ejection = signed_document(world.seed, "m3", EntryKind.EJECT, 1, b"stolen")
 
     began_s = world.now_s
-    world.perform(machine, machine.peers.submit(eject(world), now(world)))
+    world.perform(machine, machine.peers.submit(ejection, now(world)))
 
     known_s = world.run_until_true(
-        lambda: have(world, CLUSTER, EntryKind.EJECT, b"m3"), began_s + 10.0
+        lambda: have(world, "m3", EntryKind.EJECT, ejection.body), began_s + 10.0
     )
     assert known_s is not None
+    assert codes(world) == set()
 
 
 def test_halves_of_a_table_become_one_after_a_partition():

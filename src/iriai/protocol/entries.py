@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 CLUSTER = ""
-"""The owner of what no machine owns: documents that operators sign."""
+"""The owner of what is about no machine: the configuration."""
 
 
 class EntryKind(StrEnum):
@@ -28,7 +28,11 @@ class EntryKind(StrEnum):
     CONFIGURATION = "configuration"
     """The cluster's configuration, by an operator. Goes to other clusters of the authority too."""
     EJECT = "eject"
-    """Machines that nobody talks to any more, by an operator. Goes everywhere."""
+    """That nobody talks to the machine any more, by an operator. Goes everywhere."""
+
+
+BY_OPERATORS = frozenset({EntryKind.CONFIGURATION, EntryKind.EJECT})
+"""Kinds that operators sign; no machine owns them, and they have no lifetime."""
 
 
 class Key(NamedTuple):
@@ -55,7 +59,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int
     version: int
     mark: int
-    """The first 32 bits of the body's SHA-256."""
+    """The first 32 bits of the body's SHA-256, or of an operator's document's digest."""
 
     @property
     def key(self) -> Key:
@@ -72,7 +76,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """What an owner published."""
 
     machine: str
-    """The owner; `CLUSTER` for what operators sign."""
+    """The owner, or whom an operator's document is about; `CLUSTER` for its configuration."""
     kind: EntryKind
     cluster: str
     """Of the owner: most kinds do not leave it."""
@@ -82,6 +86,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """How long after it was published it counts, by the clock of whoever holds it."""
     body: bytes
     signature: bytes
+    """The owner's. Of an operator's document, which has its signature inside, the digest that
+    decides between two of one number: the smaller stays."""
 
     @property
     def key(self) -> Key:
@@ -96,7 +102,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     @property
     def row(self) -> Row:
         """As a digest names it."""
-        mark = int.from_bytes(sha256(self.body).digest()[:4], "big")
+        decides = self.signature if self.kind in BY_OPERATORS else sha256(self.body).digest()
+        mark = int.from_bytes(decides[:4], "big")
         return Row(self.machine, self.kind, self.incarnation, self.version, mark)
 
 
@@ -128,15 +135,21 @@ class Verifier(Protocol):
         ...
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether the machine (`CLUSTER`: an operator) signed `content`."""
+        """Whether the machine signed `content`."""
+        ...
+
+    def check_document(self, document: Entry) -> str:
+        """Why this is no document that an operator signed, or nothing.
+
+        Its kind, whom it is about, its number (the entry's version) and the digest in place of
+        the signature are to be those of the document in the body.
+        """
         ...
 
 
 EVERYWHERE = frozenset({EntryKind.SUMMARY, EntryKind.CONFIGURATION, EntryKind.EJECT})
 """Kinds that go to other clusters."""
-OF_THE_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.EJECT})
-"""Kinds that operators sign, and no machine owns."""
-OUTLIVES_ITS_MACHINE = frozenset({EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER})
+OUTLIVES_ITS_MACHINE = BY_OPERATORS | {EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER}
 """Kinds that are kept when their machine has left: that it did, and what it counted."""
 
 _CONTEXT = b"iriai entry 1\0"

@@ -23,7 +23,11 @@ from iriai.policy.window import BUCKETS
 CLOCK_OFF_S_MAX = 3600.0
 """More is no drift but a clock that was never set; at the default half-life an hour is 0.4 %."""
 ACCOUNTS_MAX = 2_000
-"""In one batch; it then has some 200 kB."""
+"""In one batch; it then has some 150 kB."""
+ROW_BYTES, BUCKET_BYTES = 64, 28
+"""Of a row without buckets, and of each bucket, about."""
+BATCH_BYTES_MAX = 200 << 10
+"""Less than an entry may have. Under a window a row is longer, and a batch has 200 accounts."""
 NAME_CHARACTERS_MAX = 64
 """Of a group or user; Unix has 32."""
 COUNTER_S_MAX = 1e15
@@ -286,8 +290,19 @@ class OwnCounters:
             counter = self._fading.restored(row) if row else self._fading.counter()
             times = RunTimes(row.runs, row.run_s) if row else RunTimes()
             own[account] = counter.plus(lost).row(account, times)
-        kept = tuple(BatchRow.of(row) for row in own.values())[:ACCOUNTS_MAX]
-        return LedgerBatch(self.incarnation, now.wall_s, kept)
+        return LedgerBatch(self.incarnation, now.wall_s, self._within_limits(own, now))
+
+    def _within_limits(
+        self, own: Mapping[Account, LedgerRow], now: Instant
+    ) -> tuple[BatchRow, ...]:
+        """All rows, or those of whoever used most."""
+        rows = list(own.values())
+        room = BATCH_BYTES_MAX - sum(ROW_BYTES + BUCKET_BYTES * len(r.buckets) for r in rows)
+        if len(rows) > ACCOUNTS_MAX or room < 0:
+            rows.sort(key=lambda row: self._fading.restored(row).at(now.wall_s), reverse=True)
+            longest = max(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+            rows = rows[: min(ACCOUNTS_MAX, BATCH_BYTES_MAX // longest)]
+        return tuple(map(BatchRow.of, rows))
 
     def echo(self, body: bytes) -> bool:
         """A batch of ours that others hold; whether it started a new incarnation."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from iriai.model.ids import HOME_NAME
-from iriai.protocol.entries import CLUSTER, OF_THE_CLUSTER, Carried, Entry, EntryKind
+from iriai.protocol.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
 from iriai.protocol.members import Member, MemberState
 
 BODY_BYTES_MAX: Mapping[EntryKind, int] = {
@@ -18,8 +18,8 @@ BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.AD: 48 << 10,
     EntryKind.LEDGER: 256 << 10,
     EntryKind.SUMMARY: 16 << 10,
-    EntryKind.CONFIGURATION: 512 << 10,
-    EntryKind.EJECT: 256 << 10,
+    EntryKind.CONFIGURATION: 1 << 20,
+    EntryKind.EJECT: 16 << 10,
 }
 """An ad's two expressions have at most 16 kB each, a batch some 2,000 accounts."""
 SIGNATURE_BYTES_MAX = 512
@@ -66,7 +66,7 @@ def _is_member(entry: Entry) -> bool:
 
 
 def _malformed(entry: Entry) -> str:
-    if (entry.machine == CLUSTER) != (entry.kind in OF_THE_CLUSTER):
+    if (entry.machine == CLUSTER) != (entry.kind is EntryKind.CONFIGURATION):
         return f"no '{entry.kind}' is owned by '{entry.machine[:31]}'"
     if entry.machine != CLUSTER and not HOME_NAME.fullmatch(entry.machine):
         return f"'{entry.machine[:31]!r}' is no name of a machine"
@@ -74,6 +74,8 @@ def _malformed(entry: Entry) -> str:
         return f"'{entry.cluster[:31]!r}' is no name of a cluster"
     if not (0 <= entry.incarnation < NUMBER_MAX and 0 <= entry.version < NUMBER_MAX):
         return f"incarnation {entry.incarnation}, version {entry.version}: 0 to {NUMBER_MAX}"
+    if (entry.kind in BY_OPERATORS) != (entry.lifetime_s == 0):
+        return f"a lifetime of {entry.lifetime_s} s: documents of operators have none, all else has"
     if not 0 <= entry.lifetime_s <= LIFETIME_S_MAX:
         return f"a lifetime of {entry.lifetime_s} s; at most {LIFETIME_S_MAX:.0f}"
     if len(entry.signature) > SIGNATURE_BYTES_MAX:

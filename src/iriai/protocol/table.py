@@ -15,7 +15,7 @@ from typing import NamedTuple
 from iriai.model.instant import Instant
 from iriai.protocol.digest import Digest
 from iriai.protocol.entries import (
-    CLUSTER,
+    BY_OPERATORS,
     EVERYWHERE,
     OUTLIVES_ITS_MACHINE,
     Carried,
@@ -115,14 +115,14 @@ class Table:
             return Verdict.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return Verdict.KNOWN
-        if not self._is_known_or_has_room(entry.machine):
+        if not self._is_known_or_has_room(entry):
             words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
             return self._refuse("too-many-machines", sender, words)
         code, words = self._unproven(entry)
         if code:
             return self._refuse(code, sender, words, is_usual=code == "unknown-signer")
         self._watch_for_twins(row, entry)
-        if entry.machine == self._own:
+        if entry.machine == self._own and entry.kind not in BY_OPERATORS:
             self._echoes.append(entry)
             if entry.key in self._held:
                 return Verdict.KNOWN  # only we replace what we published; and we will
@@ -182,15 +182,18 @@ class Table:
 
     def _unproven(self, entry: Entry) -> tuple[str, str]:
         verifier = self._verifier
+        if entry.kind in BY_OPERATORS:
+            words = verifier.check_document(entry)
+            return ("forged-document", f"'{entry.kind}': {words}") if words else ("", "")
         if entry.kind is EntryKind.CERTIFICATE:
             words = verifier.introduce(entry.machine, entry.body)
             if words:
                 return "bad-certificate", f"of {entry.machine}: {words}"
-        if entry.machine != CLUSTER and not verifier.knows(entry.machine):
+        if not verifier.knows(entry.machine):
             return "unknown-signer", f"no certificate of {entry.machine} is known here yet"
         if not verifier.verify(entry.machine, signed_content(entry), entry.signature):
-            owner = entry.machine or "an operator"
-            return "forged-entry", f"'{entry.kind}' of {owner} without {owner}'s signature"
+            words = f"'{entry.kind}' of {entry.machine} without its signature"
+            return "forged-entry", words
         return "", ""
 
     def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> Verdict:
@@ -201,15 +204,17 @@ class Table:
         held = self._held.get(entry.key)
         if held is None or held.row.order[:2] != row.order[:2]:
             return
-        if entry.machine == CLUSTER:
+        if entry.kind in BY_OPERATORS:
             words = f"two documents '{entry.kind}' have the number {entry.version}"
-            self._notices.note("two-documents-one-number", CLUSTER, words)
+            self._notices.note("two-documents-one-number", entry.machine, words)
         else:
             words = f"two different entries of {entry.machine} have one version"
             self._notices.note("two-machines-one-name", entry.machine, words)
 
-    def _is_known_or_has_room(self, machine: str) -> bool:
-        return machine in self._machines or len(self._machines) < MACHINES_MAX
+    def _is_known_or_has_room(self, entry: Entry) -> bool:
+        # An ejection is never turned away: whoever fills tables is who is to be ejected.
+        is_known = entry.machine in self._machines or entry.kind in BY_OPERATORS
+        return is_known or len(self._machines) < MACHINES_MAX
 
     # --- dropping --------------------------------------------------------------------------------
 

@@ -6,8 +6,10 @@ Who has the seed of a world could sign for everybody; in a simulation nobody doe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from hmac import compare_digest
+
+from iriai.protocol.entries import Entry, EntryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,15 @@ class KeyedSigner:
     def certificate(self) -> bytes:
         """What others learn the key from."""
         return KeyedSigner(self.seed, "authority").sign(self.machine.encode())
+
+
+def signed_document(
+    seed: int, machine: str, kind: EntryKind, number: int, text: bytes, cluster: str = "lab"
+) -> Entry:
+    """A document of an operator, as an entry: the signature, then the text."""
+    what = f"{kind}/{machine}/{number}/".encode() + text
+    signature = KeyedSigner(seed, "operator").sign(what)
+    return Entry(machine, kind, cluster, 0, number, 0.0, signature + text, sha256(text).digest())
 
 
 @dataclass(slots=True)
@@ -47,6 +58,13 @@ class KeyedVerifier:
     def knows(self, machine: str) -> bool:
         """Whether the machine's key was learned."""
         return machine in self.known or not self.needs_certificates
+
+    def check_document(self, document: Entry) -> str:
+        """Whether an operator signed it; see `signed_document`."""
+        honest = signed_document(
+            self.seed, document.machine, document.kind, document.version, document.body[32:]
+        )
+        return "" if document == honest else "not by an operator"
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
         """Whether the machine signed `content`."""
