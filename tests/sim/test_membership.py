@@ -97,6 +97,23 @@ def test_a_laptop_that_slept_takes_nobody_for_dead():
     assert MemberState.DEAD in states_of(world, "m5")  # the others missed it, and it came back
 
 
+def test_one_that_slept_gives_those_it_suspected_their_time_back():
+    world = joined(8)
+    world.part({"m1": 1})
+    assert world.run_until_true(
+        lambda: world.machines["m5"].takes_for("m1") is MemberState.SUSPECT, world.now_s + 30.0
+    )
+    world.sleep("m5", 300.0)
+    world.heal()
+    changes = len(world.machines["m5"].changes)
+
+    world.run_until(world.now_s + 400.0)
+
+    seen = {member.state for member in world.machines["m5"].changes[changes:]}
+    assert MemberState.DEAD not in seen
+    assert world.machines["m5"].takes_for("m1") is MemberState.ALIVE
+
+
 def test_a_clock_that_runs_a_year_ahead_disturbs_nobody():
     world = joined(8)
     world.add("ahead", ["m0"], clock=Clock(wall_offset_s=3.15e7, drift=0.005))

@@ -17,9 +17,8 @@ from iriai.daemon.address_book import MemberBook
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.cluster_verifier import (
     TrustVerifier,
-    document_entries,
     document_entry,
-    documents_of,
+    document_kind,
 )
 from iriai.daemon.engine import Engine
 from iriai.daemon.links import Links
@@ -44,7 +43,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.entries import OF_THE_CLUSTER, EntryKind
+from iriai.protocol.entries import BY_OPERATORS, EntryKind
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Message
 from iriai.protocol.peers import Peers
@@ -152,8 +151,8 @@ class ClusterNetwork:
         """Tell others of what operators signed and this machine holds."""
         now = read_clocks("cluster")
         identity = self._cluster.identity
-        for kind, body in document_entries(self._cluster.spread()):
-            entry = document_entry(identity.cluster, kind, body, identity.authority)
+        for kind, _, raw in self._cluster.spread():
+            entry = document_entry(identity.cluster, kind, raw, identity.authority)
             self._perform(self.peers.submit(entry, now), now)
 
     def leave(self) -> None:
@@ -229,9 +228,9 @@ class ClusterNetwork:
                     self._members_changed(members)
                 case EntriesChanged(entries):
                     for entry in entries:
-                        if entry.kind in OF_THE_CLUSTER:
-                            for kind, raw in documents_of(entry):
-                                self._take_document(kind, raw, "the directory")
+                        if entry.kind in BY_OPERATORS:
+                            kind = document_kind(entry)
+                            self._take_document(kind, entry.body, "the directory")
                 case PeerNoticed(code, machine, message, count):
                     times = f" ({count} times)" if count > 1 else ""
                     words = f"{machine or 'somebody'}: {message} ({code}){times}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import msgspec
+from hashlib import sha256
 
 from iriai.identity.cluster_document import read_cluster_document
 from iriai.identity.ejection import read_ejection
@@ -12,12 +10,6 @@ from iriai.identity.signed_document import DocumentKind
 from iriai.identity.trust import Trust
 from iriai.model.problem import Problem
 from iriai.protocol.entries import CLUSTER, Entry, EntryKind
-
-LIFETIME_S = 365 * 86_400.0
-"""Of what operators signed: it counts until something else does, and members have it on disk."""
-
-_documents = msgspec.msgpack.Decoder(list[bytes])
-_signed = msgspec.msgpack.Decoder(tuple[str, EntryKind, str, int, int, float, bytes])
 
 
 class TrustVerifier:
@@ -39,54 +31,47 @@ class TrustVerifier:
         return self._trust.knows(machine)
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether the machine signed `content`; of an operator's document, whether an operator did.
+        """Whether the machine signed `content`."""
+        return self._trust.verify(machine, content, signature)
 
-        Such documents carry their signatures, and their number is the entry's version: otherwise a
-        forged high number would keep all later ones out.
-        """
-        if machine != CLUSTER:
-            return self._trust.verify(machine, content, signature)
-        _, kind, _, _, version, _, body = _signed.decode(content.partition(b"\0")[2])
+    def check_document(self, document: Entry) -> str:
+        """Why this is no document that an operator signed, or nothing."""
+        kind = _KINDS[document.kind]
         try:
-            return version == document_version(kind, body, self._trust.authority.der)
-        except (Problem, msgspec.MsgspecError):
-            return False
+            honest = document_entry(
+                document.cluster, kind, document.body, self._trust.authority.der
+            )
+        except Problem as problem:
+            return str(problem)
+        if document == honest:
+            return ""
+        return "whom it is about, its number or its digest are not the document's"
 
 
-def document_version(kind: EntryKind, body: bytes, authority: bytes) -> int:
-    """The version that an entry of operators' documents must have.
+def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: bytes) -> Entry:
+    """The entry that carries a document of an operator.
 
-    Raises a `Problem` or `msgspec.MsgspecError` where the documents are not good.
+    Raises:
+        Problem: the document is not good.
     """
-    if kind is EntryKind.CONFIGURATION:
-        return read_cluster_document(body, authority).number
-    machines = [read_ejection(raw, authority).ejection.machine for raw in _documents.decode(body)]
-    return len(dict.fromkeys(machines))
+    if kind is DocumentKind.CONFIGURATION:
+        document = read_cluster_document(raw, authority)
+        digest = bytes.fromhex(document.digest)
+        return Entry(
+            CLUSTER, EntryKind.CONFIGURATION, cluster, 0, document.number, 0.0, raw, digest
+        )
+    ejection = read_ejection(raw, authority).ejection
+    moment_ms = round(ejection.at_wall_s * 1000)
+    digest = sha256(raw).digest()
+    return Entry(ejection.machine, EntryKind.EJECT, cluster, 0, moment_ms, 0.0, raw, digest)
 
 
-def document_entries(
-    spread: Iterable[tuple[DocumentKind, str, bytes]],
-) -> list[tuple[EntryKind, bytes]]:
-    """(kind, body) of the entries that carry these documents; all ejections are in one."""
-    ejections = [raw for kind, _, raw in spread if kind is DocumentKind.EJECTION]
-    found = [
-        (EntryKind.CONFIGURATION, raw)
-        for kind, _, raw in spread
-        if kind is DocumentKind.CONFIGURATION
-    ]
-    if ejections:
-        found.append((EntryKind.EJECT, msgspec.msgpack.encode(ejections)))
-    return found
+def document_kind(entry: Entry) -> DocumentKind:
+    """What an entry by operators carries; its body is the document."""
+    return _KINDS[entry.kind]
 
 
-def document_entry(cluster: str, kind: EntryKind, body: bytes, authority: bytes) -> Entry:
-    """An entry that no machine owns."""
-    version = document_version(kind, body, authority)
-    return Entry(CLUSTER, kind, cluster, 0, version, LIFETIME_S, body, b"")
-
-
-def documents_of(entry: Entry) -> list[tuple[DocumentKind, bytes]]:
-    """The operators' documents in an entry that was verified."""
-    if entry.kind is EntryKind.CONFIGURATION:
-        return [(DocumentKind.CONFIGURATION, entry.body)]
-    return [(DocumentKind.EJECTION, raw) for raw in _documents.decode(entry.body)]
+_KINDS = {
+    EntryKind.CONFIGURATION: DocumentKind.CONFIGURATION,
+    EntryKind.EJECT: DocumentKind.EJECTION,
+}
