@@ -49,6 +49,15 @@ def test_a_machine_that_takes_nothing_is_not_asked():
     assert broker.broker.explain(job(1), instant(0.0)) == [AWAY]
 
 
+def test_a_machine_that_came_back_may_name_claims_whose_place_others_were_given():
+    """What it found in its store; its launcher says in a moment which of them have ended."""
+    broker = LoneBroker()
+    over, runs = as_running(want(8, cpus=4)), as_running(want(9, cpus=3))
+    broker.tell(broker.idle(unavailable=AWAY, began=(over, runs)))
+    assert matched(broker.tell(want(1))) == []
+    assert matched(broker.tell(broker.idle(1, whole=False, ended=(attempt(8),)))) == [job(1)]
+
+
 def test_a_withdrawn_want_is_forgotten():
     broker = LoneBroker()
     broker.tell(want(1))

@@ -197,8 +197,13 @@ class MachineView:
                 del self.tenants[tenant]
 
     def check(self) -> None:
-        """Raise where places and matches do not go together: (a) as the broker sees it."""
-        self.calendar.check()
+        """Raise where places and matches do not go together: (a) as the broker sees it.
+
+        A machine that takes nothing may have come up a moment ago: before its launcher has said so,
+        it does not know which of its claims have ended, whose place others were given.
+        """
+        if self.unavailable is None:
+            self.calendar.check()
         for capability in self.matched:
             assert capability in self.calendar, f"{capability} has no place"
         assert len(set(self.capabilities)) == len(self.capabilities), "a capability twice"
