@@ -27,6 +27,8 @@ class QuietNews:
         self._updates = 0
         self._is_offpeak = False
         self._next_s: float | None = None
+        self._has_news = False
+        """Whether a load was reported, or is not known any more, since it was last published."""
         self._newcomers: list[str] = []
         """Came while it was off-peak, and were not told."""
 
@@ -52,10 +54,14 @@ class QuietNews:
         """Its load is not known any more."""
         if machine in self._loads:
             self._sum -= self._loads.pop(machine)
+            self._has_news = True
             self._count_update()
 
     def publish(self, machines: Iterable[str], now_s: float) -> list[Send]:
         """What to tell the machines now: nothing, mostly."""
+        if not self._has_news and self._next_s is None:
+            return []
+        self._has_news = False
         count = len(self._loads)
         mean = self._sum / count if count else None
         is_offpeak = self._rule.is_offpeak(mean, self._is_offpeak)
@@ -69,6 +75,7 @@ class QuietNews:
         return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
 
     def _put(self, machine: str, load: float) -> None:
+        self._has_news = True
         self._sum += load - self._loads.get(machine, 0.0)
         self._loads[machine] = load
         self._count_update()

@@ -166,12 +166,16 @@ class Node:
             self._reconcile(self._alive, now)
             self._alive = None
             self._is_compared = True
-        self._renew(now)
+        asks_s = self._leases.next_s
+        if asks_s is not None and asks_s <= now.steady_s:
+            self._renew(now)
         changed = self.ledger.take_changed()
-        # Not urgent by itself: should it be lost, the slices it counts are counted again.
-        self._effects.extend(Persist(row, urgent=False) for row in changed)
+        if changed:  # Not urgent: should it be lost, the slices it counts are counted again.
+            self._effects += [Persist(row, urgent=False) for row in changed]
+        if changed or self._report.has_charges or self._report.is_whole:
+            self._tell_counters(changed)
         if self._report.is_due:
-            self._tell_broker(changed, now)
+            self._tell_idle(now)
         self._set_alarm(now)
         return self._take_effects()
 
@@ -495,9 +499,6 @@ class Node:
 
     def _renew(self, now: Instant) -> None:
         """Ask homes for the leases that are due, and give up what never started in its own."""
-        next_s = self._leases.next_s
-        if next_s is None or next_s > now.steady_s:
-            return
         for held in self._leases.lapsed(now.steady_s):
             self._lapsed(held, now)
         for home, renew in self._leases.due(now.steady_s):
@@ -546,24 +547,30 @@ class Node:
     def _set_alarm(self, now: Instant) -> None:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
-        times = (self._slice_at_s, self._availability.back_off.until_s, self._leases.next_s)
-        due = [at_s for at_s in times if at_s is not None]
-        if due and (self._alarm_s is None or min(due) < self._alarm_s):
-            self._alarm_s = min(due)
-            self._effects.append(WakeAt(Part.NODE, self._alarm_s))
+        due_s = self._alarm_s
+        for at_s in (self._slice_at_s, self._availability.back_off.until_s, self._leases.next_s):
+            if at_s is not None and (due_s is None or at_s < due_s):
+                due_s = at_s
+        if due_s is not None and due_s != self._alarm_s:
+            self._alarm_s = due_s
+            self._effects.append(WakeAt(Part.NODE, due_s))
 
     # --- messages --------------------------------------------------------------------------------
 
     def _tell_home(self, message: OfAttempt) -> None:
         self._effects.append(Send(message.attempt.home, Part.HOME, message))
 
-    def _tell_broker(self, changed: tuple[LedgerRow, ...], now: Instant) -> None:
+    def _tell_counters(self, changed: tuple[LedgerRow, ...]) -> None:
+        rows = self.ledger.rows() if self._report.is_whole else changed
+        counted = self._report.counted(rows)
+        if counted.rows or counted.charged:
+            self._effects.append(Send("", Part.BROKER, counted))
+
+    def _tell_idle(self, now: Instant) -> None:
         def describe(attempt: AttemptId) -> Running | None:
             held = self._held.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
 
-        rows = self.ledger.rows() if self._report.is_whole else changed
-        counted = self._report.counted(rows)
         idle = self._report.idle(
             self.calendar.free,
             self._held,
@@ -572,8 +579,6 @@ class Node:
             self._meter.charging,
             now.steady_s,
         )
-        if counted.rows or counted.charged:
-            self._effects.append(Send("", Part.BROKER, counted))
         self._effects.append(Send("", Part.BROKER, idle))
 
     def _take_effects(self) -> list[Effect]:

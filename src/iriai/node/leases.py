@@ -45,6 +45,8 @@ class Leases:
     def __init__(self, machine: str) -> None:
         self._machine = machine
         self._homes: dict[str, _Home] = {}
+        self.next_s: float | None = None
+        """When a home must be asked next; None: none must."""
 
     def add(self, held: Held, now_s: float) -> None:
         """A claim with a lease; without a beginning of it, the home is asked at once."""
@@ -58,12 +60,14 @@ class Leases:
             home = self._homes[name] = _Home(ask_s)
         home.held[held.claim.attempt] = held
         home.next_ask_s = min(home.next_ask_s, ask_s)
+        self._plan()
 
     def remove(self, attempt: AttemptId) -> None:
         """The attempt is over."""
         home = self._homes.get(attempt.home)
         if home is not None and home.held.pop(attempt, None) is not None and not home.held:
             del self._homes[attempt.home]
+            self._plan()
 
     def of(self, home: str) -> list[Held]:
         """All that are leased from a home."""
@@ -75,21 +79,24 @@ class Leases:
         known = self._homes.get(home)
         if known is not None:
             known.next_ask_s = min(known.next_ask_s, now_s)
+            self._plan()
 
-    @property
-    def next_s(self) -> float | None:
-        """When a home must be asked next."""
-        return min((home.next_ask_s for home in self._homes.values()), default=None)
+    def _plan(self) -> None:
+        """Some home is to be asked at another time than before."""
+        self.next_s = min((home.next_ask_s for home in self._homes.values()), default=None)
 
-    def due(self, now_s: float) -> Iterator[tuple[str, Renew]]:
+    def due(self, now_s: float) -> list[tuple[str, Renew]]:
         """What homes are to be asked now."""
+        asks = []
         for name, home in self._homes.items():
             if home.next_ask_s > now_s:
                 continue
             home.asked.append(now_s)
             home.next_ask_s = now_s + max(AGAIN_MIN_S, home.shortest_s * AGAIN_PART)
             unconfirmed = tuple(a for a, held in home.held.items() if not held.is_confirmed)
-            yield name, Renew(self._machine, now_s, unconfirmed)
+            asks.append((name, Renew(self._machine, now_s, unconfirmed)))
+        self._plan()
+        return asks
 
     def answered(self, renewed: Renewed, now_s: float) -> list[Held] | None:
         """Take an answer in; returns the claims that it confirmed, which may start now.
@@ -113,6 +120,7 @@ class Leases:
                 confirmed.append(held)
         if all(held.is_confirmed for held in home.held.values()):
             home.next_ask_s = asked_s + max(AGAIN_MIN_S, home.shortest_s * ASK_PART)
+            self._plan()
         return confirmed
 
     def answers(self) -> Iterator[tuple[str, float]]:

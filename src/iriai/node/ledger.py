@@ -39,6 +39,8 @@ class Ledger:
 
     def take_changed(self) -> tuple[LedgerRow, ...]:
         """The rows that changed since the last call."""
+        if not self._changed:
+            return ()
         rows = tuple(self._row(account) for account in self._changed if account in self._counters)
         self._changed.clear()
         return rows

@@ -75,7 +75,11 @@ class Report:
     def charged(self, attempt: AttemptId, charge_s: float) -> None:
         """So much of a running attempt has been charged."""
         self._charged[attempt] = charge_s
-        self.is_due = True
+
+    @property
+    def has_charges(self) -> bool:
+        """Whether running attempts were charged since the counters were told."""
+        return bool(self._charged)
 
     def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
         """The counters that changed (of a whole report: all), and what running attempts cost."""
@@ -94,7 +98,8 @@ class Report:
         """The report; `live` hold a claim, `running` describes one of them (None: it is over)."""
         self.version += 1
         minted = self._capabilities.mint(max(0, free.cpus), self.version, now_s)
-        described = [running(attempt) for attempt in (live if self.is_whole else self._began)]
+        whose = live if self.is_whole else self._began
+        described = [running(attempt) for attempt in whose] if whose else []
         idle = Idle(
             self._machine,
             self._capabilities.incarnation,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from iriai.model.configuration_sections import OrderSection
@@ -124,8 +124,8 @@ class DecayedUsage:
             raise ValueError(f"charge of {charge_s} s")
         epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
         enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
-        current = self._in_epoch(epoch)
-        return replace(current, counter=current.counter + enlarged_s)
+        counter = self._in_epoch(epoch).counter + enlarged_s
+        return DecayedUsage(self.half_life_s, epoch, counter)
 
     def at(self, wall_s: float) -> float:
         """Decayed usage in charged seconds, read at `wall_s`; before the epoch as at its begin."""
@@ -165,7 +165,7 @@ class DecayedUsage:
         if epoch <= self.epoch:
             return self
         counter = math.ldexp(self.counter, self.epoch - epoch)
-        return replace(self, epoch=epoch, counter=counter if counter >= NEGLIGIBLE_S else 0.0)
+        return DecayedUsage(self.half_life_s, epoch, counter if counter >= NEGLIGIBLE_S else 0.0)
 
 
 Key = TypeVar("Key", bound=Hashable)
