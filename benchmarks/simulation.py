@@ -1,13 +1,17 @@
-"""The simulator: jobs a second in replay mode, and what memory it takes, on logs of real machines.
+"""The simulator: logs of real machines, a large world with every message, small ones with faults.
 
 `replay_jobs_per_s` and `peak_mb` for each log and policy: fifo order, one processor, a process of
-its own for each run. The clock runs from the log in memory to the last start; `read_s` is what
-reading it took before. `cost_ratio` is the time for each job over that on KTH-SP2. The logs are not
-shipped: they are read from $IRIAI_SHARED/traces, else ../shared/traces.
+its own for each run, from the log in memory to the last start (`read_s` is what reading it took
+before). `limit_jobs_per_s` is a bare heap through which the same submissions and ends pass, in the
+same process. `cost_ratio` is the processor time for each job over that on KTH-SP2.
+`full_handles_per_s` counts what the parts of 1,001 machines are told while 10,000 jobs pass.
+`seeds_per_minute` are small worlds with faults, all checks on. The logs are not shipped: they are
+read from $IRIAI_SHARED/traces, else ../shared/traces.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -15,20 +19,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from harness.options import read_options
-from harness.report import as_number, finish, machine_facts, median, progress, read_answer
+from harness import peers
+from harness.options import Options, read_options
+from harness.report import as_number, finish, machine_facts, median, progress, ratio, read_answer
 
-LOGS = ("KTH-SP2", "HPC2N", "RICC-60k")
-POLICIES = ("fcfs", "easy")
-QUICK_JOBS = 2_000
-FULL_MACHINES = 1_000
-FULL_JOBS = 10_000
-SEEDS = 1_000
-QUICK_SEEDS = 100
+BASE = "KTH-SP2"
+REPLAYS = (
+    (BASE, "fcfs"),
+    (BASE, "easy"),
+    ("HPC2N", "fcfs"),
+    ("HPC2N", "easy"),
+    ("RICC-60k", "easy"),
+)
+QUICK_JOBS = 1_000
+FULL_MACHINES, QUICK_MACHINES = 1_000, 20
+FULL_JOBS, QUICK_FULL_JOBS = 10_000, 200
+SEEDS, QUICK_SEEDS = 100, 5
 RUN_S_MAX = 600.0
+PEER_JOBS = 28_481
+"""All of KTH-SP2."""
 
 
 def traces() -> Path:
@@ -38,8 +51,8 @@ def traces() -> Path:
     return root / "traces"
 
 
-def measure(name: str, policy: str, jobs_max: int | None) -> dict[str, object]:
-    """Replay one log in this process."""
+def measure_replay(name: str, policy: str, jobs_max: int) -> dict[str, object]:
+    """Replay one log in this process; all of its jobs where `jobs_max` is 0."""
     from dataclasses import replace
 
     from iriai.sim.replay import replay
@@ -49,29 +62,43 @@ def measure(name: str, policy: str, jobs_max: int | None) -> dict[str, object]:
     began = time.perf_counter()
     log = read_swf(traces() / f"{name}.swf.gz")
     read_s = time.perf_counter() - began
-    if jobs_max is not None:
+    if jobs_max:
         log = replace(log, jobs=log.jobs[:jobs_max])
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     records = replay(log, Settings(policy=policy))
-    elapsed_s = time.perf_counter() - began
+    elapsed_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "jobs": len(records),
-        "replay_jobs_per_s": round(len(records) / elapsed_s, 1),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "read_s": round(read_s, 2),
+        "replay_jobs_per_s": len(records) / elapsed_s,
+        "jobs_per_cpu_s": len(records) / cpu_s,
+        "limit_jobs_per_s": len(records) / _bare_heap_s([(r.submit_s, r.run_s) for r in log.jobs]),
+        "peak_mb": peak_mb,
+        "read_s": read_s,
     }
 
 
-def measure_full(jobs: int) -> dict[str, object]:
-    """A large world, twice: once to count what its parts are told, once against the clock."""
+def _bare_heap_s(jobs: list[tuple[float, float]]) -> float:
+    """How long nothing but the order of submissions and ends takes."""
+    began = time.perf_counter()
+    ends: list[float] = []
+    for submit_s, run_s in jobs:
+        while ends and ends[0] <= submit_s:
+            heappop(ends)
+        heappush(ends, submit_s + run_s)
+    while ends:
+        heappop(ends)
+    return time.perf_counter() - began
+
+
+def count_handles(machines: int, jobs: int) -> dict[str, object]:
+    """A large world once, with all counted that its parts are told."""
     from iriai.broker.core import Broker
     from iriai.home.core import Home
     from iriai.node.core import Node
     from iriai.sim.load import large_world, run_to_the_end
 
     handles = 0
-    parts: tuple[Any, ...] = (Node, Home, Broker)
-    kept = [part.handle for part in parts]
 
     def counting(handle: Callable[..., object]) -> Callable[..., object]:
         def count(*arguments: object) -> object:
@@ -81,74 +108,183 @@ def measure_full(jobs: int) -> dict[str, object]:
 
         return count
 
+    parts: tuple[Any, ...] = (Node, Home, Broker)
     for part in parts:
         part.handle = counting(part.handle)
-    run_to_the_end(large_world(FULL_MACHINES, jobs))
-    for part, handle in zip(parts, kept, strict=True):
-        part.handle = handle
-    world = large_world(FULL_MACHINES, jobs)
-    began = time.perf_counter()
+    run_to_the_end(large_world(machines, jobs))
+    return {"handles": handles}
+
+
+def measure_full(machines: int, jobs: int) -> dict[str, object]:
+    """The same world against the clock; then a heap with as many entries, and a call for each."""
+    from iriai.sim.load import large_world, run_to_the_end
+
+    world = large_world(machines, jobs)
+    gc.collect()
+    gc.freeze()  # as the daemon does, once it is up
+    began, began_cpu = time.perf_counter(), time.process_time()
     run_to_the_end(world)
-    elapsed_s = time.perf_counter() - began
     return {
-        "machines": FULL_MACHINES,
-        "jobs": jobs,
-        "handles": handles,
-        "full_handles_per_s": round(handles / elapsed_s),
+        "seconds": time.perf_counter() - began,
+        "cpu_s": time.process_time() - began_cpu,
+        "limit_handles_per_s": _bare_events_per_s(machines),
     }
 
 
-def measure_seeds(seeds: int) -> dict[str, object]:
+def _bare_events_per_s(machines: int) -> float:
+    """Entries of a heap that each call something that does nothing, and enter the next."""
+    entries = [(float(machine), 0, machine, dict) for machine in range(machines)]
+    events = 200_000
+    began = time.perf_counter()
+    for event in range(events):
+        at_s, _, _, action = heappop(entries)
+        action()
+        heappush(entries, (at_s + machines, 0, machines + event, action))
+    return events / (time.perf_counter() - began)
+
+
+def measure_seeds(first: int, seeds: int) -> dict[str, object]:
     """Small worlds with faults."""
     from iriai.sim.faults import fails
     from iriai.sim.scenario import scenario_of
 
     began = time.perf_counter()
-    failed = [seed for seed in range(1, seeds + 1) if fails(scenario_of(seed)) is not None]
+    failed = [seed for seed in range(first, first + seeds) if fails(scenario_of(seed)) is not None]
     elapsed_s = time.perf_counter() - began
-    return {"seeds": seeds, "failed": failed, "seeds_per_minute": round(seeds * 60 / elapsed_s)}
+    return {"failed": failed, "seeds_per_minute": seeds * 60 / elapsed_s}
 
 
-def measure_apart(name: str, policy: str, jobs_max: int | None) -> dict[str, object]:
-    """As `measure`, in a process of its own, so that its memory is its own."""
-    command = [sys.executable, __file__, "--one", name, policy, str(jobs_max or 0)]
+def apart(what: str, *arguments: object) -> dict[str, object]:
+    """Measure in a process of its own, so that its memory is its own."""
+    words = [str(each) for each in arguments]
+    command = [sys.executable, __file__, "--one", what, *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=RUN_S_MAX)
     return read_answer(done.stdout)
 
 
+def measure_one(what: str, words: list[str]) -> dict[str, object]:
+    """What `apart` asked for."""
+    if what == "replay":
+        return measure_replay(words[0], words[1], int(words[2]))
+    measures = {"handles": count_handles, "full": measure_full, "seeds": measure_seeds}
+    return measures[what](int(words[0]), int(words[1]))
+
+
+class Samples:
+    """What each run of each measure answered."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, list[dict[str, object]]] = {}
+
+    def add(self, label: str, answer: dict[str, object]) -> None:
+        """One run more."""
+        self._answers.setdefault(label, []).append(answer)
+
+    def of(self, label: str, figure: str) -> list[float]:
+        """A figure in every run."""
+        return [as_number(answer[figure]) for answer in self._answers[label]]
+
+    def median(self, label: str, figure: str, digits: int = 0) -> float:
+        """Its median."""
+        return as_number(median(self.of(label, figure), digits))
+
+    def failed(self) -> list[object]:
+        """Seeds that failed in any run."""
+        return [seed for answer in self._answers["seeds"] for seed in _list(answer["failed"])]
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
+
+
+def take(options: Options, others: peers.PeerRuns) -> Samples:
+    """Every measure in turns, `runs` times."""
+    samples = Samples()
+    machines = options.tasks(FULL_MACHINES, QUICK_MACHINES)
+    jobs = options.tasks(FULL_JOBS, QUICK_FULL_JOBS)
+    seeds = options.tasks(SEEDS, QUICK_SEEDS)
+    progress("counting what the parts of a large world are told")
+    samples.add("handles", apart("handles", machines, jobs))
+    for run in range(options.runs):
+        for name, policy in REPLAYS[:1] if options.quick else REPLAYS:
+            progress(f"run {run + 1} of {options.runs}: {name}, {policy}")
+            jobs_max = options.tasks(0, QUICK_JOBS)
+            samples.add(f"{name} {policy}", apart("replay", name, policy, jobs_max))
+        progress("a large world")
+        samples.add("full", apart("full", machines, jobs))
+        progress("small worlds with faults")
+        samples.add("seeds", apart("seeds", 1 + run * seeds, seeds))
+        others.round()
+    return samples
+
+
+def replay_figures(samples: Samples, label: str) -> dict[str, object]:
+    """What is said of one log under one policy."""
+    base = f"{BASE} {label.split()[1]}"
+    cost = samples.median(base, "jobs_per_cpu_s") / samples.median(label, "jobs_per_cpu_s")
+    rate = samples.median(label, "replay_jobs_per_s")
+    return {
+        "jobs": samples.median(label, "jobs"),
+        "replay_jobs_per_s": rate,
+        "jobs_per_cpu_s": samples.median(label, "jobs_per_cpu_s"),
+        "limit_jobs_per_s": samples.median(label, "limit_jobs_per_s"),
+        "of_limit": ratio(rate, samples.median(label, "limit_jobs_per_s")),
+        "peak_mb": samples.median(label, "peak_mb", 1),
+        "read_s": samples.median(label, "read_s", 2),
+        "cost_ratio": round(cost, 2),
+        "runs": [round(each) for each in samples.of(label, "replay_jobs_per_s")],
+    }
+
+
+def full_figures(samples: Samples, options: Options) -> dict[str, object]:
+    """What is said of the large world."""
+    handles = samples.median("handles", "handles")
+    rates = [round(handles / seconds) for seconds in samples.of("full", "seconds")]
+    jobs = options.tasks(FULL_JOBS, QUICK_FULL_JOBS)
+    return {
+        "full_handles_per_s": median(rates, 0),
+        "handles_per_cpu_s": round(handles / samples.median("full", "cpu_s", 3)),
+        "limit_handles_per_s": samples.median("full", "limit_handles_per_s"),
+        "jobs_per_s": round(jobs / samples.median("full", "seconds", 3)),
+        "handles": handles,
+        "handles_per_job": round(handles / jobs, 1),
+        "runs": rates,
+    }
+
+
 def main() -> None:
-    """Measure every log under every policy; the median of the runs."""
+    """Measure all, and print what was found."""
     if sys.argv[1:2] == ["--one"]:
-        name, policy, jobs_max = sys.argv[2:5]
-        if name == "full":
-            print(json.dumps(measure_full(int(jobs_max) or FULL_JOBS)))
-        elif name == "seeds":
-            print(json.dumps(measure_seeds(int(jobs_max) or SEEDS)))
-        else:
-            print(json.dumps(measure(name, policy, int(jobs_max) or None)))
+        print(json.dumps(measure_one(sys.argv[2], sys.argv[3:])))
         return
     options = read_options(__doc__ or "")
-    figures: dict[str, dict[str, object]] = {}
-    for name in LOGS:
-        for policy in POLICIES:
-            rates: list[float] = []
-            answer: dict[str, object] = {}
-            for run in range(options.runs):
-                progress(f"{name}, {policy}, run {run + 1} of {options.runs}")
-                answer = measure_apart(name, policy, QUICK_JOBS if options.quick else None)
-                rates.append(as_number(answer["replay_jobs_per_s"]))
-            figures[f"{name} {policy}"] = answer | {
-                "replay_jobs_per_s": median(rates),
-                "runs": rates,
-            }
-    for label, figure in figures.items():
-        base = as_number(figures[f"KTH-SP2 {label.split()[1]}"]["replay_jobs_per_s"])
-        figure["cost_ratio"] = round(base / as_number(figure["replay_jobs_per_s"]), 2)
-    progress("full mode")
-    full = measure_apart("full", "", QUICK_JOBS if options.quick else None)
-    progress("faults")
-    faults = measure_apart("seeds", "", QUICK_SEEDS if options.quick else None)
-    finish({"figures": figures, "full": full, "faults": faults, "machine": machine_facts(traces())})
+    machine = machine_facts(traces())
+    os.environ["IRIAI_TRACES"] = str(traces())
+    chosen = peers.FOR_SIMULATION if options.peers else ()
+    others = peers.PeerRuns(chosen, "throughput", PEER_JOBS)
+    samples = take(options, others)
+    replays = REPLAYS[:1] if options.quick else REPLAYS
+    labels = [f"{name} {policy}" for name, policy in replays]
+    finish(
+        {
+            "figures": {label: replay_figures(samples, label) for label in labels},
+            "full": full_figures(samples, options),
+            "full_handles_per_s": full_figures(samples, options)["full_handles_per_s"],
+            "seeds_per_minute": samples.median("seeds", "seeds_per_minute"),
+            "failed_seeds": samples.failed(),
+            "peers": others.result("per_s"),
+            "settings": {
+                "order": "fifo",
+                "machines": options.tasks(FULL_MACHINES, QUICK_MACHINES),
+                "world_jobs": options.tasks(FULL_JOBS, QUICK_FULL_JOBS),
+                "seeds_each_run": options.tasks(SEEDS, QUICK_SEEDS),
+                "peer_log": BASE,
+                "runs": options.runs,
+            },
+            "machine": machine,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -46,8 +46,11 @@ DASK = Peer("dask", "measure_dask.py")
 HYPERQUEUE = Peer("hyperqueue", "measure_hyperqueue.py")
 TASK_SPOOLER = Peer("task_spooler", "measure_task_spooler.py")
 
+ACCASIM = Peer("accasim_easy", "measure_accasim.py", ("--way", "easy"))
+
 FOR_THROUGHPUT = (RAY_TASKS, RAY_ACTORS, DASK, HYPERQUEUE, TASK_SPOOLER)
 FOR_LATENCY = (RAY_TASKS, RAY_ACTORS, TASK_SPOOLER)
+FOR_SIMULATION = (ACCASIM,)
 
 
 class PeerError(Exception):

@@ -22,6 +22,7 @@ FIGURES = {
         "jobs_listing_100k_s",
     },
     "gossip_paper.py": {"fig6", "fig7", "fig8", "fig9", "table1", "agreement"},
+    "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
 
 

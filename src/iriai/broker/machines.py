@@ -107,8 +107,8 @@ class MachineView:
     def is_open(self) -> bool:
         """Whether anything could be started there now."""
         return (
-            (bool(self.capabilities) or not self.mints)
-            and self.calendar.free.cpus > 0
+            self.calendar.free.cpus > 0
+            and (not self.mints or bool(self.capabilities))
             and self.is_available
         )
 

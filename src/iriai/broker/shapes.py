@@ -49,11 +49,12 @@ def bin_of(amount: int) -> int:
 
 def bins_of(resources: Resources, stay_s: float | None, together: int) -> Bins:
     """The bins of what takes `resources` for `stay_s` (None: open), or of a room that has them."""
-    return Bins(
+    memory_bytes, gpus, disk_bytes = resources.memory_bytes, resources.gpus, resources.disk_bytes
+    return Bins(  # of most there is nothing, whose bin is 0
         bin_of(resources.cpus),
-        bin_of(resources.memory_bytes),
-        bin_of(resources.gpus),
-        bin_of(resources.disk_bytes),
+        memory_bytes and bin_of(memory_bytes),
+        gpus and bin_of(gpus),
+        disk_bytes and bin_of(disk_bytes),
         OPEN_STAY_BIN if stay_s is None else bin_of(int(stay_s)),
         together,
     )

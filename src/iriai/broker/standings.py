@@ -9,6 +9,7 @@ from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.expectation import (
+    NO_RUNS,
     RunSums,
     RunTimes,
     expected_charge,
@@ -89,7 +90,9 @@ class Standings:
         standing.settled.merge(counter, row)
         if row.advance or any(bucket.advance_s for bucket in row.buckets):
             standing.advances[counter] = self._fading.restored(row)
-        old = standing.times.get(counter, RunTimes())
+        old = standing.times.get(counter, NO_RUNS)
+        if (row.runs, row.run_s) == old:  # most rows only say that time went by
+            return
         times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
         self._sums = self._sums.replaced(old, times)

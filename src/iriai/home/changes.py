@@ -21,6 +21,10 @@ class TurnChanges:
         self._ended: dict[int, list[_EndedTask]] = {}
         self._refusals: dict[int, dict[Reason, None]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything changed."""
+        return bool(self._jobs or self._attempted or self._started or self._ended)
+
     def other(self, number: int, change: Change) -> None:
         """A change of a kind that is not gathered."""
         self._close(number)

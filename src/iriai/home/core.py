@@ -247,19 +247,22 @@ class Home:
 
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: post wants that changed other than by matches."""
-        while settled := self._dependents.take(TOLD_MAX - self._told):
-            self._told += len(settled)
-            for each in settled:
-                self._settle_dependency(each)
-        for message in self.posts.take(now):
-            self._effects.append(Send("", Part.BROKER, message))
+        if self._dependents.is_due:
+            while settled := self._dependents.take(TOLD_MAX - self._told):
+                self._told += len(settled)
+                for each in settled:
+                    self._settle_dependency(each)
+        if self.posts.are_due:
+            for message in self.posts.take(now):
+                self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
         return self._take_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """At the end of a turn: its changes as events, one for each job and run of like changes."""
-        for number, changes in self._changes.take():
-            self._record_job(number, changes, now)
+        if self._changes:
+            for number, changes in self._changes.take():
+                self._record_job(number, changes, now)
         for number, job in self._finished.items():
             assert job.worst is not None
             spec = job.spec if job.altered else None

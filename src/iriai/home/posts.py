@@ -67,6 +67,11 @@ class Posts:
         self._due.update(dict.fromkeys(chosen))
         self._is_all = True
 
+    @property
+    def are_due(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._due or self._again or self._is_all)
+
     def take(self, now: Instant) -> list[ToTell]:
         """What to tell the broker now."""
         told: list[ToTell] = []

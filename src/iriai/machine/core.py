@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import NoReturn, assert_never
+from typing import NoReturn
 
 from iriai.broker.core import Broker
 from iriai.home.core import Home
@@ -55,6 +55,11 @@ from iriai.protocol.succession import Succession
 
 MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown | PeersChanged | UsageLearned
 PartEvent = Message | Wake | LinkUp | LinkDown
+
+# Looked up once: a member of an enumeration costs as much as a call.
+_NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
+_OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
+_OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
 
 ROUNDS_MAX = 1000
 """A turn settles in a handful of rounds; more is parts that answer each other for ever."""
@@ -149,29 +154,35 @@ class Machine:
     def handle(self, event: MachineEvent, now: Instant) -> None:
         """Take one event in; `settle` ends the turn."""
         self._now_s = now.steady_s
-        match event:
-            case Wake(Part.SUCCESSION):
+        if isinstance(event, Delivered):
+            self._delivered(event, now)
+        elif isinstance(event, Wake):
+            if event.part is _SUCCESSION:
                 self._woken(event, now)
-            case Wake(part):
-                self._take(self._told(part, event, now))
-            case Delivered():
-                self._delivered(event, now)
-            case LinkUp() | LinkDown():
-                for part in self.parts:
-                    self._take(self._told(part, event, now))
-                if self._succession is not None:
-                    self._take(self._succession.handle(event, now))
-                    self._sync(now)
-                if isinstance(event, LinkUp) and event.machine == self._broker_at:
-                    self._tell_all()
-            case UsageLearned(machine, rows):
-                self._learn(machine, rows, now)
-            case PeersChanged(peers):
-                if self._succession is not None:
-                    self._take(self._succession.met(peers, now))
-                    self._sync(now)
-            case _:
-                self._take(self.node.handle(event, now))
+            else:
+                self._take(self._told(event.part, event, now))
+        elif isinstance(event, _OF_OTHERS):
+            self._others_changed(event, now)
+        elif isinstance(event, UsageLearned):
+            self._learn(event.machine, event.rows, now)
+        else:
+            self._take(self.node.handle(event, now))
+
+    def _others_changed(self, event: LinkUp | LinkDown | PeersChanged, now: Instant) -> None:
+        """Another machine can be reached, or not any more, or came, or went."""
+        succession = self._succession
+        if isinstance(event, PeersChanged):
+            if succession is not None:
+                self._take(succession.met(event.peers, now))
+                self._sync(now)
+            return
+        for part in self.parts:
+            self._take(self._told(part, event, now))
+        if succession is not None:
+            self._take(succession.handle(event, now))
+            self._sync(now)
+        if isinstance(event, LinkUp) and event.machine == self._broker_at:
+            self._tell_all()
 
     def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
         """Accept a job; its id may leave when the turn's records are durable."""
@@ -182,23 +193,26 @@ class Machine:
         self._now_s = now.steady_s
         if self._broker_at != self.name:
             self._say_again(now)
+        home, node, inbox = self._home, self._node, self._inbox
         for _ in range(ROUNDS_MAX):
-            self._deliver(now)
-            if self._home is not None:
-                self._take(self._home.settle(now))
-            if self._node is not None:
-                self._take(self._node.settle(now))
-            self._deliver(now)
+            if inbox:
+                self._deliver(now)
+            if home is not None:
+                self._take(home.settle(now))
+            if node is not None:
+                self._take(node.settle(now))
+            if inbox:
+                self._deliver(now)
             if self._broker is not None:
                 self._take(self._broker.settle(now))
-            if not self._inbox:
+            if not inbox:
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")
-        if self._home is not None:
-            self._take(self._home.record(now))
+        if home is not None:
+            self._take(home.record(now))
         self._set_alarm()
-        turn, self._turn = self._turn, Turn()
+        turn, self._turn = self._turn, Turn([], False, [])
         return turn
 
     def explain(self, number: int, now: Instant) -> list[Reason]:
@@ -254,11 +268,11 @@ class Machine:
     def _delivered(self, event: Delivered, now: Instant) -> None:
         """A message of another machine."""
         sender, part, message = event.sender, event.part, event.message
-        if part is Part.BROKER and self._succession is not None:
+        if part is _BROKER and self._succession is not None:
             self._take(self._succession.posted(sender, now))
             if self._broker is None:
                 return  # it was told who is
-        if isinstance(message, AskBroker | BrokerIs | Heard):
+        if isinstance(message, _OF_SUCCESSION):
             self._of_succession(sender, message, now)
         else:
             self._take(self._told(part, message, now))
@@ -370,21 +384,17 @@ class Machine:
 
     def _told(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
         """Have a part of this machine handle what it was told."""
-        match part:
-            case Part.NODE:
-                return self.node.handle(event, now)  # type: ignore[arg-type]
-            case Part.HOME:
-                return self.home.handle(event, now)  # type: ignore[arg-type]
-            case Part.BROKER:
-                if self._broker is None and self._succession is not None:
-                    return []  # it was for one that is no more; another will be told all
-                return self.broker.handle(event, now)  # type: ignore[arg-type]
-            case Part.MEMBERSHIP | Part.DIRECTORY:
-                return self._lacks(part)
-            case Part.SUCCESSION:
-                return []  # what a broker acknowledges to its own machine
-            case _:
-                assert_never(part)
+        if part is _NODE:
+            return self.node.handle(event, now)  # type: ignore[arg-type]
+        if part is _HOME:
+            return self.home.handle(event, now)  # type: ignore[arg-type]
+        if part is _BROKER:
+            if self._broker is None and self._succession is not None:
+                return []  # it was for one that is no more; another will be told all
+            return self.broker.handle(event, now)  # type: ignore[arg-type]
+        if part is _SUCCESSION:
+            return []  # what a broker acknowledges to its own machine
+        return self._lacks(part)
 
     def _take(self, effects: list[Effect]) -> None:
         turn = self._turn
@@ -394,27 +404,25 @@ class Machine:
             elif type(effect) is Persist:
                 turn.records.append(effect.record)
                 turn.is_urgent |= effect.urgent
-            elif isinstance(effect, WakeAt) and effect.part is Part.SUCCESSION:
+            elif type(effect) is WakeAt and effect.part is _SUCCESSION:
                 self._beat_s = effect.steady_s
             else:
                 turn.outward.append(effect)
 
     def _post(self, send: Send) -> None:
         """To a part of this machine at once, to others when the turn's records are durable."""
-        machine = send.machine or (self._broker_at if send.part is Part.BROKER else self.name)
+        part = send.part
+        machine = send.machine or (self._broker_at if part is _BROKER else self.name)
         if machine == self.name:
             self._inbox.append(send)
-        else:
-            if send.part is Part.BROKER:
-                self._note(send.message)
-            self._turn.outward.append(Send(machine, send.part, send.message))
+            return
+        if part is _BROKER:
+            self._note(send.message)
+        self._turn.outward.append(send if send.machine else Send(machine, part, send.message))
 
     def _note(self, message: Message) -> None:
         """What is said to the broker of another machine is to be acknowledged."""
-        match message:
-            case Idle(_, incarnation, version):
-                self._posting.reported(incarnation, version, self._now_s)
-            case Want(job, stamp=stamp) | Withdraw(job, stamp=stamp):
-                self._posting.wanted(job.number, stamp, self._now_s)
-            case _:
-                pass
+        if isinstance(message, Idle):
+            self._posting.reported(message.incarnation, message.version, self._now_s)
+        elif isinstance(message, Want | Withdraw):
+            self._posting.wanted(message.job.number, message.stamp, self._now_s)

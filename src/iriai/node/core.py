@@ -132,6 +132,8 @@ class Node:
         may have ended, and their place may have been given to others, before the restart."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
+        self._is_settled = False
+        """Whether nothing was heard, and nothing asked for, since it was settled."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Run: self._run,
@@ -158,10 +160,14 @@ class Node:
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Take one event in; the effects that cannot wait for `settle`."""
         self._handlers[type(event)](event, now)
+        self._is_settled = False
         return self._take_effects()
 
     def settle(self, now: Instant) -> list[Effect]:
         """After the events of one instant: tell the broker what is idle and what was counted."""
+        if self._is_settled:
+            return []
+        self._is_settled = True
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
@@ -181,6 +187,7 @@ class Node:
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start nothing more until `resume`; what runs goes on."""
+        self._is_settled = False
         self._availability.drained = drained = Drained(reason, by, now.wall_s)
         self._effects.append(Persist(drained))
         self._report.is_due = True
@@ -189,6 +196,7 @@ class Node:
         """Start tasks again; False: nothing kept it from that."""
         if self.drained is None:
             return False
+        self._is_settled = False
         self._availability.drained = None
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
@@ -206,6 +214,7 @@ class Node:
 
     def report_anew(self) -> None:
         """The broker is new, or can be reached again: it is told everything."""
+        self._is_settled = False
         self._report.begin_anew()
 
     def running(self) -> list[AttemptId]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.expectation import RunTimes
+from iriai.policy.expectation import NO_RUNS, RunTimes
 from iriai.policy.fading import Counter, Fading
 
 
@@ -46,5 +46,5 @@ class Ledger:
         return rows
 
     def _row(self, account: Account) -> LedgerRow:
-        times = self._times.get(account, RunTimes())
+        times = self._times.get(account, NO_RUNS)
         return self._counters[account].row(account, times)

@@ -14,7 +14,6 @@ Scheduling, OSDI 1994, section 3.4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 RUN_TO_BEGIN_WITH_S = 600.0
@@ -34,8 +33,7 @@ EXPECTED_S_MIN = 0.01
 charged for that; also, a draw divides by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(NamedTuple):
     """How long an account's ended runs on one machine were, suspended time left out."""
 
     runs: int = 0
@@ -63,8 +61,10 @@ class RunTimes:
 
     def merged(self, other: RunTimes) -> RunTimes:
         """Of two copies of one counter the later one, which has counted more."""
-        is_later = (other.runs, other.run_s) > (self.runs, self.run_s)
-        return other if is_later else self
+        return max(self, other)
+
+
+NO_RUNS = RunTimes()
 
 
 class RunSums(NamedTuple):

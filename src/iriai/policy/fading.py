@@ -77,7 +77,9 @@ class DecayedCounter:
     def charged(self, charge_s: float, advance_s: float, wall_s: float) -> DecayedCounter:
         """See `Counter`."""
         usage = self.usage.charged(charge_s, wall_s)
-        advance = self.advance.charged(advance_s, max(wall_s, usage.epoch_wall_s))
+        advance = self.advance
+        if advance_s or advance.counter:
+            advance = advance.charged(advance_s, max(wall_s, usage.epoch_wall_s))
         return DecayedCounter(usage, advance)
 
     def at(self, wall_s: float) -> float:

@@ -147,13 +147,14 @@ class DecayedUsage:
         """What both hold together, under one half-life."""
         epoch = max(self.epoch, other.epoch)
         mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
-        return replace(mine, counter=mine.counter + theirs.counter)
+        return DecayedUsage(self.half_life_s, epoch, mine.counter + theirs.counter)
 
     def beyond(self, other: DecayedUsage) -> DecayedUsage:
         """What it holds more than another, under one half-life; nothing where that is more."""
         epoch = max(self.epoch, other.epoch)
         mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
-        return replace(mine, counter=max(0.0, mine.counter - theirs.counter))
+        left = max(0.0, mine.counter - theirs.counter)
+        return DecayedUsage(self.half_life_s, epoch, left)
 
     def _half_lives_since(self, epoch: int, wall_s: float) -> float:
         # A clock set back must neither multiply what was charged nor make new charges worthless:

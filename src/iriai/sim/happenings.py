@@ -169,19 +169,29 @@ def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) 
 
 def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """As soon as it has written something that is not durable yet."""
-
-    def watch(turned: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
-        if turned is machine and machine.store.unsynced:
-            world.watchers.remove(watch)
-            world.agenda.after(0.0, partial(_daemon_dies, world, machine, happening))
-
+    watch = _DeathInWriting(world, machine, happening)
     world.watchers.append(watch)
+    world.agenda.after(WRITES_WITHIN_S, watch.end)
 
-    def spare() -> None:
-        if watch in world.watchers:
-            world.watchers.remove(watch)
 
-    world.agenda.after(WRITES_WITHIN_S, spare)
+@dataclass(eq=False, slots=True)
+class _DeathInWriting:
+    """Waits for a daemon to write; see `World.watchers`."""
+
+    world: World
+    machine: SimulatedMachine
+    happening: Happening
+
+    def __call__(self, turned: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
+        if turned is self.machine and turned.store.unsynced:
+            self.end()
+            dies = partial(_daemon_dies, self.world, turned, self.happening)
+            self.world.agenda.after(0.0, dies)
+
+    def end(self) -> None:
+        """It waits no more, if it does."""
+        if self in self.world.watchers:
+            self.world.watchers.remove(self)
 
 
 def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -302,6 +312,9 @@ OF_NODES = frozenset({"drain", "owner", "launcher-dies", "launcher-stops", "star
 
 def end_all(world: World) -> None:
     """From here on everything works."""
+    for watch in list(world.watchers):
+        if isinstance(watch, _DeathInWriting):
+            watch.end()
     for machine in world.present():
         machine.launcher.refuses = ""
         world.power_on(machine)
