@@ -1,6 +1,9 @@
 """Machines of a cluster over a network: some take no connections, and all reach all."""
 
+import os
+import signal
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -61,6 +64,10 @@ def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_netw
     begun = _begun(judges)
     until(lambda: _begun(judges) >= begun + 8, "work to go on without the broker")
 
+    broker = network.machines["kiku"].status().broker
+    with _stopped(network.machines[broker]):
+        others = [each for name, each in network.machines.items() if name != broker]
+        until(lambda: all(other.status().broker != broker for other in others), "another broker")
     homes["kiku"].kill("daemon")  # it is started again by its supervisor
     begun = judges["take"].begun()
     until(lambda: judges["take"].begun() >= min(40, begun + 2), "the other home's work to go on")
@@ -77,6 +84,34 @@ def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_netw
             client.wait([jobs[name]])
             judges[name].decide(client, [jobs[name]])
     until(network.is_whole, "all to see all again")
+
+
+def test_an_ejected_machine_is_refused_by_all(network):
+    ume, take, _ = (network.add(name, cpus=1) for name in ("ume", "take", "oni"))
+    network.start()
+    ume.as_root("eject", "oni", "--reason", "stolen")
+    until(
+        lambda: all("oni" not in _linked(each) for each in (ume, take)), "all links with it to end"
+    )
+    until(
+        lambda: all("stolen" in " ".join(each.status().trouble) for each in (ume, take)),
+        "its connections to be refused",
+    )
+    assert "take" in ume.sees()
+
+
+def _linked(machine) -> list[str]:
+    return [link.machine for link in machine.status().links if link.is_up]
+
+
+@contextmanager
+def _stopped(machine):
+    pid = machine.pid("daemon")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def _submit(home, judge, tasks: int) -> str:
