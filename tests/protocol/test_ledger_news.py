@@ -6,7 +6,7 @@ from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.entries import Entry, EntryKind
+from iriai.protocol.entries import Carried, Entry, EntryKind
 from iriai.protocol.ledger import LISTEN_S
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 
@@ -23,8 +23,8 @@ def row(used_s: float) -> LedgerRow:
     return LedgerRow(ANN, used_s, WALL_S, 1, 10.0)
 
 
-def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Entry:
-    return Entry(machine, kind, "lab", 1, 1, 3600.0, body, b"")
+def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Carried:
+    return Carried(Entry(machine, kind, "lab", 1, 1, 3600.0, body, b""), 0.0)
 
 
 def published(used_s: float, steady_s: float = LISTEN_S) -> bytes:
@@ -50,16 +50,25 @@ def test_what_did_not_change_is_not_published_again_nor_anything_too_soon():
 def test_what_another_machine_counted_is_learned_once():
     news = LedgerNews("m2", FADING, (), at(0.0))
     entries = [entry("m1", published(5.0)), entry("m1", b"", EntryKind.AD)]
-    [learned] = news.learned(entries, 0.0, at(LISTEN_S))
+    [learned] = news.learned(entries, at(LISTEN_S))
     assert (learned.machine, [each.account for each in learned.rows]) == ("m1", [ANN])
-    assert news.learned(entries, 0.0, at(LISTEN_S)) == []
+    assert news.learned(entries, at(LISTEN_S)) == []
 
 
 def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
     news = LedgerNews("m1", FADING, (), at(0.0))
-    assert news.learned([entry("m1", published(500.0))], 0.0, at(1.0)) == []
+    assert news.learned([entry("m1", published(500.0))], at(1.0)) == []
     body = news.body([row(7.0)], at(LISTEN_S))
     assert body is not None
     other = LedgerNews("m2", FADING, (), at(0.0))
-    other.learned([entry("m1", body)], 0.0, at(LISTEN_S))
+    other.learned([entry("m1", body)], at(LISTEN_S))
     assert other.ledger.usage_of(ANN, WALL_S) > 506.0
+
+
+def test_what_was_published_long_ago_is_of_a_right_clock_all_the_same():
+    old = entry("m1", published(5.0))
+    days_later = at(3 * 86_400.0)
+    news = LedgerNews("m2", FADING, (), at(0.0))
+    [learned] = news.learned([Carried(old.entry, 3 * 86_400.0 - LISTEN_S)], days_later)
+    assert learned.machine == "m1"
+    assert LedgerNews("m2", FADING, (), at(0.0)).learned([old], days_later) == []

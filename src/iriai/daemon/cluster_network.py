@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ from iriai.daemon.settings import Settings
 from iriai.identity.tls import client_context, server_context
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
+from iriai.policy.fading import Fading
 from iriai.protocol.candidates import Peer
 from iriai.protocol.effects import (
     Delivered,
@@ -43,7 +45,8 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.entries import BY_OPERATORS, EntryKind
+from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind
+from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Message
 from iriai.protocol.peers import Peers
@@ -94,6 +97,7 @@ class ClusterNetwork:
         self._take_document = take_document
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
+        self._publishing: asyncio.TimerHandle | None = None
         self._notices: list[str] = []
         self._present: dict[str, Member] = {}
         identity, trust = cluster.identity, cluster.trust
@@ -124,6 +128,12 @@ class ClusterNetwork:
             rng=rng,
             seeds=[each.name for each in cluster.seeds if each.addresses],
         )
+        self._ledger = LedgerNews(
+            identity.name,
+            Fading.of(settings.configuration.order),
+            self._counted(),
+            read_clocks("cluster"),
+        )
 
     # --- for the daemon --------------------------------------------------------------------------
 
@@ -137,6 +147,7 @@ class ClusterNetwork:
         self._perform(self.peers.publish(EntryKind.CERTIFICATE, der, now), now)
         self.spread()
         self._tell_peers()
+        self._publish_counters()
 
     def send(self, sends: list[Send]) -> None:
         """What the cores say: to back ends of this host, and to machines of the cluster."""
@@ -191,8 +202,9 @@ class ClusterNetwork:
 
     def close(self) -> None:
         """End all links."""
-        for alarm in self._alarms.values():
-            alarm.cancel()
+        for alarm in (*self._alarms.values(), self._publishing):
+            if alarm is not None:
+                alarm.cancel()
         self.mesh.close()
 
     # --- what comes in ---------------------------------------------------------------------------
@@ -227,6 +239,8 @@ class ClusterNetwork:
                 case MembersChanged(members):
                     self._members_changed(members)
                 case EntriesChanged(entries):
+                    for learned in self._ledger.learned(self._carried(entries, now), now):
+                        self._engine.event(learned)
                     for entry in entries:
                         if entry.kind in BY_OPERATORS:
                             kind = document_kind(entry)
@@ -244,6 +258,26 @@ class ClusterNetwork:
         if alarm is not None:
             alarm.cancel()
         self._alarms[part] = self._loop.call_later(max(0.0, delay_s), self._wake, part)
+
+    # --- what was counted ------------------------------------------------------------------------
+
+    def _counted(self) -> tuple[LedgerRow, ...]:
+        """What this machine's node has counted."""
+        machine = self._engine.machine
+        return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
+
+    def _carried(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
+        """The entries with their age; one that others hold of this machine has none."""
+        held = ((each, self.peers.table.carried(each.key, now)) for each in entries)
+        return [Carried(each, known.age_s if known else 0.0) for each, known in held]
+
+    def _publish_counters(self) -> None:
+        """Each half minute, where they changed: every broker draws with them."""
+        now = read_clocks("cluster")
+        body = self._ledger.body(self._counted(), now)
+        if body is not None:
+            self._perform(self.peers.publish(EntryKind.LEDGER, body, now), now)
+        self._publishing = self._loop.call_later(PUBLISH_S, self._publish_counters)
 
     # --- who is there ----------------------------------------------------------------------------
 

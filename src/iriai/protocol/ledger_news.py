@@ -14,7 +14,7 @@ from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
 from iriai.protocol.effects import UsageLearned
-from iriai.protocol.entries import Entry, EntryKind
+from iriai.protocol.entries import Carried, EntryKind
 from iriai.protocol.ledger import Ledger, OwnCounters, batch_body
 
 PUBLISH_S = 30.0
@@ -34,10 +34,10 @@ class LedgerNews:
         self._published: tuple[LedgerRow, ...] = ()
         self._due_s = -inf
 
-    def learned(self, entries: Iterable[Entry], age_s: float, now: Instant) -> list[UsageLearned]:
-        """What entries say, published `age_s` ago; those of other kinds say nothing."""
+    def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
+        """What entries say; those of other kinds say nothing."""
         news = []
-        for entry in entries:
+        for entry, age_s in ((each.entry, each.age_s) for each in carried):
             if entry.kind is not EntryKind.LEDGER:
                 continue
             if entry.machine == self._machine:
