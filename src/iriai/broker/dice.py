@@ -29,21 +29,24 @@ class DecisionDice(Random):
         super().__init__(0)
         self._seed = rng.getrandbits(64)
         self._decisions = 0
-        self._point = 0
-        self.begin()
+        self._point: int | None = None
+        """Where the last throw of this decision was; None: there was none yet."""
 
     def begin(self) -> None:
         """A pass begins: the throws of the decision that is due, from the first."""
-        self._point = _mixed(self._seed + self._decisions * _STRIDE)
+        self._point = None
 
     def decided(self, count: int = 1) -> None:
         """Something starts, or a place is kept: what is thrown from here on is for the next."""
         self._decisions += count
-        self.begin()
+        self._point = None
 
     def random(self) -> float:
         """The next throw, in [0, 1)."""
-        self._point = (self._point + _STRIDE) & _WORD
+        point = self._point
+        if point is None:
+            point = _mixed(self._seed + self._decisions * _STRIDE)
+        self._point = (point + _STRIDE) & _WORD
         return (_mixed(self._point) >> (64 - _DOUBLE_BITS)) * 2.0**-_DOUBLE_BITS
 
 

@@ -208,13 +208,12 @@ class Rooms:
     def _fits_nowhere(self, kind: Kind) -> None:
         """If no kind of its shape fits anywhere, nobody need be drawn for it."""
         looks = self._looks
-        if all(
-            other.looked == looks or not other.is_possible
-            for other in self._queues.kinds.like(kind)
-        ):
-            if self._barren_as_of != looks:
-                self._barren, self._barren_as_of = 0, looks
-            self._barren |= kind.bit
+        for other in self._queues.kinds.like(kind):
+            if other.looked != looks and other.is_possible:
+                return
+        if self._barren_as_of != looks:
+            self._barren, self._barren_as_of = 0, looks
+        self._barren |= kind.bit
 
     def _waits_for(self, view: MachineView) -> bool:
         """Whether a head could ever run there."""

@@ -130,11 +130,13 @@ class _Replay:
         wall_s = self._log.began_wall_s + now_s
         if self._bill is not None:
             self._bill.turn(now_s)
-        self._end_what_is_over(now_s)
+        has_ended = self._end_what_is_over(now_s)
         for job in arrived:
             self._waiting[job[0]] = job
             self._state.put(self._want(job), now_s)
-        if self._planning is None and not self._state.may_start_something:
+        if self._planning is None and not (
+            self._state.may_start_something and (has_ended or self._may_start_some_of(arrived))
+        ):
             decisions = []
         else:
             if self._bill is not None:
@@ -151,6 +153,17 @@ class _Replay:
         if self._is_checked:
             self._check()
 
+    def _may_start_some_of(self, arrived: Sequence[LogJob]) -> bool:
+        """Whether a pass could come to anything, though nothing has ended.
+
+        Where a place is kept for the head of the one queue, what does not fit beside what runs only
+        joins that queue.
+        """
+        if self._bill is not None or not self._state.reserved:
+            return True
+        free_cpus = self._view.calendar.free.cpus
+        return any(job.width <= free_cpus for job in arrived)
+
     def _check(self) -> None:
         """The machine each time; all that waits each time while that is not much."""
         self._instants += 1
@@ -159,13 +172,16 @@ class _Replay:
         else:
             self._view.check()
 
-    def _end_what_is_over(self, now_s: float) -> None:
+    def _end_what_is_over(self, now_s: float) -> bool:
+        """Returns whether anything was."""
         running = self._running
+        has_ended = bool(running) and running[0][0] == now_s
         while running and running[0][0] == now_s:
             _, _, job, key = heappop(running)
             if self._bill is not None:
                 self._bill.ended(job, now_s)
             self._state.end(self._view, key)
+        return has_ended
 
     def _pass(self, now: Instant) -> Outcome:
         if self._planning is None:
