@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from iriai.daemon import load_sensor
 from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -43,7 +44,8 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
+def story(tmp_path: Path, monkeypatch) -> Story:
+    monkeypatch.setattr(load_sensor, "keyboard_idle_s", lambda: None)  # whoever types here
     return Story(tmp_path)
 
 

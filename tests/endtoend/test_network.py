@@ -106,6 +106,7 @@ def _linked(machine) -> list[str]:
 
 @contextmanager
 def _stopped(machine):
+    until(machine.answers, "the daemon, which may just have been killed")
     pid = machine.pid("daemon")
     os.kill(pid, signal.SIGSTOP)
     try:

@@ -21,7 +21,6 @@ FOUND_WITH = {
     "a node that comes back has charged nothing": 19,
     "every restart is of the same incarnation": 7,
     "a home that comes back leases nothing": 15,
-    "a home tells no broker that is back": 24,
     "a home takes the end of any attempt for that of the last": 15,
 }
 """Which seed found it when this was written. It is tried first, so that the test is quick; where it
