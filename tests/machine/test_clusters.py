@@ -90,7 +90,7 @@ def test_a_launcher_stopped_past_the_lease_ends_its_tasks_before_anything_else()
     job = submit(world, run_s=300.0)
     run(world, 5.0)
     machine = world.machines[place(world, job)]
-    machine.launcher.stop()
+    machine.launcher.stop(world.now_s)
     machine.is_stopped = True
     world.network.break_all_of(machine.plan.name)
     run(world, 60.0)

@@ -15,8 +15,9 @@ End = tuple[EndCause, int | None, int | None]
 SUCCESS: End = (EndCause.COMPLETED, 0, None)
 FAILURE: End = (EndCause.FAILED, 1, None)
 _first = itemgetter(0)
-_KILLED = 9
-_TERMINATED = 15
+KILLED = 9
+TERMINATED = 15
+"""Signals that end a task."""
 
 
 class Work(NamedTuple):
@@ -26,7 +27,7 @@ class Work(NamedTuple):
     """On a machine of speed 1."""
     end: End = SUCCESS
     stubborn: bool = False
-    """It takes its whole grace when asked to end."""
+    """It does not listen when it is asked to end: it goes on, and is killed after its grace."""
     cpu_part: float = 1.0
     """Of each of its cpus, how much it uses."""
     memory_bytes_per_s: float = 0.0
@@ -38,17 +39,14 @@ class Work(NamedTuple):
         return Usage(cpu_s, int(elapsed_s * self.memory_bytes_per_s))
 
     def outcome(self, spec: JobSpec, speed: float) -> tuple[float, End]:
-        """How long it runs on a machine, and how it ends: by itself or at a limit."""
+        """How long it runs on a machine, and how it ends: by itself or by what it has used."""
         ends: list[tuple[float, End]] = [(self.run_s / speed, self.end)]
-        if spec.time_limit_s is not None and spec.time_limit_s < ends[0][0]:
-            grace_s = spec.kill_grace_s if self.stubborn else 0.0
-            ends = [(spec.time_limit_s + grace_s, (EndCause.TIME_LIMIT, None, _TERMINATED))]
         rate = spec.resources.cpus * self.cpu_part
         if spec.cpu_limit_s is not None and rate > 0.0:
-            ends.append((spec.cpu_limit_s / rate, (EndCause.CPU_LIMIT, None, _KILLED)))
+            ends.append((spec.cpu_limit_s / rate, (EndCause.CPU_LIMIT, None, KILLED)))
         if spec.resources.memory_bytes and self.memory_bytes_per_s > 0.0:
             full_s = spec.resources.memory_bytes / self.memory_bytes_per_s
-            ends.append((full_s, (EndCause.MEMORY_LIMIT, None, _KILLED)))
+            ends.append((full_s, (EndCause.MEMORY_LIMIT, None, KILLED)))
         return min(ends, key=_first)
 
 

@@ -12,8 +12,8 @@ from functools import partial
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp
 from iriai.sim.happenings import Happening, end_all, enter
 from iriai.sim.judge import Judge
-from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import SimulatedMachine
+from iriai.sim.process import Process
 from iriai.sim.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.world import World
 

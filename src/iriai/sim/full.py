@@ -17,9 +17,9 @@ from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.sim.clock import Clock
 from iriai.sim.execution import Work
-from iriai.sim.launcher_model import Process
 from iriai.sim.log import Log, LogJob
 from iriai.sim.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.process import Process
 from iriai.sim.record import Progress, Record, no_progress, with_starts
 from iriai.sim.settings import Settings
 from iriai.sim.world import World

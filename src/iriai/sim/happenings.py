@@ -233,7 +233,7 @@ def start_launcher(world: World, machine: SimulatedMachine) -> None:
 
 
 def _launcher_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    machine.launcher.stop()
+    machine.launcher.stop(world.now_s)
     world.agenda.after(happening.lasts_s, partial(wake_launcher, world, machine))
 
 

@@ -18,8 +18,8 @@ from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.fading import Fading
 from iriai.protocol.effects import Part
-from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import SimulatedMachine
+from iriai.sim.process import Process
 from iriai.sim.world import World
 
 PROMISE_TOLERANCE_S = 1.5
@@ -60,7 +60,7 @@ class Judge:
         self._last[task] = attempt.attempt
         live = self._live.setdefault(task, {})
         for other, where in live.items():
-            if now_s < where.launcher.running[other].end_s:
+            if where.launcher.runs(other, now_s):
                 assert self._is_excused(where, other), (
                     f"{attempt} starts on {machine.plan.name} while {other} runs on "
                     f"{where.plan.name}"

@@ -2,6 +2,7 @@
 
 It outlives its daemon. It may die: what ran goes on until the next launcher finds and ends it. It
 may be stopped: then it does nothing, leases included, until it wakes. Times are those of the world.
+tests/conformance holds it to what the real one does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from heapq import heappop, heappush
 from math import inf
 
 from iriai.model.ids import AttemptId
-from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.effects import (
@@ -23,38 +23,17 @@ from iriai.protocol.effects import (
     LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
+    PrologFailed,
     RenewLeases,
     SampleAttempts,
     TerminateAttempt,
 )
 from iriai.sim.clock import Clock
-from iriai.sim.execution import End, Work, Works
+from iriai.sim.execution import Works
+from iriai.sim.process import LOST, Process
 
-LOST: End = (EndCause.LOST, None, None)
-
-
-class Process:
-    """A task under way."""
-
-    __slots__ = ("attempt", "end", "end_s", "lease_end_s", "lease_s", "spec", "started_s", "work")
-
-    def __init__(
-        self, attempt: AttemptId, spec: JobSpec, work: Work, started_s: float, speed: float
-    ) -> None:
-        self.attempt = attempt
-        self.spec = spec
-        self.work = work
-        self.started_s = started_s
-        run_s, self.end = work.outcome(spec, speed)
-        self.end_s = started_s + run_s
-        self.lease_s: float | None = None
-        self.lease_end_s = inf
-        """When it must be over, whatever else; no later than this unless the launcher sleeps."""
-
-    @property
-    def due_s(self) -> float:
-        """When it ends, as far as is known."""
-        return min(self.lease_end_s, self.end_s)
+FORGOTTEN = "this attempt ended here before, and its end was acknowledged"
+PROLOG_FAILED = "prolog ended with exit code 1"
 
 
 def _unheard(_process: Process) -> None:
@@ -75,6 +54,8 @@ class LauncherModel:
         """Why it starts nothing at present; empty: it does."""
         self.fails_prolog = False
         """Whether the machine's prolog fails at present."""
+        self.unfit: dict[AttemptId, PrologFailed] = {}
+        """Prologs that failed, until the end of the attempt is forgotten."""
         self.is_up = True
         self.is_stopped = False
         self.on_start: Callable[[Process], None] = _unheard
@@ -85,6 +66,21 @@ class LauncherModel:
         self._sequence = 0
         self._orders: list[Effect] = []
         """What it was asked while it was stopped."""
+        self._renewed_s: dict[str, float] = {}
+        """By home: since when, on the steady clock, the leases of all its attempts count."""
+        self._away_s = 0.0
+        """Since when it is stopped or dead, where it is."""
+        self._written_s = 0.0
+        """When its journal was last written."""
+
+    def runs(self, attempt: AttemptId, now_s: float) -> bool:
+        """Whether an attempt really runs, noticed or not: nobody ends it while this one is away."""
+        process = self.running.get(attempt)
+        if process is None:
+            return False
+        if self.is_up and not self.is_stopped:
+            return now_s < process.end_s
+        return now_s < process.end_untended_s(self._away_s)
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -99,8 +95,7 @@ class LauncherModel:
             case TerminateAttempt(attempt, cause, grace_s):
                 self.terminate(attempt, cause, grace_s, now_s)
             case ForgetAttempt(attempt):
-                if self.exits.pop(attempt, None) is not None:
-                    self.forgotten[attempt] = None
+                self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
                 self._renew(home, asked_steady_s, now_s)
             case SampleAttempts():
@@ -115,18 +110,25 @@ class LauncherModel:
         if attempt in self.exits:
             return [self.exits[attempt]]
         if attempt in self.forgotten or self.refuses:
-            return [self._refused(attempt, self.refuses or "it ended here before", now_s)]
+            return [self._refused(attempt, self.refuses or FORGOTTEN, now_s)]
+        if self.fails_prolog:
+            unfit = self.unfit[attempt] = PrologFailed(attempt, PROLOG_FAILED)
+            return [unfit, self._refused(attempt, PROLOG_FAILED, now_s)]
         others = [other for other in self.running if other.task == attempt.task]
         assert not others, f"{attempt} is started while {others[0]} runs"
         process = Process(attempt, spec, self.works.of(attempt), now_s, self._speed)
         if order.lease_s is not None:
-            process.lease_s = order.lease_s
-            process.lease_end_s = self._clock.world_s(order.leased_steady_s + order.lease_s)
-            if process.lease_end_s <= now_s:
+            if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
+                # Renewals that came since do not count: one may have come when this was over.
                 process.end, process.end_s = LOST, now_s
                 return [self._exit(process)]
+            since_s = self._renewed_s.get(attempt.home, order.leased_steady_s)
+            since_s = max(since_s, order.leased_steady_s)
+            process.lease_s = order.lease_s
+            process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
         self.running[attempt] = process
         self.starts.append(attempt)
+        self._written_s = now_s
         self._plan(process)
         self.on_start(process)
         return [AttemptStarted(attempt, self._wall_s(now_s))]
@@ -134,14 +136,18 @@ class LauncherModel:
     def terminate(self, attempt: AttemptId, cause: EndCause, grace_s: float, now_s: float) -> None:
         """End an attempt: at once, or when its grace is over. The first cause stands."""
         process = self.running.get(attempt)
-        if process is None:
-            return
-        end_s = now_s + (grace_s if process.work.stubborn else 0.0)
-        if end_s <= process.end_s:
-            process.end_s, process.end = end_s, (cause, None, 15)
+        if process is not None:
+            process.ask(cause, grace_s, now_s)
             self._plan(process)
 
+    def _forget(self, attempt: AttemptId, now_s: float) -> None:
+        self._written_s = now_s
+        self.unfit.pop(attempt, None)
+        if self.exits.pop(attempt, None) is not None:
+            self.forgotten[attempt] = None
+
     def _renew(self, home: str, asked_steady_s: float, now_s: float) -> None:
+        self._renewed_s[home] = max(asked_steady_s, self._renewed_s.get(home, asked_steady_s))
         for process in self.running.values():
             if process.attempt.home == home and process.lease_s is not None:
                 lease_end_s = self._clock.world_s(asked_steady_s + process.lease_s)
@@ -182,8 +188,9 @@ class LauncherModel:
             attempt = heappop(self._ends)[2]
             process = self.running.pop(attempt)
             if process.lease_end_s < process.end_s:
-                # It is noticed now; a launcher that slept past it could not end it in time.
-                process.end, process.end_s = LOST, max(process.lease_end_s, now_s)
+                process.ask(EndCause.LOST, 0.0, process.lease_end_s)
+            # A launcher that slept past it notices it now.
+            process.end_s = max(process.end_s, now_s)
             ended.append(self._exit(process))
             self.on_end(process)
         return ended
@@ -196,26 +203,33 @@ class LauncherModel:
 
     def die(self, now_s: float) -> None:
         """It is gone; what it ran goes on until the next one comes, or ends unseen."""
+        if self.is_up and not self.is_stopped:
+            self._away_s = now_s
         self.is_up = self.is_stopped = False
         self._orders.clear()
+        self._renewed_s.clear()
 
     def power_off(self, now_s: float) -> None:
         """The whole machine is gone, and everything that ran there."""
         self.die(now_s)
-        self._lose_all(now_s)
+        self._lose_all(now_s, is_searched=False)
 
     def come_up(self, now_s: float) -> None:
         """A new one, with the journal of the old: it ends what it finds, before anything else."""
-        self._lose_all(now_s)
+        self._lose_all(now_s, is_searched=True)
         self.is_up = True
 
-    def stop(self) -> None:
+    def stop(self, now_s: float) -> None:
         """It sleeps (SIGSTOP); its tasks do not."""
         self.is_stopped = True
+        self._away_s = now_s
 
     def wake(self, now_s: float) -> list[LauncherEvent]:
         """It goes on: leases and ends first, then what it was asked meanwhile."""
-        self.is_stopped = False
+        if self.is_stopped:
+            self.is_stopped = False
+            for process in self.running.values():
+                process.slept(self._away_s, now_s)
         events = self.ends_until(now_s) if self.is_up else []
         orders, self._orders = self._orders, []
         for order in orders:
@@ -225,23 +239,36 @@ class LauncherModel:
     def welcome(self) -> list[LauncherEvent]:
         """What a daemon is told when it connects."""
         alive = tuple((a, self._wall_s(p.started_s)) for a, p in self.running.items())
-        return [LauncherAttached(alive), *self.exits.values()]
+        return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values()]
 
-    def _lose_all(self, now_s: float) -> None:
+    def _lose_all(self, now_s: float, *, is_searched: bool) -> None:
+        """What ran has ended, or is ended where a new launcher searches for it.
+
+        What it used is not known. It counts as running until now where something was found of it,
+        else until the launcher is last known to have been there: when the journal was written.
+        """
+        away_s, written_s = self._away_s, self._written_s
         for process in list(self.running.values()):
-            # One that ended by itself was nobody's child by then: how is not known.
-            process.end_s, process.end = min(now_s, process.end_s), LOST
+            end_s = process.end_untended_s(away_s)
+            is_found = is_searched and end_s > now_s
+            seen_s = max(process.started_s, now_s if is_found else written_s)
+            process.end_s, process.end = min(now_s, end_s), LOST
             del self.running[process.attempt]
-            self._exit(process)
+            self._keep(process, Usage(), seen_s)
             self.on_end(process)
 
     def _exit(self, process: Process) -> AttemptExited:
+        self._written_s = process.end_s
         elapsed_s = max(0.0, process.end_s - process.started_s)
+        return self._keep(process, process.work.usage(process.spec, elapsed_s), process.end_s)
+
+    def _keep(self, process: Process, usage: Usage, end_s: float) -> AttemptExited:
+        elapsed_s = max(0.0, end_s - process.started_s)
         started_wall_s = self._wall_s(process.started_s)
         exit_ = self.exits[process.attempt] = AttemptExited(
             process.attempt,
             *process.end,
-            process.work.usage(process.spec, elapsed_s),
+            usage,
             started_wall_s,
             started_wall_s + elapsed_s,
             elapsed_s,
@@ -250,6 +277,7 @@ class LauncherModel:
         return exit_
 
     def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
+        self._written_s = now_s
         wall_s = self._wall_s(now_s)
         refused = EndCause.REFUSED
         exit_ = AttemptExited(attempt, refused, None, None, Usage(), wall_s, wall_s, 0.0, why)

@@ -23,9 +23,9 @@ from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.sim.dice import Dice
 from iriai.sim.execution import Work
-from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.open_network import Delays, OpenNetwork
+from iriai.sim.process import Process
 from iriai.sim.world import World
 
 SETTLE_S = 60.0

@@ -7,8 +7,8 @@ from iriai.model.configuration import Configuration
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.sim.execution import Work
-from iriai.sim.launcher_model import Process
 from iriai.sim.machine_model import MachinePlan
+from iriai.sim.process import Process
 from iriai.sim.world import World
 
 MACHINE = "ume"

@@ -1,0 +1,148 @@
+"""A real launcher process, and the daemon's own link to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.launcher_link import LauncherLink
+from iriai.daemon.payloads import Payloads
+from iriai.launcher.clock import steady_s, wall_s
+from iriai.launcher.machine_file import MachineSettings, write_machine_file
+from iriai.model.ids import AttemptId
+from iriai.protocol.effects import Effect, LauncherAttached, LauncherLost
+from iriai.sim.execution import Work
+from tests.conformance.place import Place
+from tests.launcher.harness import WAIT_S, Machine, is_running
+
+LOOK_S = 0.005
+"""Between two looks at what is waited for."""
+NO_PREPARATION = "#!/bin/sh\nexit 1\n"
+
+
+class RealPlace(Place):
+    """See the module."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+        self.user = machine.user
+        self.directory = str(machine.work)
+        self._loop = asyncio.new_event_loop()
+        self._link: LauncherLink | None = None
+        self._prolog = machine.new_folder() / "prolog"
+        self._prolog.write_text(NO_PREPARATION)
+        self._prolog.chmod(0o755)
+        self._own(self._prolog)
+        machine.start()
+        self.attach()
+
+    def prepare(self, attempt: AttemptId, work: Work) -> tuple[str, ...]:
+        """A shell that notes its process id, and then does it."""
+        _, exit_code, number = work.end
+        end = f"exit {exit_code}" if number is None else f"kill -{number} $$"
+        wait = f"sleep {work.run_s:g}; " if work.run_s else ""
+        trap = "trap '' TERM; " if work.stubborn else ""
+        return ("sh", "-c", f"{trap}echo $$ >> began-{attempt.number}; {wait}{end}")
+
+    def order(self, *effects: Effect) -> None:
+        assert self._link is not None
+        self._link.perform(list(effects))
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        self._loop.run_until_complete(self._until(condition, what))
+
+    async def _until(self, condition: Callable[[], object], what: str) -> None:
+        end_s = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < end_s, f"waited in vain for: {what}"
+            await asyncio.sleep(LOOK_S)
+
+    def pass_s(self, seconds: float) -> None:
+        self._loop.run_until_complete(asyncio.sleep(seconds))
+
+    def steady_s(self) -> float:
+        return steady_s()
+
+    def wall_s(self) -> float:
+        return wall_s()
+
+    def runs(self, attempt: AttemptId) -> bool:
+        return any(map(is_running, self._pids(attempt)))
+
+    def starts(self, attempt: AttemptId) -> int:
+        return len(self._pids(attempt))
+
+    def attach(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._loop.run_until_complete(self._attach())
+        self.until(lambda: self._welcomes, "the launcher's welcome")
+
+    async def _attach(self) -> None:
+        self.heard = []
+        self._link = LauncherLink(
+            str(self._machine.socket), 0, Payloads(_no_text), Descriptors(), _gone
+        )
+        self._link.on_event = self.heard.append
+        self._link.connect()
+
+    @property
+    def _welcomes(self) -> bool:
+        return any(isinstance(each, LauncherAttached) for each in self.heard)
+
+    def die(self) -> None:
+        self._machine.kill()
+        self.until(lambda: LauncherLost() in self.heard, "word that the launcher is gone")
+
+    def come_up(self) -> None:
+        self._machine.start()
+        self.attach()
+
+    def stop(self) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+        stat = Path(f"/proc/{self._pid}/stat")
+        self.until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "its sleep")
+
+    def wake(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+    def have_prolog(self, *, fails: bool) -> None:
+        write_machine_file(
+            str(self._machine.state), MachineSettings(prolog=str(self._prolog) if fails else "")
+        )
+        self._own(self._machine.state / "machine.json")
+
+    def close(self) -> None:
+        """End the launcher and all that it runs."""
+        assert self._link is not None
+        self._link.close()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+        self._machine.close()
+
+    @property
+    def _pid(self) -> int:
+        assert self._machine.process is not None
+        return self._machine.process.pid
+
+    def _pids(self, attempt: AttemptId) -> list[int]:
+        path = self._machine.work / f"began-{attempt.number}"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def _own(self, file: Path) -> None:
+        if os.geteuid() == 0 and not self._machine.variant.is_privileged:
+            os.chown(file, self._machine.uid, self._machine.gid)
+
+
+def _no_text(_digest: str) -> bytes:
+    return b""
+
+
+def _gone(attempt: AttemptId) -> None:
+    raise AssertionError(f"{attempt} has no descriptors that could be gone")
