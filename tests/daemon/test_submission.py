@@ -110,6 +110,7 @@ REFUSALS = [
     ({"urgency": float("nan")}, "bad-urgency", ExitCode.USAGE),
     ({"time_limit_s": -1.0}, "bad-limit", ExitCode.USAGE),
     ({"environment": b"\xff"}, "bad-environment", ExitCode.USAGE),
+    ({"environment": b"\x81\xa1a\xa1\xff"}, "bad-environment", ExitCode.USAGE),
     ({"array": ((5, 3, 1),)}, "bad-array", ExitCode.USAGE),
     ({"array": ((1, 3, 1), (2, 4, 1))}, "bad-array", ExitCode.USAGE),
     ({"array": ((1, 10_000_000, 1),)}, "array-too-large", ExitCode.REFUSED),

@@ -34,6 +34,7 @@ from iriai.launcher.messages import (
     Unfit,
     Welcome,
 )
+from iriai.model.decoding import decoded
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 from iriai.protocol.effects import (
     AttemptExited,
@@ -239,7 +240,7 @@ class LauncherLink:
     def _frames(self, frames: list[bytes]) -> None:
         for payload in frames:
             try:
-                message = _decoder.decode(payload)
+                message = decoded(_decoder, payload)
             except msgspec.MsgspecError as error:
                 assert self._stream is not None
                 self._stream.close(f"not a message of a launcher: {error}")

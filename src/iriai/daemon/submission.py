@@ -22,6 +22,7 @@ from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
+from iriai.model.decoding import decoded
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
     SINGLE_TASK,
@@ -45,7 +46,7 @@ SCRIPT_BYTES_MAX = 16 << 20
 """A script, or a standard input that is stored: larger ones belong into files."""
 DEFAULT_OUTPUT = "iriai-%j.%t.out"
 
-_decode_environment = msgspec.msgpack.Decoder(dict[str, str]).decode
+_environment_decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class Submissions:
@@ -168,7 +169,7 @@ class Submissions:
         if environment in self._checked_environments or not environment:
             return
         try:
-            _decode_environment(environment)
+            decoded(_environment_decoder, environment)
         except msgspec.MsgspecError:
             raise UsageProblem(
                 "bad-environment", "the environment is not a map of texts to texts"

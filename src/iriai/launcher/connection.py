@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from iriai.launcher.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
+from iriai.model.decoding import decoded
 
 RECEIVE_BYTES = 1 << 18
 PIECES_A_TURN = 64
@@ -22,7 +23,7 @@ WAITING_BYTES_MAX = 64 << 20
 """What may wait for a daemon that does not read; it hears everything again when it comes back."""
 _PREFIX_BYTES = 4
 
-_decode = msgspec.msgpack.Decoder(ToLauncher).decode
+_decoder: msgspec.msgpack.Decoder[ToLauncher] = msgspec.msgpack.Decoder(ToLauncher)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -128,7 +129,7 @@ class Connection:
                 end = begin + _PREFIX_BYTES + size
                 if len(received) < end:
                     break
-                message = _decode(received[begin + _PREFIX_BYTES : end])
+                message = decoded(_decoder, received[begin + _PREFIX_BYTES : end])
                 begin = end
                 yield message, self._descriptors_of(message)
         except msgspec.MsgspecError as error:

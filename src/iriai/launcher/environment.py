@@ -14,6 +14,7 @@ import msgspec
 from iriai.launcher.batch_variables import DIALECT, add_batch_variables
 from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
+from iriai.model.decoding import decoded
 
 MARK = "IRIAI_MARK"
 """`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""
@@ -21,7 +22,7 @@ PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CACHED = 64
 """Environments kept decoded; those of an array's tasks are the same bytes."""
 
-_decode = msgspec.msgpack.Decoder(dict[str, str]).decode
+_decoder: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class BadEnvironment(ValueError):
@@ -31,7 +32,7 @@ class BadEnvironment(ValueError):
 @lru_cache(_CACHED)
 def _shared(environment: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
     try:
-        given = _decode(environment) if environment else {}
+        given = decoded(_decoder, environment) if environment else {}
     except msgspec.MsgspecError as error:
         raise BadEnvironment(f"the stored environment cannot be read: {error}") from error
     defaults = {

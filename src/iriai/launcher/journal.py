@@ -22,6 +22,7 @@ import msgspec
 
 from iriai.launcher.forgotten import Forgotten, Line
 from iriai.launcher.messages import Alive, Exit
+from iriai.model.decoding import decoded
 from iriai.model.ids import AttemptId
 
 log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Settled(msgspec.Struct, frozen=True, array_like=True, tag=9):
 
 Record = Boot | Intents | Started | Exits | Dropped | Lines | Mark | Owed | Settled
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Record).decode
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
 class DamagedJournal(Exception):
@@ -292,7 +293,7 @@ def _record_at(content: bytes, offset: int) -> tuple[Record, int] | None:
     if crc32(payload) != int.from_bytes(content[offset + 4 : begin], "big"):
         return None
     try:
-        return _decode(payload), end
+        return decoded(_decoder, payload), end
     except msgspec.MsgspecError:
         return None
 

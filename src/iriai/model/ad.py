@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.decoding import decoded
 from iriai.model.resources import Resources
 
 Value = bool | int | float | str
@@ -23,7 +24,7 @@ VANILLA_UNIVERSE = 5
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, Value]).decode
+_decoder: msgspec.msgpack.Decoder[dict[str, Value]] = msgspec.msgpack.Decoder(dict[str, Value])
 
 
 class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ def attributes_of(ad: MachineAd) -> dict[str, Value]:
     if not ad.attributes or len(ad.attributes) > AD_BYTES_MAX:
         return {}
     try:
-        found = _decode(ad.attributes)
+        found = decoded(_decoder, ad.attributes)
     except msgspec.MsgspecError:
         return {}
     return {name: value for name, value in found.items() if is_value(value)}

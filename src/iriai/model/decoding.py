@@ -9,7 +9,9 @@ import msgspec
 _T = TypeVar("_T")
 
 
-def decoded(decoder: msgspec.msgpack.Decoder[_T] | msgspec.json.Decoder[_T], content: bytes) -> _T:
+def decoded(
+    decoder: msgspec.msgpack.Decoder[_T] | msgspec.json.Decoder[_T], content: bytes | bytearray
+) -> _T:
     """What `content` holds; raises `msgspec.DecodeError` and nothing else.
 
     For text that is not UTF-8 msgspec raises an error of Python's own, which whoever expects a

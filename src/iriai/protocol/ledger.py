@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.decoding import decoded
 from iriai.model.instant import Instant
 from iriai.model.records import Bucket, LedgerRow
 from iriai.policy.expectation import RunTimes
@@ -96,7 +97,7 @@ class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(LedgerBatch).decode
+_decoder: msgspec.msgpack.Decoder[LedgerBatch] = msgspec.msgpack.Decoder(LedgerBatch)
 
 
 def batch_body(batch: LedgerBatch) -> bytes:
@@ -118,7 +119,7 @@ class Taken:
 def read_batch(body: bytes) -> LedgerBatch | Taken:
     """A batch, or what is wrong with it."""
     try:
-        batch = _decode(body)
+        batch = decoded(_decoder, body)
     except msgspec.MsgspecError as error:
         return Taken(code="malformed-batch", words=str(error))
     words = _malformed(batch)

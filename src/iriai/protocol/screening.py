@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.model.ids import HOME_NAME
 from iriai.protocol.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
 from iriai.protocol.members import Member, MemberState
@@ -35,7 +36,7 @@ PARTS_MAX = 8
 WORD = re.compile(r"[\x21-\x7e]{0,128}")
 """Instances and digests."""
 
-_decode_member = msgspec.msgpack.Decoder(Member).decode
+_member_decoder = msgspec.msgpack.Decoder(Member)
 _encode_member = msgspec.msgpack.Encoder().encode
 
 
@@ -46,7 +47,7 @@ def member_body(member: Member) -> bytes:
 
 def read_member(entry: Entry) -> Member:
     """What a screened entry of kind `member` says."""
-    return _decode_member(entry.body)
+    return decoded(_member_decoder, entry.body)
 
 
 def complaint(carried: Carried) -> tuple[str, str]:
@@ -85,7 +86,7 @@ def _malformed(entry: Entry) -> str:
 
 def _malformed_member(entry: Entry) -> str:
     try:
-        member = _decode_member(entry.body)
+        member = decoded(_member_decoder, entry.body)
     except msgspec.MsgspecError as error:
         return f"no member can be read: {error}"
     said = (member.name, member.cluster, member.incarnation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 
 LINK_VERSION = 1
@@ -68,4 +69,4 @@ def greeting_frame(content: GreetingFrame) -> bytes:
 
 def decode_greeting(payload: bytes) -> GreetingFrame:
     """The content of a frame; raises `msgspec.MsgspecError`."""
-    return _decoder.decode(payload)
+    return decoded(_decoder, payload)

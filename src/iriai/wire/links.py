@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 from iriai.wire.machines import Drain, Resume
 from iriai.wire.parts import Envelope
@@ -136,4 +137,4 @@ def link_frame(content: LinkFrame) -> bytes:
 
 def decode_link_frame(payload: bytes) -> LinkFrame:
     """The content of a frame; raises `msgspec.MsgspecError`."""
-    return _decoder.decode(payload)
+    return decoded(_decoder, payload)

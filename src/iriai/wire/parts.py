@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode, ToSuccession
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
@@ -54,4 +55,4 @@ def unpack(envelope: Envelope) -> Message:
     """
     if envelope.kind not in _KINDS.get(envelope.part, ()):
         raise msgspec.ValidationError(f"'{envelope.kind}' is nothing to say to '{envelope.part}'")
-    return _decoders[envelope.kind].decode(envelope.body)
+    return decoded(_decoders[envelope.kind], envelope.body)
