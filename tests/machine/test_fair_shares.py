@@ -12,9 +12,9 @@ TASKS = 20_000
 """More than are run: everybody always waits."""
 WARM_UP_S = 2_000.0
 THREE_POINTS = 0.03
-FOUR_POINTS = 0.04
-"""While room is kept for a wide task, narrow ones fill in that nobody drew: over many seeds the
-wide ones get 47.1 %."""
+LONG_S = 40_000.0
+"""While room is kept for a wide task, narrow ones fill in that nobody drew: in the long run the
+wide ones get 47.1 %. In a shorter one chance adds to that."""
 
 
 class Stream(NamedTuple):
@@ -66,8 +66,8 @@ def test_long_jobs_beside_short_ones_get_half():
 
 @pytest.mark.parametrize("cpus", [4, 8])
 def test_wide_jobs_beside_narrow_ones_get_half(cpus):
-    shares = shares_of(Stream("lab/wide", cpus=cpus), Stream("lab/narrow"))
-    assert shares["lab/wide"] == pytest.approx(0.5, abs=FOUR_POINTS)
+    shares = shares_of(Stream("lab/wide", cpus=cpus), Stream("lab/narrow"), seconds=LONG_S)
+    assert shares["lab/wide"] == pytest.approx(0.5, abs=THREE_POINTS)
 
 
 def test_jobs_that_always_run_to_their_limit_get_half():
