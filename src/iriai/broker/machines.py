@@ -11,7 +11,7 @@ from iriai.broker.back_off import BackOff
 from iriai.broker.queues import Entry
 from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
-from iriai.model.reason import Reason
+from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.calendar import Calendar
 from iriai.protocol.messages import Capability, Idle
@@ -24,6 +24,8 @@ RESEND_S = 1.0
 """A match of which nothing was heard for so long is told again: it may be lost."""
 
 NO_AD = MachineAd()
+MAY_JUST_BE_UP = frozenset({Rule.NO_LAUNCHER, Rule.DRAINED})
+"""What a machine says that may have no launcher yet: a drain is told before that."""
 ClaimKey = AttemptId | Capability | int
 """By what a claim is known: the attempt that holds it, the capability of a match under way, or a
 number where no messages are exchanged."""
@@ -199,10 +201,10 @@ class MachineView:
     def check(self) -> None:
         """Raise where places and matches do not go together: (a) as the broker sees it.
 
-        A machine that takes nothing may have come up a moment ago: before its launcher has said so,
-        it does not know which of its claims have ended, whose place others were given.
+        A machine without its launcher may have come up a moment ago: before that has said so, it
+        does not know which of its claims have ended, whose place others were given.
         """
-        if self.unavailable is None:
+        if self.unavailable is None or self.unavailable.rule not in MAY_JUST_BE_UP:
             self.calendar.check()
         for capability in self.matched:
             assert capability in self.calendar, f"{capability} has no place"
