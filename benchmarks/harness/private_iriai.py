@@ -18,7 +18,7 @@ from iriai.client import Client
 from iriai.daemon.role import AS_BEFORE, Wanted
 from iriai.daemon.up import bring_up
 from iriai.model.problem import Problem
-from iriai.wire.requests import StatusReport
+from iriai.wire.reports import StatusReport
 
 END_S_MAX = 30.0
 """For tasks, launcher and daemon to end when they are told to; then they are killed."""

@@ -30,8 +30,9 @@ from iriai.client.answers import (
     Why,
 )
 from iriai.model.problem import NotFound, Refused
+from iriai.wire.accounts import AskUsage
 from iriai.wire.changes import Cancel
-from iriai.wire.requests import AskUsage, JobList, LogFiles, Show, Submit, Waited
+from iriai.wire.requests import JobList, LogFiles, Show, Submit, Waited
 from tests.client.double import Asking, double
 
 NOW_S = 1_800_000_000.0

@@ -1,15 +1,14 @@
 """What a client sends and is answered, for those who use one: the types of the wire protocol."""
 
+from iriai.wire.accounts import ShareRow, ShareTable, UsageRow, UsageTable
 from iriai.wire.ads import AdRow, ClauseRow, MatchRow, MatchTable
 from iriai.wire.changes import Alter, Altered, Changed
 from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
 from iriai.wire.machines import LinkRow, MemberRow, NodeRow
+from iriai.wire.reports import ConfigurationTable, DoctorReport, Finding, Setting, StatusReport
 from iriai.wire.requests import (
     AttemptRow,
-    ConfigurationTable,
-    DoctorReport,
     DryRun,
-    Finding,
     JobDetail,
     JobDraft,
     JobRow,
@@ -18,13 +17,7 @@ from iriai.wire.requests import (
     Outcome,
     Progress,
     Reasons,
-    Setting,
-    ShareRow,
-    ShareTable,
-    StatusReport,
     Submitted,
-    UsageRow,
-    UsageTable,
     Welcome,
     Why,
 )

@@ -16,15 +16,20 @@ from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
+from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
 from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
-from iriai.wire.requests import (
-    AskUsage,
-    AskWhy,
+from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
     DoctorReport,
+    ShowConfiguration,
+    Status,
+    StatusReport,
+)
+from iriai.wire.requests import (
+    AskWhy,
     Done,
     Down,
     DryRun,
@@ -38,15 +43,9 @@ from iriai.wire.requests import (
     Logs,
     Outcome,
     Reasons,
-    Shares,
-    ShareTable,
     Show,
-    ShowConfiguration,
-    Status,
-    StatusReport,
     Submit,
     Submitted,
-    UsageTable,
     Welcome,
 )
 from iriai.wire.stories import AskStory, Story

@@ -13,7 +13,7 @@ from iriai.daemon.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.settings import Mode, Settings
 from iriai.launcher.messages import Enforcement
 from iriai.model.units import format_size
-from iriai.wire.requests import Finding
+from iriai.wire.reports import Finding
 
 OK = "ok"
 NOTE = "note"

@@ -16,15 +16,8 @@ from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.records import Cancelled, DependencyFailed
 from iriai.model.state import EndCause
 from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
-from iriai.wire.requests import (
-    AttemptRow,
-    JobDetail,
-    JobRow,
-    Jobs,
-    LogFile,
-    Outcome,
-    UsageRow,
-)
+from iriai.wire.accounts import UsageRow
+from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Outcome
 from iriai.wire.stories import Story
 
 ATTEMPTS_SHOWN_MAX = 1000

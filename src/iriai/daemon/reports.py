@@ -20,25 +20,17 @@ from iriai.daemon.views import amounts
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
 from iriai.store.writer import Writer
+from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
 from iriai.wire.machines import LinkRow, MemberRow
-from iriai.wire.requests import (
-    PROTOCOL_VERSION,
-    AskUsage,
+from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
     DoctorReport,
-    Done,
-    Down,
-    Hello,
-    ShareRow,
-    Shares,
-    ShareTable,
     ShowConfiguration,
     Status,
     StatusReport,
-    UsageTable,
-    Welcome,
 )
+from iriai.wire.requests import PROTOCOL_VERSION, Done, Down, Hello, Welcome
 
 
 class MachineLinks(Protocol):

@@ -30,7 +30,7 @@ from iriai.model.home_rules import HomeRules
 from iriai.model.paths import StatePaths
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
-from iriai.wire.requests import Setting
+from iriai.wire.reports import Setting
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState

@@ -15,16 +15,8 @@ from iriai.model.problem import Unreachable
 from iriai.protocol.effects import Part
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.frames import FrameReader, FrameTooLong
-from iriai.wire.requests import (
-    PROTOCOL_VERSION,
-    Answer,
-    Failure,
-    Hello,
-    Request,
-    Status,
-    StatusReport,
-    Welcome,
-)
+from iriai.wire.reports import Status, StatusReport
+from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome
 
 _ANSWER_WAIT_S = 10.0
 """A daemon answers between two turns, which take milliseconds."""

@@ -12,6 +12,7 @@ import msgspec
 
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
+from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
 from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.joining import ClusterAnswer, ClusterRequest
@@ -19,11 +20,17 @@ from iriai.wire.machines import (
     Drain,
     Link,
     Linked,
-    LinkRow,
-    MemberRow,
     Nodes,
     NodeTable,
     Resume,
+)
+from iriai.wire.reports import (
+    ConfigurationTable,
+    Doctor,
+    DoctorReport,
+    ShowConfiguration,
+    Status,
+    StatusReport,
 )
 from iriai.wire.stories import AskStory, Story
 
@@ -286,72 +293,6 @@ class Waited(msgspec.Struct, frozen=True, tag="waited"):
     outcomes: tuple[Outcome, ...]
 
 
-class Shares(msgspec.Struct, frozen=True, tag="shares"):
-    """What each account wants, has used, and how likely it is drawn next."""
-
-
-class ShareRow(msgspec.Struct, frozen=True):
-    """One account. Shares and rates are fractions of 1, of accounts with something to run."""
-
-    group: str
-    user: str
-    right: float
-    usage_s: float
-    """Decayed charge, provisional charges of running tasks included."""
-    running_cpus: int
-    waiting_tasks: int
-    share_wanted: float | None
-    share_got: float | None
-    """Of the use that counts now, over the accounts listed."""
-    rate: float | None
-    advance_s: float = 0.0
-    """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
-
-
-class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
-    """Answer to `Shares`."""
-
-    order: str
-    half_life_s: float
-    rows: tuple[ShareRow, ...]
-    offpeak_factor: float | None = None
-    """What use costs now, off-peak; None: it is peak."""
-    window_s: float | None = None
-    """How far back use counts, instead of the half-life; None: there is no window."""
-
-
-class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):
-    """Sums of the history since a moment, per account, or per job (`by` job)."""
-
-    since_wall_s: float = 0.0
-    everyone: bool = True
-    by: str = "account"
-
-
-class UsageRow(msgspec.Struct, frozen=True):
-    """One account's (or job's) sums."""
-
-    group: str
-    user: str
-    job: str
-    tasks: int
-    failed: int
-    cpu_s: float
-    elapsed_s: float
-    charge_s: float
-    memory_peak_bytes: int
-    waited_s: float
-    """Mean, between submission and the start of an attempt."""
-
-
-class UsageTable(msgspec.Struct, frozen=True, tag="usage-table"):
-    """Answer to `AskUsage`."""
-
-    rows: tuple[UsageRow, ...]
-    history_from_wall_s: float | None = None
-    """Of what ended before, some is deleted and not counted; None: nothing is."""
-
-
 class Logs(msgspec.Struct, frozen=True, tag="logs"):
     """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
 
@@ -377,80 +318,6 @@ class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
     files: tuple[LogFile, ...]
     until_index: int | None = None
     """There is more, of tasks with a larger index; None: this is all."""
-
-
-class Status(msgspec.Struct, frozen=True, tag="status"):
-    """How the machine is."""
-
-
-class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
-    """Answer to `Status`."""
-
-    home: str
-    version: str
-    state_directory: str
-    socket: str
-    daemon_pid: int
-    launcher_pid: int | None
-    supervisor_pid: int | None
-    mode: str
-    """`system` (root, every user) or `single-user`."""
-    order: str
-    up_s: float
-    capacity: dict[str, int]
-    free: dict[str, int]
-    speed: float
-    jobs: int
-    waiting: int
-    active: int
-    load: float
-    trouble: tuple[str, ...]
-    """What keeps the machine from working as it should; empty: nothing."""
-    parts: tuple[str, ...] = ("node", "home", "broker")
-    links: tuple[LinkRow, ...] = ()
-    """With other machines: of a front end those that were ever linked, of a back end the one; of a
-    member of a cluster those that there was anything to say to."""
-    members: tuple[MemberRow, ...] = ()
-    """The other machines of the cluster."""
-    broker: str = ""
-    """The machine that is the broker, as this one sees it."""
-
-
-class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
-    """How each limit is kept, and what is missing."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One line of `doctor`: `level` ok, note or trouble."""
-
-    subject: str
-    level: str
-    message: str
-    hint: str = ""
-
-
-class DoctorReport(msgspec.Struct, frozen=True, tag="doctor-report"):
-    """Answer to `Doctor`."""
-
-    findings: tuple[Finding, ...]
-
-
-class ShowConfiguration(msgspec.Struct, frozen=True, tag="show-configuration"):
-    """The values in force, and where each comes from."""
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """One value; `source` is `default`, `measured`, or the file."""
-
-    key: str
-    value: str
-    source: str
-
-
-class ConfigurationTable(msgspec.Struct, frozen=True, tag="configuration-table"):
-    """Answer to `ShowConfiguration`."""
-
-    settings: tuple[Setting, ...]
 
 
 class Down(msgspec.Struct, frozen=True, tag="down"):
