@@ -82,7 +82,7 @@ def test_a_node_that_gives_one_gpu_to_two(monkeypatch):
 
     def claim(self, run, now):
         made = whole(self, run, now)
-        self._free_gpu_ids = [0, *self._free_gpu_ids]
+        self._claims._free_gpu_ids = [0, *self._free_gpu_ids]
         return made
 
     monkeypatch.setattr(Node, "_claim", claim)

@@ -153,7 +153,7 @@ def test_a_start_far_behind_its_grant_moves_the_end():
     again = LoneNode(claims=[claim], incarnation=2, now_s=100.0, attached=False)
     again.tell(Run(attempt(1), spec(time_limit_s=60.0), None))
     again.tell(LauncherAttached(((attempt(1), WALL_S + 90.0),)))
-    [held] = again.node._held.values()
+    [held] = again.node._claims.all()
     assert held.stay_left_s(instant(100.0)) == 90.0 + 60.0 + 10.0 - 100.0
 
 

@@ -18,7 +18,6 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
 from iriai.model.records import (
-    AttemptResult,
     ClaimsDropped,
     ClaimStored,
     Drained,
@@ -31,13 +30,12 @@ from iriai.node.admission import Admission
 from iriai.node.agreement import Agreement
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
+from iriai.node.claims import Claims
 from iriai.node.held import Held
-from iriai.node.leases import ASK_PART, Leases
 from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.node.settings import NodeSettings
-from iriai.policy.calendar import Calendar
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -97,7 +95,8 @@ class Node:
         drained: Drained | None = None,
     ) -> None:
         self.settings = settings
-        self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
+        self._claims = Claims(settings)
+        self.calendar = self._claims.calendar
         self.ledger = Ledger(settings.fading, ledger)
         self._capabilities = Capabilities(incarnation, rng)
         self._availability = Availability(
@@ -121,10 +120,8 @@ class Node:
             self.agreement,
             settings.judge_user,
         )
-        self._leases = Leases(settings.machine)
+        self._leases = self._claims.leases
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
-        self._held: dict[AttemptId, Held] = {}
-        self._free_gpu_ids = list(range(settings.capacity.gpus))
         self._alive: dict[AttemptId, None] | None = None
         """What a launcher that has just attached runs; None: nothing to compare."""
         self._is_compared = False
@@ -153,9 +150,7 @@ class Node:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
         }
-        for claim in claims:
-            self._hold(Held.restored(claim, now, settings.end_slack_s), now)
-            self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
+        self._claims.restore(claims, now)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Take one event in; the effects that cannot wait for `settle`."""
@@ -219,46 +214,29 @@ class Node:
 
     def running(self) -> list[AttemptId]:
         """The attempts that hold a claim, in the order in which it was granted."""
-        return [attempt for attempt, held in self._held.items() if held.end is None]
+        return self._claims.running()
 
     def live(self, now: Instant) -> list[AttemptId]:
-        """Those of them that may run: their lease, if they have one, was confirmed and is not over.
-
-        Of claims that a restarted node found, nothing is known before their homes have answered.
-        """
-        return [
-            attempt
-            for attempt in self.running()
-            if self._held[attempt].is_confirmed
-            and not self._held[attempt].is_lease_over(now.steady_s)
-        ]
+        """Those of them that may run, as far as the node knows; see `Claims.live`."""
+        return self._claims.live(now.steady_s)
 
     def claims(self) -> list[Claim]:
         """All that a node which came up now must find: granted, and not acknowledged."""
-        return [held.as_charged() for held in self._held.values()]
+        return self._claims.stored()
 
     def specs(self) -> list[JobSpec]:
         """What the attempts are that may still have to be started."""
-        return [held.spec for held in self._held.values() if held.spec and not held.end]
+        return self._claims.specs()
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken: (a), and what (a) rests on."""
-        if not self._is_compared:
-            return
-        self.calendar.check()
-        gpu_ids = list(self._free_gpu_ids)
-        for attempt, held in self._held.items():
-            assert (attempt in self.calendar) == (held.end is None), f"{attempt}: claim and end"
-            assert len(held.claim.gpu_ids) == held.claim.resources.gpus, f"{attempt}: gpus"
-            if held.end is None:
-                gpu_ids += held.claim.gpu_ids
-        assert len(self.calendar) == len(self.running()), "a claim that nobody holds"
-        assert sorted(gpu_ids) == list(range(self.settings.capacity.gpus)), f"gpus {gpu_ids}"
+        if self._is_compared:
+            self._claims.check()
 
     # --- claims ----------------------------------------------------------------------------------
 
     def _run(self, run: Run, now: Instant) -> None:
-        held = self._held.get(run.attempt)
+        held = self._claims.get(run.attempt)
         if held is not None:
             self._run_again(run, held, now)
             return
@@ -266,40 +244,11 @@ class Node:
         if isinstance(minted_s, Reason):
             self._tell_home(Refusal(run.attempt, minted_s))
             return
-        held = Held(
-            self._claim(run, now),
-            run.spec,
-            now.steady_s,
-            run.capability,
-            end_slack_s=self.settings.end_slack_s,
-        )
-        lease_s = run.lease_s
-        if lease_s is not None and now.steady_s < minted_s + lease_s * ASK_PART:
-            held.leased_steady_s = minted_s
-        self._hold(held, now)
+        held = self._claims.grant(run, minted_s, now)
         self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
         self._tell_home(Accepted(run.attempt, self.settings.machine))
-
-    def _claim(self, run: Run, now: Instant) -> Claim:
-        spec = run.spec
-        resources = self.settings.capacity if spec.exclusive else spec.resources
-        gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
-        del self._free_gpu_ids[: resources.gpus]
-        return Claim(
-            run.attempt,
-            spec.account,
-            spec.user,
-            resources,
-            spec.time_limit_s,
-            spec.urgency,
-            now.wall_s,
-            gpu_ids,
-            self.settings.boot_id,
-            spec.kill_grace_s,
-            lease_s=run.lease_s,
-        )
 
     def unavailable(self) -> Reason | None:
         """Why nothing can be started here now; None: it can."""
@@ -336,26 +285,13 @@ class Node:
                 LaunchAttempt(claim.attempt, spec, claim.gpu_ids, claim.lease_s, leased_s)
             )
 
-    def _hold(self, held: Held, now: Instant) -> None:
-        claim = held.claim
-        self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
-        self._held[claim.attempt] = held
-        if claim.lease_s is not None:
-            self._leases.add(held, now.steady_s)
-
     def _free(self, claim: Claim) -> None:
         """The attempt is over: nothing of the machine is its any more."""
-        self.calendar.remove(claim.attempt)
-        self._leases.remove(claim.attempt)
-        gpus = self.settings.capacity.gpus
-        # A machine that came back with fewer gpus has no use for the others.
-        self._free_gpu_ids = sorted(
-            [*self._free_gpu_ids, *(gpu for gpu in claim.gpu_ids if gpu < gpus)]
-        )
+        self._claims.free(claim)
         self._report.ended(claim.attempt)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
-        held = self._held.get(stop.attempt)
+        held = self._claims.get(stop.attempt)
         if held is not None and held.end is None:
             held.stop = stop
             if held.is_ordered:
@@ -364,13 +300,13 @@ class Node:
                 self._exited(held.over(stop.cause, "it was ended before it started", now), now)
 
     def _acknowledge(self, message: Acknowledge, now: Instant) -> None:
-        held = self._held.get(message.attempt)
+        held = self._claims.get(message.attempt)
         if held is not None and held.end is not None:
             self._drop(message.attempt)
 
     def _drop(self, attempt: AttemptId) -> None:
         """Nobody will ask for this attempt any more."""
-        del self._held[attempt]
+        self._claims.drop(attempt)
         self._effects.append(Persist(ClaimsDropped((attempt,))))
         self._effects.append(ForgetAttempt(attempt))
 
@@ -382,7 +318,7 @@ class Node:
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
         self._effects.extend(RenewLeases(home, asked) for home, asked in self._leases.answers())
         for attempt, started_wall_s in event.alive:
-            if attempt in self._held:
+            if attempt in self._claims:
                 self._started(AttemptStarted(attempt, started_wall_s), now)
             else:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
@@ -393,7 +329,8 @@ class Node:
         What it may never have heard is ordered again: starts that it knows of are no-ops. What has
         run, or was granted in an earlier boot, and is not there any more, is lost.
         """
-        for attempt, held in list(self._held.items()):
+        for held in self._claims.all():
+            attempt = held.claim.attempt
             if held.end is not None:
                 continue
             if attempt not in alive:
@@ -418,7 +355,7 @@ class Node:
         self._report.is_due = True
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
-        held = self._held.get(event.attempt)
+        held = self._claims.get(event.attempt)
         if held is None or held.end is not None:  # nobody waits for it any more
             self._effects.append(TerminateAttempt(event.attempt, EndCause.LOST, 0.0))
             return
@@ -430,7 +367,7 @@ class Node:
         self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
-        held = self._held.get(event.attempt)
+        held = self._claims.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
@@ -456,7 +393,7 @@ class Node:
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
         """Something is wrong with the machine, as its own administrator tests it."""
-        held = self._held.get(event.attempt)
+        held = self._claims.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
@@ -471,35 +408,20 @@ class Node:
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
         if event.cause is not EndCause.LOST:  # which says nothing of how long the next one takes
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
-        held.end = End(
-            AttemptResult(
-                event.attempt,
-                self.settings.machine,
-                event.cause,
-                event.exit_code,
-                event.signal,
-                event.usage,
-                event.started_wall_s,
-                event.ended_wall_s,
-                event.elapsed_s,
-                held.charged_s,
-                event.message,
-                held.factors,
-            )
-        )
+        end = held.ended(event, self.settings.machine)
         self._free(claim)
         if held.is_lost_at_once(event, now.steady_s):
             self._report.lost_at_once(claim.attempt)
         if claim.lease_s is not None:  # its home is elsewhere: it may be told again after a restart
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
-        return held.end
+        return end
 
     # --- other machines --------------------------------------------------------------------------
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """What was said to a home there may be lost."""
-        for attempt, held in self._held.items():
-            if attempt.home == event.machine and held.claim.lease_s is not None:
+        for held in self._claims.all():
+            if held.claim.attempt.home == event.machine and held.claim.lease_s is not None:
                 self._say_again(held)
         self._leases.ask_soon(event.machine, now.steady_s)
 
@@ -537,7 +459,7 @@ class Node:
 
     def _sampled(self, event: AttemptsSampled, now: Instant) -> None:
         for attempt, usage in event.samples:
-            held = self._held.get(attempt)
+            held = self._claims.get(attempt)
             if held is None or held.end is not None or held.started_steady_s is None:
                 continue
             self._meter.read(held, now.steady_s - held.started_steady_s, usage.cpu_s, now)
@@ -577,12 +499,12 @@ class Node:
 
     def _tell_idle(self, now: Instant) -> None:
         def describe(attempt: AttemptId) -> Running | None:
-            held = self._held.get(attempt)
+            held = self._claims.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
 
         idle = self._report.idle(
             self.calendar.free,
-            self._held,
+            self._claims,
             describe,
             self.unavailable(),
             self._meter.charging,

@@ -10,6 +10,7 @@ from iriai.model.claim import Claim
 from iriai.model.factors import Factors
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.policy.calendar import END_SLACK_S, longest_stay_s
@@ -98,6 +99,26 @@ class Held:
         if self.started_steady_s is not None:  # a start far behind the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         return max(0.0, end_s - now.steady_s)
+
+    def ended(self, event: AttemptExited, machine: str) -> End:
+        """It is over, as the launcher says; its use was read before."""
+        self.end = End(
+            AttemptResult(
+                event.attempt,
+                machine,
+                event.cause,
+                event.exit_code,
+                event.signal,
+                event.usage,
+                event.started_wall_s,
+                event.ended_wall_s,
+                event.elapsed_s,
+                self.charged_s,
+                event.message,
+                self.factors,
+            )
+        )
+        return self.end
 
     def lost(self, now: Instant) -> AttemptExited:
         """Its end, where nobody can tell how it ended."""
