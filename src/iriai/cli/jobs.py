@@ -42,8 +42,13 @@ _COLUMNS = (
 
 def jobs(
     options: GlobalOptions,
-    everyone: Annotated[bool, typer.Option("-a", "--all", help="Those of all users.")] = False,
-    user: Annotated[str | None, typer.Option(metavar="USER", help="Those of one user.")] = None,
+    everyone: Annotated[
+        bool, typer.Option("-a", "--all", help="Those of all, for operators.")
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="USER", help="Those of one, for operators."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="As 'sweep*', for all of these names.")
     ] = None,
@@ -136,7 +141,7 @@ app = command_app(
     panel=WORK,
     examples=(
         ("iriai jobs", "yours that wait or run"),
-        ("iriai jobs --all --in-state running", "what runs now, of everybody"),
+        ("iriai jobs --all --in-state running", "what runs now, of everybody (for operators)"),
         ("iriai jobs --finished --limit 20", "how the latest ended"),
         ("iriai jobs --name 'sweep*'", "by name"),
         ("iriai jobs --json | jq -r '.rows[].id'", "ids for a script"),

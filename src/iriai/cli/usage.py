@@ -55,6 +55,7 @@ def usage(
 ) -> None:
     """Show what was used: CPU time, time, charge, peak memory, mean waiting time.
 
+    Operators see that of everybody, others their own; `iriai shares` has every account's standing.
     The charge is what counts in the draw; it fades with time, and these sums do not.
     """
     since_wall_s = 0.0 if since is None else parse_since(since, time.time())

@@ -8,11 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.changing import JobChanges
-from iriai.daemon.clients import Asked, Handler, require_own
+from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
 from iriai.daemon.job_rules import dependencies_here
+from iriai.daemon.owners import Owners, require_own_listing
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
 from iriai.daemon.settings import Settings
@@ -84,8 +85,9 @@ class JobAnswers:
         self._past = past
         self._unstored = unstored
         self._home = engine.machine.home
-        self._ends = EndsFromStore(engine, past)
-        self._changes = JobChanges(engine, submissions, past, unstored, self._ends)
+        self._owners = Owners(engine.machine.home, past)
+        self._ends = EndsFromStore(engine, past, self._owners)
+        self._changes = JobChanges(engine, submissions, past, unstored, self._ends, self._owners)
         self.waits = Waits(engine, self._outcome)
         self._whys = Whys(engine)
 
@@ -182,6 +184,7 @@ class JobAnswers:
 
     def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
         user = asked.caller.person.name
+        require_own_listing(asked, body)
         if body.finished:
             self._from_the_past(asked, lambda: JobList(self._past.rows(body, user)))
             return
@@ -202,6 +205,7 @@ class JobAnswers:
 
     def _show(self, asked: Asked, body: Show, now: Instant) -> None:
         selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
             self._from_the_past(asked, lambda: self._past.detail(selected))
@@ -217,6 +221,7 @@ class JobAnswers:
 
     def _story(self, asked: Asked, body: AskStory, now: Instant) -> None:
         selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
         self._from_the_past(asked, lambda: self._past.story(selected))
 
     def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
@@ -248,6 +253,7 @@ class JobAnswers:
 
     def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:
         selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
             self._past.outcome(selected)  # raises where there never was such a job
@@ -272,8 +278,8 @@ class JobAnswers:
         selected = self._one(body.id)
         job = self._home.jobs.get(selected.job.number)
         home, spool = self._settings.home, self._settings.paths.spool
+        self._owners.require(asked, selected.job.number)
         spec = job.spec if job else self._past.spec(selected.job.number)
-        require_own(asked, spec.user)
         files, until = self._past.log_files(selected, spec, body.after_index)
         for index, task in job.tasks.items() if job else ():
             if task.state is TaskState.QUEUED or index <= body.after_index:
@@ -288,6 +294,8 @@ class JobAnswers:
 
     def _wait(self, asked: Asked, body: Wait, now: Instant) -> None:
         selected = [item for text in body.ids for item in self._changes.select(text, asked)]
+        for number in dict.fromkeys(item.job.number for item in selected):
+            self._owners.require(asked, number)
         self.waits.add(asked, selected, progress=body.progress)
 
     def _outcome(self, selected: Selected) -> Outcome:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from iriai.daemon.clients import Asked, Handler, require_own
+from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
 from iriai.daemon.job_rules import (
@@ -19,6 +19,7 @@ from iriai.daemon.job_rules import (
     checked_resources,
     dependencies_here,
 )
+from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
 from iriai.daemon.submission import Submissions
@@ -46,7 +47,9 @@ class JobChanges:
         past: Past,
         unstored: Unstored,
         ends: EndsFromStore,
+        owners: Owners,
     ) -> None:
+        self._owners = owners
         self._home = engine.machine.home
         self._submissions = submissions
         self._past = past
@@ -98,8 +101,8 @@ class JobChanges:
         for text in ids:
             try:
                 for item in self.select(text, asked):
+                    self._owners.require(asked, item.job.number)
                     job = self._waiting_or_running(item)
-                    require_own(asked, job.spec.user)
                     done.setdefault(text, []).append(act(item, job, by))
             except Problem as problem:
                 if len(ids) == 1:

@@ -13,7 +13,7 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, Problem, Refused, Unreachable, UsageProblem
+from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
@@ -314,13 +314,3 @@ def _too_many() -> Unreachable:
         f"the daemon talks to {CLIENTS_MAX} clients already",
         "try again when some have ended",
     )
-
-
-def require_own(asked: Asked, owner: str) -> None:
-    """Raise `NotAllowed` unless the job is the caller's own, or the caller an operator."""
-    if asked.caller.person.name != owner and not asked.caller.operator:
-        raise NotAllowed(
-            "not-yours",
-            f"the job belongs to {owner}",
-            "ask its owner, or a member of the operators' group",
-        )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from iriai.daemon.clients import Asked
 from iriai.daemon.engine import Engine
+from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
 from iriai.home.dependencies import Ends
 from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem
+from iriai.model.problem import NotFound, Problem
 
 Act = Callable[[Ends, Instant], None]
 
@@ -18,9 +20,10 @@ Act = Callable[[Ends, Instant], None]
 class EndsFromStore:
     """Looks them up; see the module."""
 
-    def __init__(self, engine: Engine, past: Past) -> None:
+    def __init__(self, engine: Engine, past: Past, owners: Owners) -> None:
         self._engine = engine
         self._past = past
+        self._owners = owners
 
     def with_ends(
         self, asked: Asked, after: tuple[Dependency, ...], now: Instant, act: Act
@@ -28,8 +31,12 @@ class EndsFromStore:
         """Call `act` with the ends that it needs: now, or in a later turn after a look.
 
         The store is looked at when everything that happened so far is in it. What ends meanwhile
-        is looked up in a second round.
+        is looked up in a second round. Raises `NotAllowed` for jobs of others: who waits for one is
+        told how it ended.
         """
+        for number in dict.fromkeys(each.number for each in after):
+            with suppress(NotFound):  # whose end may be remembered all the same
+                self._owners.require(asked, number)
         self._go_on(asked, after, now, act, {})
 
     def _go_on(

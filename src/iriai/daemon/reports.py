@@ -126,7 +126,8 @@ class Reports:
 
     def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
         """Sums of a long history take a second: in a thread, once what was told is stored."""
-        user = None if body.everyone else asked.caller.person.name
+        caller = asked.caller
+        user = None if body.everyone and caller.operator else caller.person.name
 
         def ask() -> UsageTable:
             rows = self._past.usage(body.since_wall_s, user, body.by)
