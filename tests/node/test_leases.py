@@ -127,7 +127,7 @@ def test_a_claim_that_is_never_confirmed_is_given_up_after_its_lease():
 def test_the_home_is_asked_when_a_third_of_the_lease_is_over():
     node = LoneNode()
     said = node.run(lease_s=LEASE_S)
-    assert said.others[-1] == WakeAt(Part.NODE, 10.0)  # the slice comes first
+    assert said.others[-1] == WakeAt(Part.NODE, 30.0)
     assert not asks(wake(node, 29.9))
     assert asks(wake(node, 0.1)) == [Renew(HOME, 30.0)]
 

@@ -448,7 +448,8 @@ class Node:
         self._effects.append(RenewLeases(renewed.home, renewed.asked_steady_s))
 
     def _quiet(self, quiet: Quiet, now: Instant) -> None:
-        self._meter.heard(quiet.is_offpeak, now)
+        if self._meter.heard(quiet.is_offpeak, now):
+            self._sample()  # what was used so far was used in the hour that is over
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
         load = self._availability.load
@@ -472,8 +473,12 @@ class Node:
             self._report.is_due = True
         if self._slice_at_s is not None and now.steady_s >= self._slice_at_s:
             self._slice_at_s = None
-            if len(self.calendar) and self.has_launcher:
-                self._effects.append(SampleAttempts())
+            self._sample()
+
+    def _sample(self) -> None:
+        """Have what runs read, to charge it."""
+        if len(self.calendar) and self.has_launcher:
+            self._effects.append(SampleAttempts())
 
     def _set_alarm(self, now: Instant) -> None:
         if self._slice_at_s is None and len(self.calendar):

@@ -10,8 +10,10 @@ from iriai.policy.fairshare import ChargeRule, charge
 from iriai.policy.offpeak import QuietHours
 from iriai.protocol.messages import Charging
 
-SLICE_S = 10.0
-"""Running tasks are charged each slice, so that a draw knows of long ones while they run."""
+SLICE_S = 60.0
+"""Running tasks are charged each slice, at their ends, and where off-peak begins or ends. A draw
+counts what they are expected to cost from their start, so slices tell it only of those that run
+longer than was expected; shorter ones would wake every machine for nothing (docs/adr/0073)."""
 
 
 class Meter:
@@ -23,9 +25,11 @@ class Meter:
         self._ledger = ledger
         self._quiet = QuietHours()
 
-    def heard(self, is_offpeak: bool, now: Instant) -> None:
-        """What the broker says of the hour."""
+    def heard(self, is_offpeak: bool, now: Instant) -> bool:
+        """What the broker says of the hour; whether it is another than before."""
+        was_offpeak = self._quiet.is_quiet(now.steady_s)
         self._quiet.heard(is_offpeak, now.steady_s)
+        return was_offpeak is not is_offpeak
 
     @property
     def charging(self) -> Charging:
