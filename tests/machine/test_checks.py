@@ -25,6 +25,7 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
+from iriai.node.claims import Claims
 from iriai.node.core import Node
 from iriai.node.held import Held
 from iriai.node.ledger import Ledger
@@ -78,14 +79,14 @@ def test_a_node_that_grants_too_much(monkeypatch):
 
 
 def test_a_node_that_gives_one_gpu_to_two(monkeypatch):
-    whole = Node._claim
+    whole = Claims._claim
 
     def claim(self, run, now):
         made = whole(self, run, now)
-        self._claims._free_gpu_ids = [0, *self._free_gpu_ids]
+        self._free_gpu_ids = [0, *self._free_gpu_ids]
         return made
 
-    monkeypatch.setattr(Node, "_claim", claim)
+    monkeypatch.setattr(Claims, "_claim", claim)
     with pytest.raises(AssertionError, match="gpus"):
         LoneNode(cpus=4, gpus=2).run(1, gpus=1)
 
