@@ -220,6 +220,8 @@ class ClusterNetwork:
         if isinstance(event, Delivered) and event.part in OF_PEERS:
             now = read_clocks("cluster")
             self._perform(self.peers.handle(event, now), now)
+        elif isinstance(event, Delivered):
+            self._engine.news(event)
         else:
             self._engine.event(event)
 

@@ -13,12 +13,14 @@ from typing import Protocol, TypeVar
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.outbox import Outbox
+from iriai.daemon.turn_pace import TurnPace
 from iriai.launcher.crash import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.records import JobEvent
 from iriai.protocol.effects import (
+    Delivered,
     Effect,
     JobSettled,
     LaunchAttempt,
@@ -94,12 +96,25 @@ class Engine:
         self._requests: list[Callable[[Instant], None]] = []
         self._answers: list[Callable[[], None]] = []
         self._is_scheduled = False
+        self._pace = TurnPace()
+        self._gathering: asyncio.TimerHandle | None = None
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
 
     def event(self, event: MachineEvent) -> None:
         """Something happened; it is handled in the next turn."""
         self._events.append(event)
         self._schedule()
+
+    def news(self, event: Delivered) -> None:
+        """Another machine said something; in a stream of such, one turn serves several."""
+        self._events.append(event)
+        if self._is_scheduled or self._gathering is not None:
+            return
+        rest_s = self._pace.rest_s(self._loop.time())
+        if rest_s > 0.0:
+            self._gathering = self._loop.call_later(rest_s, self.turn)
+        else:
+            self._schedule()
 
     def request(self, request: Callable[[Instant], None]) -> None:
         """A client asks something; it is called within the next turn, before it settles."""
@@ -130,6 +145,10 @@ class Engine:
     def turn(self) -> None:
         """Handle what has arrived."""
         self._is_scheduled = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._pace.turned(self._loop.time())
         self._turns += 1
         now = read_clocks(f"{self._home}:{self._turns}")
         events, self._events = self._events, []

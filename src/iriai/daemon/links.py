@@ -200,7 +200,7 @@ class Links:
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """A message of a node."""
         assert part in TO_A_BACK_END, f"a front end has no {part} for {link.machine}"
-        self._engine.event(Delivered(link.machine, part, message))
+        self._engine.news(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """A back end has none of its own."""
