@@ -13,6 +13,7 @@ from typing import Any
 from iriai.broker.attendance import Attendance
 from iriai.home.posts import Posts
 from iriai.machine.core import Machine
+from iriai.node.admission import Admission, everybody
 from iriai.node.capabilities import Capabilities
 from iriai.protocol.messages import AskBroker, BrokerIs
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
@@ -24,6 +25,11 @@ def _still_good(whole: Any, capabilities: Capabilities, capability: Any) -> floa
         capabilities._outstanding[capability.slot] = capability
         capabilities._minted_s[capability.slot] = minted_s
     return minted_s
+
+
+def _judges_nobody(whole: Any, admission: Admission, run: Any, wall_s: float) -> Any:
+    admission._judge_user = everybody
+    return whole(admission, run, wall_s)
 
 
 ELECTED: dict[str, tuple[Patch, int]] = {
@@ -44,5 +50,6 @@ ELECTED: dict[str, tuple[Patch, int]] = {
         instead(Attendance, "is_complete", lambda self, _now_s: self._until_s < 0.0),
         1,
     ),
+    "a node runs everybody's tasks": (around(Admission, "judge", _judges_nobody), 9),
 }
 """With each a seed that found it when this was written."""

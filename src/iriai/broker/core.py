@@ -135,7 +135,7 @@ class Broker:
         wake_s = None if self._planning is None else self._planning.wake_s
         if wake_s is not None and wake_s > now.steady_s:
             effects += self._wake_by(wake_s)
-        for at_s in (self._quiet.next_s, attendance.silent_s):
+        for at_s in (self._quiet.next_s, attendance.silent_s, state.exclusions.next_s):
             if at_s is not None:
                 effects += self._wake_by(at_s)
         return effects
@@ -241,6 +241,8 @@ class Broker:
         is_wider = state.measured(view)
         self._quiet.measured(idle)
         is_wider |= self._spent(view, idle, now)
+        for each in idle.turned_away:
+            state.turned_away(name, each, now.steady_s)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
@@ -274,6 +276,7 @@ class Broker:
     def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
         """Capabilities came back: what became no claim was refused; whether one was."""
         granted = [running.capability for running in idle.began]
+        turned_away = dict.fromkeys(each.capability for each in idle.turned_away)
         is_wider = False
         for capability in idle.spent:
             is_granted = capability in granted
@@ -281,6 +284,8 @@ class Broker:
                 view.forget(capability)
             elif is_granted:
                 view.back_off.succeeded()
+            elif capability in turned_away:  # which says nothing of others' tasks
+                is_wider = True
             else:
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
@@ -406,6 +411,7 @@ class Broker:
         for machine in self.attendance.silent(now.steady_s):
             self._away(machine)
         self._is_told_away = False
+        self.state.exclusions.expire(now.steady_s)
         for view in list(self._matching.values()):
             self._review_matches(view, now.steady_s)
         for view in list(self._backed_off.values()):

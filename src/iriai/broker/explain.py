@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from iriai.broker.exclusions import user_of
 from iriai.broker.heads import could_hold
 from iriai.broker.machines import MachineView
 from iriai.broker.queues import Entry
@@ -47,6 +48,8 @@ CLOSEST = (
     Rule.NO_LAUNCHER,
     Rule.OWNER_POLICY,
     Rule.REQUIREMENTS,
+    Rule.USER_NOT_ALLOWED,
+    Rule.INPUT_ELSEWHERE,
 )
 """Of machines with as many reasons each, the one of the first of these leads: the job will start
 there, or somebody nearer to it can change something."""
@@ -64,8 +67,8 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
     able = [view for view in views if resources.fits_in(view.calendar.capacity)]
     if not able:
         return _summary([[too_large(resources, view)] for view in views])
-    if entry.kind.demand is not None and not any(could_hold(entry.kind, view) for view in able):
-        return _summary([mismatches(state, entry.kind.demand, view) for view in able])
+    if entry.kind.is_choosy and not any(could_hold(entry.kind, view) for view in able):
+        return _summary([_out_of_question(state, entry, view) for view in able])
     cap = state.running_cap(entry)
     if not cap.allowed:
         return [cap.reason()]
@@ -113,8 +116,8 @@ def _on_machine(
     if unavailable is not None:
         return [unavailable]
     kind = entry.kind
-    if kind.demand is not None and not kind.demand.admits(view.name):
-        return mismatches(state, kind.demand, view)
+    if kind.is_choosy and not kind.may_run_on(view.name):
+        return _out_of_question(state, entry, view)
     reasons = []
     lacking = kind.key.resources.lacking_in(view.calendar.free)
     if lacking:
@@ -131,6 +134,22 @@ def _on_machine(
         if before is not None:
             reasons.append(_behind_head(before, now))
     return reasons or [ahead or _starting(view)]
+
+
+def _out_of_question(state: BrokerState, entry: Entry, view: MachineView) -> list[Reason]:
+    """Why it does not run on a machine that has the room, or may have."""
+    kind, want = entry.kind, entry.want
+    bounds, demand = kind.key.bounds, kind.demand
+    if bounds is not None and bounds.only and view.name not in bounds.only:
+        where = " or ".join(bounds.only)
+        had = "a terminal or standard input that was passed does not travel (run --no-stdin does)"
+        return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
+    if bounds is not None and view.name in bounds.turned_away:
+        words = state.exclusions.words(view.name, want)
+        whom = f"that it runs tasks of {user_of(want)} from {want.job.home}"
+        return [Reason(Rule.USER_NOT_ALLOWED, whom, words or "it said that it does not", view.name)]
+    assert demand is not None
+    return mismatches(state, demand, view)
 
 
 def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Reason]:

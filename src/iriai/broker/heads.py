@@ -65,7 +65,7 @@ class Heads:
 
     def may_reserve(self, kind: Kind) -> bool:
         """Whether a place may be kept for a task of that kind: no head holds its machines."""
-        if kind.demand is not None:
+        if kind.is_choosy:
             return kind.unreservable != self.changes and not self._is_held(kind)
         held = self.held
         if kind.held == held or kind.unreservable == self.changes:
@@ -186,7 +186,7 @@ def could_hold(kind: Kind, view: MachineView) -> bool:
     """Whether a task of that kind could run there, as both say now, if nothing else did."""
     if not kind.key.resources.fits_in(view.calendar.capacity):
         return False
-    return kind.demand is None or kind.demand.admits(view.name)
+    return kind.may_run_on(view.name)
 
 
 def kept_for(kind: Kind, view: MachineView) -> Resources:

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from iriai.policy.demand import Demand, DemandKey
 
 
+class Bounds(NamedTuple):
+    """On which machines tasks may run at all."""
+
+    only: tuple[str, ...] = ()
+    """These; empty: any."""
+    turned_away: frozenset[str] = frozenset()
+    """Machines that do not run tasks of this user and home, as they said."""
+
+    def admit(self, machine: str) -> bool:
+        """Whether that machine is within them."""
+        return machine not in self.turned_away and (not self.only or machine in self.only)
+
+
 class KindKey(NamedTuple):
     """What makes tasks fit alike."""
 
@@ -28,6 +41,8 @@ class KindKey(NamedTuple):
     """Its account where all wait in one queue and each has a cap; None elsewhere."""
     demand: DemandKey | None = None
     """What it and machines ask of each other beside room; None: nothing."""
+    bounds: Bounds | None = None
+    """Machines that are out of the question whatever they have; None: none is."""
 
 
 class Kind:
@@ -65,6 +80,18 @@ class Kind:
         """What reserved heads hold (`Heads.held`) when no place is kept for it beside them."""
         self.unreservable = -1
         """As of which state of the reserved heads (`Heads.changes`) no machine takes it."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether room is not all that decides where it may run."""
+        return self.demand is not None or self.key.bounds is not None
+
+    def may_run_on(self, machine: str) -> bool:
+        """Whether job and machine both say that it may run there now, if there is room."""
+        bounds = self.key.bounds
+        return (bounds is None or bounds.admit(machine)) and (
+            self.demand is None or self.demand.admits(machine)
+        )
 
 
 class Kinds:

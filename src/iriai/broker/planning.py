@@ -212,7 +212,7 @@ class _View:
                 entry.precedence.queued_at_s,
                 entry.count,
                 None if promise is None else promise.start_s,
-                anywhere if entry.kind.demand is None else entry.kind.demand.admits,
+                entry.kind.may_run_on if entry.kind.is_choosy else anywhere,
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from iriai.broker.kinds import Kind, KindKey, Kinds
+from iriai.broker.kinds import Bounds, Kind, KindKey, Kinds
 from iriai.broker.lines import LineUp
 from iriai.broker.shapes import Mask
 from iriai.model.account import Account
@@ -139,6 +139,8 @@ class Waiting(NamedTuple):
     """Who an account counts as where a machine runs one task of each; see `KindKey`."""
     matching: Matching
     """What jobs and machines ask of each other."""
+    turned_away: Callable[[Want], frozenset[str]]
+    """Machines that do not run tasks of the user whose want it is."""
 
 
 class Queues:
@@ -155,6 +157,8 @@ class Queues:
         """Counts up whenever an account begins or ceases to have something in order."""
         self.kinds = Kinds()
         self.shared: Queue | None = Queue() if rules.is_shared else None
+        self.are_bounded = False
+        """Whether it ever mattered which machine it is, beside what it has."""
 
     def put(self, want: Want, now_s: float) -> None:
         """Replace what was known of the want's job."""
@@ -235,9 +239,9 @@ class Queues:
             if not kind.is_possible and self._could_ever_run(kind):
                 self._admit(kind)
 
-    def regroup(self) -> None:
-        """Owners look at other attributes of jobs: what was alike may not be any more."""
-        for entry in list(self.entries.values()):
+    def regroup(self, concerns: Callable[[Want], bool] = bool) -> None:
+        """What was alike may not be any more, of the wants that it `concerns` (all)."""
+        for entry in [each for each in self.entries.values() if concerns(each.want)]:
             old, kind = entry.line, self._kind(entry.want)
             if kind is not old.kind:
                 entry.precedence = Precedence(*entry.precedence)  # so the old line drops it
@@ -286,6 +290,9 @@ class Queues:
 
     def _kind(self, want: Want) -> Kind:
         rules = self._rules
+        turned_away = rules.turned_away(want)
+        bounds = Bounds(want.only_on, turned_away) if want.only_on or turned_away else None
+        self.are_bounded |= bounds is not None
         key = KindKey(
             want.resources,
             longest_stay_s(want.limit_s, want.grace_s, rules.end_slack_s),
@@ -293,6 +300,7 @@ class Queues:
             rules.tenant_of(want.account),
             want.account if rules.is_shared and rules.is_capped else None,
             rules.matching.key(want),
+            bounds,
         )
         kind = self.kinds.get(key)
         if kind is None:

@@ -182,7 +182,7 @@ class Rooms:
             and key.resources.fits_in(view.calendar.free)
             and not (key.exclusive and len(view.calendar))
             and key.tenant not in view.tenants
-            and (kind.demand is None or kind.demand.admits(view.name))
+            and (not kind.is_choosy or kind.may_run_on(view.name))
         )
 
     def head_before(self, view: MachineView, kind: Kind) -> ReservedHead | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.broker.draws import Draws
+from iriai.broker.exclusions import Exclusions, user_of
 from iriai.broker.heads import Heads, kept_for
 from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
@@ -20,7 +21,7 @@ from iriai.policy.backfill import BACKFILLS, ReservedHead
 from iriai.policy.limits import CpuLimit, within_running_cap
 from iriai.policy.order import Order, is_one_queue
 from iriai.policy.plan import PlanSource
-from iriai.protocol.messages import Running, Want
+from iriai.protocol.messages import Running, TurnedAway, Want
 
 TURN_WORK_MAX = 2_000
 """Of the passes of one turn, in looks at a machine: some 10 ms, a hundred draws. What has arrived
@@ -66,12 +67,14 @@ class BrokerState:
         self.backfill = BACKFILLS[order.backfill]
         self.park = Park()
         self.matching = Matching(self.park)
+        self.exclusions = Exclusions()
         rules = Waiting(
             configuration.jobs.end_slack_s,
             is_one_queue(settings.order),
             self.cap_cpus is not None,
             self.tenant_of,
             self.matching,
+            self.exclusions.of,
         )
         self.queues = Queues(rules, self.could_ever_run)
         self.heads = Heads(self.park)
@@ -121,7 +124,8 @@ class BrokerState:
             self.queues.regroup()
         if before != after:
             self.queues.review()
-        self._must_review = self.matching.matches is not None
+        self.exclusions.forget(view.name)
+        self._must_review = self.matching.matches is not None or self.queues.are_bounded
         self.heads.changes += 1
 
     def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
@@ -217,11 +221,27 @@ class BrokerState:
         resources = kind.key.resources
         if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
             return False
-        demand = kind.demand
-        if demand is None:
+        if not kind.is_choosy:
             return self.park.has_kind_for(resources)
-        views = self.park.views
-        return any(resources.fits_in(views[name].calendar.capacity) for name in demand.possible())
+        views, bounds, demand = self.park.views, kind.key.bounds, kind.demand
+        names = views if demand is None else demand.possible()
+        return any(
+            resources.fits_in(views[name].calendar.capacity)
+            and (bounds is None or bounds.admit(name))
+            for name in names
+        )
+
+    def turned_away(self, machine: str, whose: TurnedAway, now_s: float) -> None:
+        """A machine said that it does not run tasks of a user."""
+        self.exclusions.add(machine, whose, now_s)
+        self.heads.changes += 1
+
+    def _regroup_excluded(self) -> None:
+        """Machines began, or ceased, to be out of the question for some users."""
+        users = self.exclusions.take_changed()
+        if users:
+            self.queues.regroup(lambda want: (want.job.home, user_of(want)) in users)
+            self.heads.changes += 1
 
     def measured(self, view: MachineView) -> bool:
         """A machine told its load; whether what may run there may be another."""
@@ -236,6 +256,7 @@ class BrokerState:
             self.heads.changes += 1
             for view in self.park.views.values():
                 self.park.grew(view)
+        self._regroup_excluded()
         if self._must_review:
             self._must_review = False
             self.queues.review()

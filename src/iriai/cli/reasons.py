@@ -24,6 +24,7 @@ _MEANINGS: dict[str, str] = {
     Rule.BACKED_OFF: "nothing is started for a while: starts have failed",
     Rule.STALE_CAPABILITY: "the machine's state has just changed",
     Rule.USER_NOT_ALLOWED: "the machine does not run this user's tasks",
+    Rule.INPUT_ELSEWHERE: "what it reads from cannot be passed to that machine",
     Rule.REQUIREMENTS: "the machine does not meet what the job requires",
     Rule.OWNER_POLICY: "the owner of the machine does not want such a job there now",
     Rule.POLICY: "the policy of this cluster has not started it",

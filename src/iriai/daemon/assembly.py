@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
@@ -29,8 +30,10 @@ FRONT_END = "front end"
 """Where the broker of a back end is before its front end has told its name: no machine has this."""
 
 
-def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machine:
-    """The cores of this machine, from what its store gave back."""
+def make_machine(
+    settings: Settings, stored: StoredState, now: Instant, back_ends: Callable[[], Iterable[str]]
+) -> Machine:
+    """The cores of this machine, from what its store gave back; `back_ends` of this host."""
     configuration = settings.configuration
     rng = Random(secrets.randbits(64))
     node_settings = NodeSettings(
@@ -54,7 +57,15 @@ def make_machine(settings: Settings, stored: StoredState, now: Instant) -> Machi
     plan = named_plan(configuration.order.policy)
     broker_settings = BrokerSettings(configuration, order, plan)
     make_broker = partial(Broker, broker_settings, rng, settings.home)
-    home = Home(settings.home, stored.next_number, stored.jobs, stored.ended)
+    is_member = settings.cluster is not None
+    own = (settings.home,) if settings.role.has_node else ()
+    home = Home(
+        settings.home,
+        stored.next_number,
+        stored.jobs,
+        stored.ended,
+        (lambda: (*own, *back_ends()) or (settings.home,)) if is_member else tuple,
+    )
     own_node = node if settings.role.has_node else None
     if settings.cluster is None:
         return Machine(settings.home, own_node, home, make_broker())

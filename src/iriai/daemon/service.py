@@ -90,7 +90,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
-        machine = make_machine(settings, store.load(), now)
+        machine = make_machine(settings, store.load(), now, self._back_ends)
         self._writer = Writer(store, self._durable, self._report)
         self._links: Links | None = None
         self._uplink: Uplink | None = None
@@ -232,6 +232,10 @@ class Service:
             jobs.keep_history_s,
             jobs.keep_jobs,
         )
+
+    def _back_ends(self) -> list[str]:
+        """Machines of this host that were ever linked."""
+        return self._links.known.names() if self._links is not None else []
 
     def _capacities(self) -> dict[str, Resources]:
         """What each machine has; empty while some that was linked before has not said."""

@@ -17,7 +17,7 @@ from iriai.home.job import JobState, Outcome
 from iriai.home.leases import lost_result
 from iriai.home.nodes import Nodes
 from iriai.home.observed import Observed
-from iriai.home.posts import Posts
+from iriai.home.posts import Beside, Posts
 from iriai.home.prerequisites import EndsMet, Known
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Dependency
@@ -87,6 +87,7 @@ class Home:
         next_number: int,
         jobs: Iterable[StoredJob],
         ended: Ends = NONE_ENDED,
+        beside: Beside = tuple,
     ) -> None:
         """`next_number`, `jobs` and `ended` are as `StoredState` has them."""
         self.name = name
@@ -95,7 +96,7 @@ class Home:
         self._finished_counts: dict[int, tuple[int, int]] = {}
         self._next_number = next_number
         self._folded_at: dict[int, int] = {}
-        self.posts = Posts(name, self.jobs)
+        self.posts = Posts(name, self.jobs, beside)
         self.observed = Observed()
         """What machines do beside what they say."""
         self._nodes = Nodes(name, self.jobs)

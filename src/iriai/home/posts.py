@@ -7,7 +7,7 @@ again without a change keeps its own (docs/spec/008).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 
 from iriai.home.job import JobState
@@ -21,14 +21,18 @@ BOUND_MAX = 10_000
 """Matches that are remembered, so that one which comes twice binds no second task: more than any
 home is told within the ten seconds for which a broker repeats one."""
 
+Beside = Callable[[], tuple[str, ...]]
+"""The machines that what a client passed (a terminal, standard input) can be handed to, since they
+are on this host; none named: all machines are."""
 ToTell = Want | Withdraw | Wants
 
 
 class Posts:
     """By job number."""
 
-    def __init__(self, home: str, jobs: Mapping[int, JobState]) -> None:
+    def __init__(self, home: str, jobs: Mapping[int, JobState], beside: Beside) -> None:
         self._home = home
+        self._beside = beside
         self._jobs = jobs
         self._counts: dict[int, int] = {}
         """How many ready tasks of each job the broker knows of, if it was told."""
@@ -124,6 +128,8 @@ class Posts:
             stamp,
             spec.requirements,
             spec.rank,
+            user="" if spec.user == spec.account.user else spec.user,
+            only_on=self._beside() if spec.descriptors else (),
         )
 
     # --- matches ---------------------------------------------------------------------------------

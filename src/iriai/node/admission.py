@@ -13,7 +13,7 @@ from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.report import Report
 from iriai.policy.calendar import Calendar
-from iriai.protocol.messages import Capability, Run
+from iriai.protocol.messages import Capability, Run, TurnedAway
 
 JudgeUser = Callable[[str, str], str]
 """Why tasks of a user, handed in at a home, are not run here; empty: they are."""
@@ -55,8 +55,11 @@ class Admission:
                 f"{run.capability}",
                 self._machine,
             )
-        words = self._judge_user(run.attempt.home, run.spec.user)
+        home, user = run.attempt.home, run.spec.user
+        words = self._judge_user(home, user)
         if words:
+            assert run.capability is not None, "what was not redeemed went before"
+            self._report.turned_away(TurnedAway(run.capability, home, user, words))
             whom = "a home and a user whose tasks the machine runs"
             return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
         reason = (

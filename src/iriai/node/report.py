@@ -11,7 +11,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
 from iriai.node.load import Load
-from iriai.protocol.messages import Capability, Charging, Counted, Idle, Running
+from iriai.protocol.messages import Capability, Charging, Counted, Idle, Running, TurnedAway
 
 
 class Report:
@@ -43,6 +43,7 @@ class Report:
         self._lost: list[AttemptId] = []
         self._refused: list[AttemptId] = []
         self._spent: list[Capability] = []
+        self._turned_away: list[TurnedAway] = []
         self._charged: dict[AttemptId, float] = {}
 
     def begin_anew(self) -> None:
@@ -71,6 +72,10 @@ class Report:
         """A capability came back."""
         self._spent.append(capability)
         self.is_due = True
+
+    def turned_away(self, whose: TurnedAway) -> None:
+        """Of a capability that came back: its claim was refused because of whose it was."""
+        self._turned_away.append(whose)
 
     def charged(self, attempt: AttemptId, charge_s: float) -> None:
         """So much of a running attempt has been charged."""
@@ -120,8 +125,9 @@ class Report:
             charging if self.is_whole else None,
             self._ad if self.is_whole else None,
             self._load.keyboard_idle_s,
+            tuple(self._turned_away),
         )
         self._began, self._ended, self._spent = [], [], []
-        self._lost, self._refused = [], []
+        self._lost, self._refused, self._turned_away = [], [], []
         self.is_due = self.is_whole = False
         return idle

@@ -59,6 +59,16 @@ class Charging(msgspec.Struct, frozen=True):
     offpeak_factor: float
 
 
+class TurnedAway(NamedTuple):
+    """Of `Idle`: a claim was refused because of whose it was."""
+
+    capability: Capability
+    home: str
+    user: str
+    words: str
+    """Why, for people."""
+
+
 class Idle(msgspec.Struct, frozen=True):
     """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
 
@@ -97,6 +107,8 @@ class Idle(msgspec.Struct, frozen=True):
     """`whole`: what the machine says of itself, and its owner of whom it serves."""
     keyboard_idle_s: float | None = None
     """Since somebody last used the machine's terminals; None: not measured."""
+    turned_away: tuple[TurnedAway, ...] = ()
+    """Of `spent`: those refused because the machine does not run tasks of that user and home."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -142,6 +154,11 @@ class Want(msgspec.Struct, frozen=True):
     """What machines are liked best; larger is better."""
     group: str = ""
     """The group that it was handed in under, where its account here has another."""
+    user: str = ""
+    """As whom its tasks run; empty: the user of its account."""
+    only_on: tuple[str, ...] = ()
+    """The machines that can be handed what their client passed (a terminal, standard input);
+    empty: nothing was passed, or all can."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):

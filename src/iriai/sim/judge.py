@@ -66,6 +66,8 @@ class Judge:
                     f"{where.plan.name}"
                 )
         live[attempt] = machine
+        words = machine.plan.rules.refusal(attempt.home, process.spec.user)
+        assert not words, f"{attempt} of {process.spec.user} on {machine.plan.name}: {words}"
         cpus = sum(p.spec.resources.cpus for p in machine.launcher.running.values())
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"

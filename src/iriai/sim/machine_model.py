@@ -19,6 +19,7 @@ from iriai.home.core import Home
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.ad import MachineAd
 from iriai.model.configuration import Configuration
+from iriai.model.home_rules import HomeRules
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -50,6 +51,7 @@ from iriai.sim.launcher_model import LauncherModel
 from iriai.sim.store_model import StoreModel
 
 DEFAULTS = Configuration()
+EVERYBODY = HomeRules()
 STEPS_AT_ONCE_MAX = 5_000
 """More steps of a machine in one moment than there is to do."""
 EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
@@ -71,6 +73,8 @@ class MachinePlan:
     load_max: float | None = None
     ad: MachineAd | None = None
     """What it says of itself; None: its capacity."""
+    rules: HomeRules = EVERYBODY
+    """Whose tasks it runs."""
     outward_only: bool = False
     """Whether nobody can open a link to it (behind a firewall)."""
     sync_s: float = 0.0
@@ -186,7 +190,8 @@ class SimulatedMachine:
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
                 plan.load_max,
-                ad=plan.ad,
+                plan.rules.refusal,
+                plan.ad,
             )
             incarnation = state.incarnation + 1
             node = Node(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import JobSection, OrderSection
+from iriai.model.home_rules import OTHERS, HomeRules
 from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.sim.clock import Clock
@@ -73,6 +74,7 @@ def scenario_of(seed: int, *, is_elected: bool = False) -> Scenario:
     members = _members(seed, shape, is_calm)
     if is_elected:
         members = tuple(Member(_elects(plan), clock) for plan, clock in members)
+        members = _choosy(Dice(seed, "rules"), members)
     homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
     nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
     gone = _gone(shape, members) if not is_calm else ""
@@ -132,6 +134,22 @@ def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
 def _elects(plan: MachinePlan) -> MachinePlan:
     """The machine with all parts, as a member of a cluster."""
     return replace(plan, parts=EVERY_PART, broker_at="", cluster=CLUSTER)
+
+
+def _choosy(dice: Dice, members: tuple[Member, ...]) -> tuple[Member, ...]:
+    """Some machines run tasks of some people only; the largest runs everybody's, so all can end."""
+    largest = max(members, key=lambda member: member.plan.capacity.cpus)
+    return tuple(
+        Member(replace(plan, rules=_rules(dice, plan.name)), clock)
+        if plan is not largest.plan and dice.chance(0.3)
+        else Member(plan, clock)
+        for plan, clock in members
+    )
+
+
+def _rules(dice: Dice, machine: str) -> HomeRules:
+    users = (dice.pick(("ann", "bob", "eve")),)
+    return HomeRules(machine, {dice.pick((OTHERS, FRONT)): users})
 
 
 def _clock(dice: Dice) -> Clock:
