@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from iriai.daemon.feasibility import Feasibility
 from iriai.daemon.payloads import Payloads
+from iriai.daemon.role import Role
 from iriai.daemon.submission import Submissions, output_paths
 from iriai.identity.unix_users import UnixUsers
 from iriai.identity.users import Users
@@ -17,6 +19,7 @@ from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
+from iriai.protocol.effects import Part
 from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
@@ -39,10 +42,17 @@ PERSON = UnixUsers().by_uid(os.getuid())
 @pytest.fixture
 def submissions():
     configuration = parse_configuration(TOML, "iriai.toml")
-    settings = SimpleNamespace(configuration=configuration, home="ume")
+    settings = SimpleNamespace(
+        configuration=configuration, home="ume", role=Role(), capacity=CAPACITY
+    )
     users = Users(configuration, os.getuid())
     payloads = Payloads(lambda digest: b"")
-    return Submissions(settings, users, payloads, lambda: {"ume": CAPACITY}, never_runs)
+    view = SimpleNamespace(calendar=SimpleNamespace(capacity=CAPACITY))
+    broker = SimpleNamespace(state=SimpleNamespace(machines={"ume": view}), never_runs=never_runs)
+    machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), broker=broker)
+    no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))
+    feasibility = Feasibility(settings, SimpleNamespace(machine=machine), no_back_ends)
+    return Submissions(settings, users, payloads, feasibility.check)
 
 
 def never_runs(want: Want) -> list[Reason]:

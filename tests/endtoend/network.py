@@ -95,9 +95,15 @@ class Network:
         self.machines: dict[str, Networked] = {}
 
     def add(
-        self, name: str, *, outward_only: bool = False, cpus: int = 2, jobs: str = ""
+        self,
+        name: str,
+        *,
+        outward_only: bool = False,
+        cpus: int = 2,
+        jobs: str = "",
+        broker: str = "",
     ) -> Networked:
-        """One more machine, not started."""
+        """One more machine, not started; `broker` names the head of a cluster that has one."""
         namespace = f"iriai-{os.getpid()}-{name}"
         number = len(self.machines) + 1
         host = f"10.77.0.{number}"
@@ -113,6 +119,8 @@ class Network:
         load_file = machine.directory / "loadavg"
         load_file.write_text(IDLE)
         where = "outward_only = true" if outward_only else f'address = "{host}:{PORT}"'
+        if broker:
+            where += f'\nbroker = "{broker}"'
         machine.configure(
             CONFIGURATION.format(cpus=cpus, load_file=load_file, cluster=where, jobs=jobs)
         )

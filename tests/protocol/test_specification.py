@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher import messages as launcher
-from iriai.protocol import effects, messages, peer_messages
-from iriai.wire import greetings, links, requests
+from iriai.protocol import effects, inquiry_messages, messages, peer_messages
+from iriai.wire import greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[2] / "docs" / "spec"
 
@@ -25,6 +25,7 @@ SECTIONS = sections("002-messages.md")
 NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, _BACK_ENDS = SECTIONS[1:]
 GREETINGS, LINKS = sections("005-links.md")[:2]
 BROKERS = sections("008-brokers.md")[0]
+INQUIRIES, QUESTIONS = sections("009-inquiries.md")[:2]
 _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
 
@@ -39,7 +40,7 @@ def first_cells(section: str) -> set[str]:
     return {name for row in rows for name in row.split(", ")} - HEADS
 
 
-HEADS = {"message", "effect", "event", "request", "rule", "frame"}
+HEADS = {"message", "effect", "event", "request", "rule", "frame", "question"}
 RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
 RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
 
@@ -58,12 +59,14 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
         (GREETINGS, names(greetings.GreetingFrame)),
         (LINKS, names(links.LinkFrame)),
         (BROKERS, names(messages.ToSuccession)),
+        (INQUIRIES, names(inquiry_messages.ToInquiry)),
+        (QUESTIONS, names(inquiries.Question) | {"any"}),
         (MEMBERSHIP, names(peer_messages.ToMembership)),
         (DIRECTORY, names(peer_messages.ToDirectory)),
     ],
     ids=[
         *("node, home, broker", "driver", "launcher", "clients", "greetings", "links"),
-        *("brokers", "membership", "directory"),
+        *("brokers", "inquiries", "questions", "membership", "directory"),
     ],
 )
 def test_each_kind_has_its_row(section, expected):

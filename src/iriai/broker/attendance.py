@@ -118,6 +118,11 @@ class Attendance:
             self._heard_s.pop(machine, None)
             self._heard_s[machine] = now_s
 
+    def heard_ago_s(self, machine: str, now_s: float) -> float | None:
+        """Since something came from a machine; None: it is the broker's own, or taken for gone."""
+        heard_s = self._heard_s.get(machine)
+        return None if heard_s is None else now_s - heard_s
+
     def silent(self, now_s: float) -> list[str]:
         """Machines that are taken for gone from now on."""
         found = []

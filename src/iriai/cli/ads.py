@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.command import MACHINE, command_app
+from iriai.cli.complaint import remark
 from iriai.cli.completion import complete_node
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
@@ -51,13 +52,16 @@ def ads(
     Requires is what a machine's owner wants of jobs.
     """
     with Client.connect(options.state) as client:
-        rows = client.ads(machine)
+        listed = client.ad_list(machine)
+    rows = listed.rows
     if options.as_json:
-        print_document({"rows": rows})
+        print_document(listed)
     elif machine or whole:
         print("\n\n".join(_long(row) for row in rows))
     else:
         print_table(_COLUMNS, [_cells(row) for row in rows])
+    if listed.note and not options.as_json:
+        remark(listed.note)
 
 
 def _long(row: AdRow) -> str:

@@ -23,7 +23,7 @@ from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.units import parse_duration, parse_size
 
 NONE = "none"
-"""Takes away a limit, a throttle, or all dependencies."""
+"""Takes away a limit, a throttle, an expression, or all dependencies."""
 T = TypeVar("T")
 
 
@@ -48,6 +48,20 @@ class NewValues:
             help="Each task a whole machine.",
             show_default=False,
             rich_help_panel=NEEDS,
+        ),
+    ] = None
+    requirements: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR|none",
+            help="What must hold of a machine, as in 'Memory >= 16384'.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = None
+    rank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR|none", help="Machines liked best: larger.", rich_help_panel=NEEDS
         ),
     ] = None
     wait_for_resources: Annotated[
@@ -102,6 +116,8 @@ class NewValues:
             throttle=None if throttle == NONE else _given(_throttle(throttle)),
             exclusive=_given(self.exclusive),
             wait_for_resources=self.wait_for_resources,
+            requirements="" if self.requirements == NONE else _given(self.requirements),
+            rank="" if self.rank == NONE else _given(self.rank),
         )
         if request == Alter(tuple(names), wait_for_resources=self.wait_for_resources):
             raise UsageProblem(
@@ -165,6 +181,7 @@ app = command_app(
     examples=(
         ("iriai alter ume-42 --time 2h --memory 8G", "it needs more than was said"),
         ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the price"),
+        ("iriai alter ume-42 --requirements none", "any machine will do now"),
         ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
         ("iriai alter ume-43 --after ok:ume-42", "it starts when ume-42 has completed"),
         ("iriai alter ume-43 --after none", "it waits for nobody any more"),

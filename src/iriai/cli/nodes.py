@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from iriai.cli.command import MACHINE, command_app
+from iriai.cli.complaint import remark
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.table import Column, print_table
@@ -12,10 +13,15 @@ from iriai.client.answers import NodeRow
 from iriai.client.client import Client
 from iriai.model.units import format_size
 
-_COLUMNS = (
-    Column("Machine", style="bold"),
-    Column("State", by_word=True),
-    Column("Link", by_word=True),
+_MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
+_LINK = (Column("Link", by_word=True),)
+_MEMBER = (
+    Column("Member", by_word=True),
+    Column("Heard", right=True),
+    Column("Broker"),
+    Column("Cluster", wide=True),
+)
+_ROOM = (
     Column("Cpus", right=True),
     Column("Memory", right=True),
     Column("Gpus", right=True),
@@ -28,16 +34,19 @@ _COLUMNS = (
 
 
 def nodes(options: GlobalOptions) -> None:
-    """List the machines that run tasks: of a front end its back ends, of a back end itself.
+    """List the machines that run tasks: all of the cluster, or a front end's back ends.
 
+    In a cluster Member is what this machine takes each for, and Heard how long ago something came
+    from it; the rest is the broker's word.
     Cpus, memory and GPUs are free of all there are. Foreign is the part of the load that is not of
     our tasks; Why says what keeps a machine from starting more, and what was observed there that
     does not go with what it says of itself.
     """
     with Client.connect(options.state, follow=False) as client:
-        rows = client.nodes()
+        table = client.node_table()
+    rows = table.rows
     if options.as_json:
-        print_document({"rows": rows})
+        print_document(table)
         return
     if not rows:
         print(
@@ -45,15 +54,31 @@ def nodes(options: GlobalOptions) -> None:
             file=sys.stderr,
         )
         return
-    print_table(_COLUMNS, [_cells(row) for row in rows])
+    in_cluster = any(row.member for row in rows)
+    columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM)
+    print_table(columns, [_cells(row, in_cluster=in_cluster) for row in rows])
+    if table.note:
+        remark(table.note)
 
 
-def _cells(row: NodeRow) -> tuple[str, ...]:
+def _cells(row: NodeRow, *, in_cluster: bool) -> tuple[str, ...]:
+    how: tuple[str, ...] = (row.link,)
+    if in_cluster:
+        how = (row.member, _heard(row), "broker" if row.is_broker else "", row.cluster)
+    return (row.name, row.state, *how, *_room(row))
+
+
+def _heard(row: NodeRow) -> str:
+    if row.heard_s is None:
+        return "here" if row.link == "here" else ""
+    return f"{row.heard_s:.0f} s"
+
+
+def _room(row: NodeRow) -> tuple[str, ...]:
+    if row.state == "unknown":
+        return ("",) * len(_ROOM)
     free, there = format_size(row.free_memory_bytes), format_size(row.memory_bytes)
     return (
-        row.name,
-        row.state,
-        row.link,
         f"{row.free_cpus} of {row.cpus}",
         f"{free} of {there}",
         f"{row.free_gpus} of {row.gpus}" if row.gpus else "",
@@ -69,7 +94,7 @@ app = command_app(
     nodes,
     panel=MACHINE,
     examples=(
-        ("iriai nodes", "all machines of this front end"),
+        ("iriai nodes", "all machines of the cluster, from any of them"),
         ("iriai nodes --json", "for a program: sizes in bytes"),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from iriai.cli.command import ACCOUNTS, command_app
+from iriai.cli.complaint import remark
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import percent_text, span_text
@@ -41,6 +42,8 @@ def shares(options: GlobalOptions) -> None:
         print("No account has used anything yet, and none waits.", file=sys.stderr)
         return
     print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+    if answer.note:
+        remark(answer.note)
     print(f"Order {answer.order}; {_fading_text(answer)}.")
     if answer.offpeak_factor is not None:
         print(f"It is off-peak: use is charged {answer.offpeak_factor:g} times.")

@@ -185,11 +185,19 @@ class Client(ClusterRequests):
 
     def nodes(self) -> tuple[NodeRow, ...]:
         """The machines that run tasks, by name; of a back end itself."""
-        return self._line.ask(Nodes(), NodeTable).rows
+        return self.node_table().rows
+
+    def node_table(self) -> NodeTable:
+        """The same, with a note where something of them is not known now."""
+        return self._line.ask(Nodes(), NodeTable)
 
     def ads(self, machine: str = "") -> tuple[AdRow, ...]:
         """What machines say of themselves, by name; empty: all of them."""
-        return self._line.ask(AskAds(machine), AdList).rows
+        return self.ad_list(machine).rows
+
+    def ad_list(self, machine: str = "") -> AdList:
+        """The same, with a note where some are missing."""
+        return self._line.ask(AskAds(machine), AdList)
 
     def match(self, requirements: str) -> MatchTable:
         """Which machines a job with these requirements could run on now."""

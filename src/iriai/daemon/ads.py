@@ -9,14 +9,17 @@ from iriai.classad.expression import parse_expression
 from iriai.classad.moment import clock_attributes
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.engine import Engine
+from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.settings import Settings
 from iriai.identity.users import Users
+from iriai.model.account import Account
 from iriai.model.ad import Value, attributes_of, job_attributes
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound
+from iriai.model.problem import NotFound, Unreachable
 from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
+from iriai.wire.inquiries import AskMatchFor
 
 ROWS_MAX = 1_000
 """Machines in an answer to `match`: whoever has more looks at those that are closest."""
@@ -25,10 +28,15 @@ ROWS_MAX = 1_000
 class AdAnswers:
     """Handlers of the requests about ads; see the module."""
 
-    def __init__(self, settings: Settings, engine: Engine, users: Users) -> None:
+    def __init__(
+        self, settings: Settings, engine: Engine, users: Users, inquirer: Inquirer
+    ) -> None:
         self._settings = settings
         self._engine = engine
         self._users = users
+        self._inquirer = inquirer
+        inquirer.answerers[AskAds] = self._list
+        inquirer.answerers[AskMatchFor] = self._match_table
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
@@ -38,17 +46,25 @@ class AdAnswers:
     # --- ads -------------------------------------------------------------------------------------
 
     def _ads(self, asked: Asked, body: AskAds, now: Instant) -> None:
+        def without(words: str) -> AdList:
+            if body.machine not in ("", self._settings.home):
+                raise _silent(words)
+            return AdList(tuple(self._rows(now)), f"{words}; those of other machines are with it")
+
+        self._inquirer.answer(asked, body, AdList, now, lambda table: table, without)
+
+    def _list(self, body: AskAds, now: Instant) -> AdList:
+        """As the broker, or of a back end its own."""
         rows = {row.name: row for row in self._rows(now)}
         if not body.machine:
-            asked.answer(AdList(tuple(rows[name] for name in sorted(rows))))
-            return
+            return AdList(tuple(rows[name] for name in sorted(rows)))
         if body.machine not in rows:
             raise NotFound(
                 "no-such-machine",
                 f"{body.machine} is no machine that has told its ad here",
                 f"there are: {', '.join(sorted(rows)) or 'none yet'}",
             )
-        asked.answer(AdList((rows[body.machine],)))
+        return AdList((rows[body.machine],))
 
     def _rows(self, now: Instant) -> list[AdRow]:
         machine = self._engine.machine
@@ -74,12 +90,22 @@ class AdAnswers:
     # --- matching --------------------------------------------------------------------------------
 
     def _match(self, asked: Asked, body: AskMatch, now: Instant) -> None:
-        wanted = parse_expression(body.requirements, "the requirements", patterns=True)
+        parse_expression(body.requirements, "the requirements", patterns=True)
+        account = self._users.account(asked.caller.person, None, None)
+        question = AskMatchFor(body.requirements, account.group, account.user)
+
+        def without(words: str) -> MatchTable:
+            raise _silent(words)
+
+        self._inquirer.answer(asked, question, MatchTable, now, lambda table: table, without)
+
+    def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
+        """As the broker."""
+        wanted = parse_expression(question.requirements, "the requirements", patterns=True)
         state = self._engine.machine.broker.state
         matches = state.matching.begin()
         state.tick(now.wall_s)
-        person = asked.caller.person
-        account = self._users.account(person, None, None)
+        account = Account(question.group, question.user)
         job = {
             name.lower(): value
             for name, value in job_attributes(
@@ -98,7 +124,7 @@ class AdAnswers:
             assert row is not None
             rows.append(self._row(name, asks, job, is_match=bool(admits[row])))
         rows.sort(key=lambda row: (not row.matches, len(row.failing) + len(row.owner), row.machine))
-        asked.answer(MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX])))
+        return MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX]))
 
     def _row(
         self, name: str, asks: Condition, job: dict[str, Value], *, is_match: bool
@@ -107,3 +133,11 @@ class AdAnswers:
             return MatchRow(name, True, (), ())
         ours, owners = evidence_against(self._engine.machine.broker.state, name, asks, job)
         return MatchRow(name, False, tuple(ours), tuple(owners))
+
+
+def _silent(words: str) -> Unreachable:
+    return Unreachable(
+        "broker-silent",
+        f"{words}, and only it knows what all machines say of themselves",
+        "where it is gone another machine takes its place within seconds: ask again",
+    )

@@ -12,6 +12,7 @@ from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
+from iriai.daemon.fit_questions import FitQuestions, Judge
 from iriai.daemon.job_rules import dependencies_here
 from iriai.daemon.owners import Owners, require_own_listing
 from iriai.daemon.past import Past
@@ -31,7 +32,6 @@ from iriai.daemon.views import (
 )
 from iriai.daemon.waits import Waits, wire_outcome
 from iriai.daemon.whys import Whys
-from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, TaskId
@@ -39,9 +39,8 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction, task_count
 from iriai.model.problem import NotFound, Problem
 from iriai.model.reason import Reason
-from iriai.model.resources import Resources
 from iriai.model.state import TaskState
-from iriai.protocol.effects import Part
+from iriai.protocol.messages import Want
 from iriai.wire.requests import (
     AnswerBody,
     AskWhy,
@@ -74,6 +73,7 @@ class JobAnswers:
         settings: Settings,
         engine: Engine,
         submissions: Submissions,
+        fits: FitQuestions,
         descriptors: Descriptors,
         past: Past,
         unstored: Unstored,
@@ -81,13 +81,14 @@ class JobAnswers:
         self._settings = settings
         self._engine = engine
         self._submissions = submissions
+        self._fits = fits
         self._descriptors = descriptors
         self._past = past
         self._unstored = unstored
         self._home = engine.machine.home
         self._owners = Owners(engine.machine.home, past)
         self._ends = EndsFromStore(engine, past, self._owners)
-        self._changes = JobChanges(engine, submissions, past, unstored, self._ends, self._owners)
+        self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
         self.waits = Waits(engine, self._outcome)
         self._whys = Whys(engine)
 
@@ -115,18 +116,24 @@ class JobAnswers:
         after = dependencies_here(body.draft.after, self._settings.home)
         if body.dry_run:
             self._ends.with_ends(
-                asked, after, now, lambda ended, _: asked.answer(self._dry_run(asked, body, ended))
+                asked, after, now, lambda ended, later: self._dry_run(asked, body, ended, later)
             )
             return
         self._unstored.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
-        if after:
+        wants: tuple[Want, ...] = ()  # where the broker is here, `spec` asks it
+        if not (self._fits.is_here or body.draft.wait_for_resources):
+            wants = (self._submissions.want(body.draft, asked.caller.person),)
+
+        def accept(judge: Judge, later: Instant) -> None:
+            for want in wants:
+                judge(want)
             self._ends.with_ends(
-                asked, after, now, lambda ended, later: self._accept(asked, body, later, ended)
+                asked, after, later, lambda ended, last: self._accept(asked, body, last, ended)
             )
-        else:
-            self._accept(asked, body, now, NONE_ENDED)
+
+        self._fits.judged(asked, wants, now, accept)
 
     def _accept(self, asked: Asked, body: Submit, now: Instant, ended: Ends) -> None:
         person = asked.caller.person
@@ -144,32 +151,26 @@ class JobAnswers:
         if number in self._home.jobs:
             self._home.cancel(number, (), "it could not be stored")
 
-    def _dry_run(self, asked: Asked, body: Submit, ended: Ends) -> DryRun:
+    def _dry_run(self, asked: Asked, body: Submit, ended: Ends, now: Instant) -> None:
         draft = body.draft
         after = dependencies_here(draft.after, self._settings.home)
         waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
-        account, resources, _ = self._submissions.check(draft, asked.caller.person)
-        jobs = self._settings.configuration.jobs
-        return DryRun(
-            str(account),
-            task_count(draft.array) if draft.array else 1,
-            amounts(resources),
-            draft.time_limit_s or jobs.time_limit_s,
-            draft.output or "",
-            waits_for + self._lacking(resources),
-        )
+        want = self._submissions.want(draft, asked.caller.person)
 
-    def _lacking(self, resources: Resources) -> tuple[Why, ...]:
-        """What is not free for such a task now; of the machine that lacks least."""
-        if Part.BROKER not in self._engine.machine.parts:
-            return ()  # another machine knows
-        views = self._engine.machine.broker.state.machines.values()
-        lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
-        machine, least = min(lacking, key=lambda each: len(each[1]), default=("", []))
-        return tuple(
-            Why("machine-busy", f"{needed} {name}", f"{there} free", machine)
-            for name, needed, there in least
-        )
+        def tell(lacking: tuple[Why, ...]) -> None:
+            jobs = self._settings.configuration.jobs
+            asked.answer(
+                DryRun(
+                    str(want.account),
+                    task_count(draft.array) if draft.array else 1,
+                    amounts(want.resources),
+                    draft.time_limit_s or jobs.time_limit_s,
+                    draft.output or "",
+                    waits_for + lacking,
+                )
+            )
+
+        self._fits.waits_for(asked, want, now, tell, may_wait=draft.wait_for_resources)
 
     def _terminal_closed(self, number: int) -> None:
         """Nobody is left at the terminal of a job: what has not begun shall not."""

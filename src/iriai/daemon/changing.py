@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import UNSET
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
+from iriai.daemon.fit_questions import FitQuestions, Judge
 from iriai.daemon.job_rules import (
     check_limit,
     check_name,
@@ -22,7 +24,7 @@ from iriai.daemon.job_rules import (
 from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
-from iriai.daemon.submission import Submissions
+from iriai.daemon.submission import read_expressions, want_of_one
 from iriai.daemon.unstored import Unstored
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -31,6 +33,7 @@ from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
+from iriai.protocol.messages import Want
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, FieldChange, Hold, Release
 
 T = TypeVar("T")
@@ -43,7 +46,7 @@ class JobChanges:
     def __init__(
         self,
         engine: Engine,
-        submissions: Submissions,
+        fits: FitQuestions,
         past: Past,
         unstored: Unstored,
         ends: EndsFromStore,
@@ -51,7 +54,7 @@ class JobChanges:
     ) -> None:
         self._owners = owners
         self._home = engine.machine.home
-        self._submissions = submissions
+        self._fits = fits
         self._past = past
         self._unstored = unstored
         self._ends = ends
@@ -128,16 +131,54 @@ class JobChanges:
 
     def _alter(self, asked: Asked, body: Alter, now: Instant) -> None:
         after = _dependencies(body, self._home.name)
-        self._ends.with_ends(
-            asked, after or (), now, lambda ended, _later: self._altered(asked, body, after, ended)
+
+        def judged(judge: Judge, later: Instant) -> None:
+            self._ends.with_ends(
+                asked,
+                after or (),
+                later,
+                lambda ended, _last: self._altered(asked, body, after, ended, judge),
+            )
+
+        wants = () if self._fits.is_here else self._wants(asked, body)
+        self._fits.judged(asked, wants, now, judged)
+
+    def _wants(self, asked: Asked, body: Alter) -> list[Want]:
+        """What one task of each job would ask for, of those that could be altered."""
+        wants: dict[Want, None] = {}
+        for text in body.ids:
+            with suppress(Problem):  # it is told when the job is altered
+                for item in self.select(text, asked):
+                    job = self._home.jobs.get(item.job.number)
+                    wanted = self._wanted(body, None, job.spec) if job else Alteration()
+                    if job and wanted.concerns_machines and not body.wait_for_resources:
+                        wants[self._want(wanted.applied(job.spec))] = None
+        return list(wants)
+
+    def _want(self, spec: JobSpec) -> Want:
+        return want_of_one(
+            self._home.name,
+            spec.account,
+            spec.resources,
+            spec.time_limit_s,
+            spec.urgency,
+            spec.exclusive,
+            (spec.requirements, spec.rank),
         )
 
     def _altered(
-        self, asked: Asked, body: Alter, after: tuple[Dependency, ...] | None, ended: Ends
+        self,
+        asked: Asked,
+        body: Alter,
+        after: tuple[Dependency, ...] | None,
+        ended: Ends,
+        judge: Judge,
     ) -> None:
         def alter(item: Selected, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             _require_whole(item, "alter")
             wanted = self._wanted(body, after, job.spec)
+            if wanted.concerns_machines and not body.wait_for_resources:
+                judge(self._want(wanted.applied(job.spec)))
             change = self._home.alter(item.job.number, wanted, by, ended)
             found = differences(change.was, change.now) if change else []
             return str(item.job), [FieldChange(*each) for each in found]
@@ -168,13 +209,20 @@ class JobChanges:
         if amounts:
             resources = checked_resources(replace(spec.resources, **amounts))
             wanted = replace(wanted, resources=resources)
+        texts = {
+            name: value
+            for name in ("requirements", "rank")
+            if (value := getattr(body, name)) is not UNSET
+        }
+        if texts:
+            read = read_expressions(texts.get("requirements", ""), texts.get("rank", ""))
+            known = dict(zip(("requirements", "rank"), read, strict=True))
+            wanted = replace(wanted, **{name: known[name] for name in texts})
         new = wanted.applied(spec)
         check_name(new.name)
         check_urgency(new.urgency)
         check_limit(new.time_limit_s)
         check_throttle(new.throttle, is_array=spec.is_array)
-        if (amounts or body.exclusive is True) and not body.wait_for_resources:
-            self._submissions.check_fits(new.resources, exclusive=new.exclusive)
         return wanted
 
 

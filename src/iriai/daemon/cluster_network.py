@@ -21,8 +21,10 @@ from iriai.daemon.cluster_verifier import (
     document_kind,
 )
 from iriai.daemon.engine import Engine
+from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.links import Links
 from iriai.daemon.mesh import LinkState, Listener, Mesh
+from iriai.daemon.node_table import SeenMember
 from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
@@ -45,7 +47,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind
+from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Message
@@ -85,8 +87,9 @@ class ClusterNetwork:
         texts: ReceivedTexts,
         back_ends: Links,
         take_document: TakeDocument,
+        inquirer: Inquirer,
     ) -> None:
-        """`back_ends` are links within this host.
+        """`back_ends` are links within this host; `inquirer` asks other machines through this.
 
         `take_document` is told of operators' documents that came, and from which machine.
         """
@@ -95,6 +98,8 @@ class ClusterNetwork:
         self._cluster = cluster
         self._engine = engine
         self._take_document = take_document
+        self._inquirer = inquirer
+        inquirer.send = self.send
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
         self._publishing: asyncio.TimerHandle | None = None
@@ -175,6 +180,20 @@ class ClusterNetwork:
         """The other members that are there, as far as is known, by name."""
         return sorted(self._present.values(), key=lambda member: member.name)
 
+    def seen(self) -> list[SeenMember]:
+        """All members of which anything is known, this machine first, whatever became of them."""
+        own = self._own_member(self.mesh.instance)
+        found = [SeenMember(own, None)]
+        now = read_clocks("cluster")
+        for member in self.peers.members.values():
+            carried = self.peers.table.carried(Key(member.name, EntryKind.MEMBER), now)
+            ages_s = [carried.age_s] if carried is not None else []
+            linked_s = self.mesh.heard_ago_s(member.name)
+            if linked_s is not None:
+                ages_s.append(linked_s)
+            found.append(SeenMember(member, min(ages_s, default=None)))
+        return found
+
     def members(self) -> tuple[MemberRow, ...]:
         """The same for people."""
         return tuple(
@@ -211,7 +230,7 @@ class ClusterNetwork:
 
     def _takes(self, sender: str, part: Part, message: Message) -> bool:
         """Whether a machine may say this to a part of ours."""
-        if part in OF_PEERS or part is Part.SUCCESSION:
+        if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
             return True
         is_there = part is Part.BROKER or part in self._engine.machine.parts
         return is_there and may_say(sender, self._settings.home, message)
@@ -220,6 +239,8 @@ class ClusterNetwork:
         if isinstance(event, Delivered) and event.part in OF_PEERS:
             now = read_clocks("cluster")
             self._perform(self.peers.handle(event, now), now)
+        elif isinstance(event, Delivered) and event.part is Part.INQUIRY:
+            self._inquirer.handle(event)
         elif isinstance(event, Delivered):
             self._engine.news(event)
         else:

@@ -177,6 +177,11 @@ class MachineLink:
         return self._is_over or self._stream.is_closed
 
     @property
+    def silent_s(self) -> float:
+        """Since anything came."""
+        return _steady_s() - self._heard_s
+
+    @property
     def idle_s(self) -> float:
         """How long no message has gone either way."""
         return _steady_s() - self._used_s

@@ -144,6 +144,12 @@ class Mesh:
         neighbour = self._neighbours.get(machine)
         return neighbour is not None and neighbour.link is not None
 
+    def heard_ago_s(self, machine: str) -> float | None:
+        """Since anything came over the link with a machine; None: there is none now."""
+        neighbour = self._neighbours.get(machine)
+        link = neighbour.link if neighbour is not None else None
+        return None if link is None else link.silent_s
+
     def states(self) -> list[LinkState]:
         """How it stands with each machine that there was anything to say to, by name."""
         return [

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from iriai import __version__
+from iriai.broker.core import Broker
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
+from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.machine_facts import load_average
@@ -58,8 +60,10 @@ class Reports:
         writer: Writer,
         links: MachineLinks | None,
         sensor: LoadSensor,
+        inquirer: Inquirer,
         on_down: Callable[[bool], None],
     ) -> None:
+        """`on_down` ends the daemon; True: and all tasks."""
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
@@ -67,6 +71,8 @@ class Reports:
         self._writer = writer
         self._links = links
         self._sensor = sensor
+        self._inquirer = inquirer
+        inquirer.answerers[Shares] = self._share_table
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
@@ -105,6 +111,18 @@ class Reports:
         )
 
     def _shares(self, asked: Asked, body: Shares, now: Instant) -> None:
+        def without(words: str) -> ShareTable:
+            machine = self._engine.machine
+            note = f"{words}; this is what machines counted, as far as {machine.name} heard of it"
+            return self._table_of(machine.without_broker(now), now, note)
+
+        self._inquirer.answer(asked, body, ShareTable, now, lambda table: table, without)
+
+    def _share_table(self, body: Shares, now: Instant) -> ShareTable:
+        """As the broker."""
+        return self._table_of(self._engine.machine.broker, now)
+
+    def _table_of(self, broker: Broker, now: Instant, note: str = "") -> ShareTable:
         order = self._settings.configuration.order
         rows = tuple(
             ShareRow(
@@ -119,10 +137,10 @@ class Reports:
                 share.rate,
                 share.advance_s,
             )
-            for share in self._engine.machine.broker.shares(now)
+            for share in broker.shares(now)
         )
-        factor = order.offpeak_factor if self._engine.machine.broker.is_offpeak else None
-        asked.answer(ShareTable(order.name, order.half_life_s, rows, factor, order.window_s))
+        factor = order.offpeak_factor if broker.is_offpeak else None
+        return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
     def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
         """Sums of a long history take a second: in a thread, once what was told is stored."""

@@ -19,9 +19,13 @@ from iriai.daemon.cluster_part import ClusterPart
 from iriai.daemon.collection import keep_pauses_short
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
+from iriai.daemon.feasibility import Feasibility
+from iriai.daemon.fit_questions import FitQuestions
+from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.links import Links
 from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
+from iriai.daemon.node_table import NodeTables, SeenMember
 from iriai.daemon.nodes import NodeAnswers
 from iriai.daemon.notification import Notices
 from iriai.daemon.past import Past
@@ -39,12 +43,9 @@ from iriai.identity.users import Users
 from iriai.launcher.machine_file import EPILOG
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason
-from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.effects import AttemptExited, Part
-from iriai.protocol.messages import Want
+from iriai.protocol.effects import AttemptExited
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
@@ -107,6 +108,7 @@ class Service:
         )
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
         self._texts = ReceivedTexts(self._engine)
+        self._inquirer = Inquirer(self._engine)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
@@ -124,7 +126,7 @@ class Service:
         self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
-        handlers |= AdAnswers(settings, self._engine, users).handlers()
+        handlers |= AdAnswers(settings, self._engine, users, self._inquirer).handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
@@ -138,19 +140,20 @@ class Service:
     def _home(self, users: Users) -> dict[type, Handler]:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
-        submissions = Submissions(
-            settings, users, self._payloads, self._capacities, self._never_runs
+        links = self._links = Links(
+            settings, engine, self._payloads, self._descriptors, engine.machine.home.has_attempts_on
         )
+        feasibility = Feasibility(settings, engine, links)
+        submissions = Submissions(settings, users, self._payloads, feasibility.check)
+        fits = FitQuestions(settings, engine, self._inquirer, feasibility)
         jobs = JobAnswers(
-            settings, engine, submissions, self._descriptors, self._past, self._unstored
+            settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
         engine.on_settled = jobs.settled
         engine.on_changed = jobs.waits.job_changed
         self._tell_users()
-        has_attempts = engine.machine.home.has_attempts_on
-        self._links = Links(settings, engine, self._payloads, self._descriptors, has_attempts)
-        engine.carrier = self._links
-        return jobs.handlers() | self._links.handlers()
+        engine.carrier = links
+        return jobs.handlers() | links.handlers()
 
     def _follow_front_end(self) -> None:
         """What a machine without a home has instead."""
@@ -175,6 +178,7 @@ class Service:
             self._texts,
             self._links,
             part.take_document,
+            self._inquirer,
         )
         self._engine.carrier = network
         part.on_ejected = network.mesh.trust_changed
@@ -200,13 +204,16 @@ class Service:
             self._writer,
             self._network or self._links or self._uplink,
             self._sensor,
+            self._inquirer,
             self._down,
         )
-        nodes = NodeAnswers(settings, engine, self._unstored, self._links, self._sensor)
+        nodes = NodeAnswers(settings, engine, self._unstored, self._links)
+        seen = self._network.seen if self._network is not None else list[SeenMember]
+        table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
         reports.began(now)
-        return reports.handlers() | nodes.handlers()
+        return reports.handlers() | nodes.handlers() | table.handlers()
 
     def _tell_users(self) -> None:
         """Tell users that their jobs have finished, and forget these in the end."""
@@ -236,25 +243,6 @@ class Service:
     def _back_ends(self) -> list[str]:
         """Machines of this host that were ever linked."""
         return self._links.known.names() if self._links is not None else []
-
-    def _capacities(self) -> dict[str, Resources]:
-        """What each machine has; empty while some that was linked before has not said."""
-        settings = self._settings
-        if Part.BROKER not in self._engine.machine.parts:
-            return {}  # another machine has it
-        found = {settings.home: settings.capacity} if settings.role.has_node else {}
-        assert self._links is not None
-        views = self._engine.machine.broker.state.machines
-        for name in self._links.known.names():
-            if name not in views:
-                return {}
-            found[name] = views[name].calendar.capacity
-        return found
-
-    def _never_runs(self, want: Want) -> list[Reason]:
-        """What no machine meets of a job; nothing where the broker is elsewhere."""
-        machine = self._engine.machine
-        return machine.broker.never_runs(want) if Part.BROKER in machine.parts else []
 
     def _text(self, digest: str) -> bytes:
         """An environment, script or input: of a task of another machine, or of a job of ours."""
@@ -293,6 +281,7 @@ class Service:
                     links.close()
             self._cluster.close()
             self._clients.close()
+            self._inquirer.close()
             self._launcher.close()
             self._close_writer()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -32,9 +32,7 @@ from iriai.model.job import (
     task_count,
 )
 from iriai.model.problem import Refused, UsageProblem
-from iriai.model.reason import Reason, Rule
-from iriai.model.resources import Resources, describe_amount
-from iriai.policy.limits import within_running_cap
+from iriai.model.resources import Resources
 from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
@@ -57,15 +55,10 @@ class Submissions:
         settings: Settings,
         users: Users,
         payloads: Payloads,
-        machines: Callable[[], Mapping[str, Resources]],
-        never_runs: Callable[[Want], list[Reason]],
+        check_feasible: Callable[[Want], None],
     ) -> None:
-        """`machines` gives the capacity of each; empty where they are not all known yet.
-
-        `never_runs` says what none of them meets of a job, machine by machine; empty: one may.
-        """
-        self._never_runs = never_runs
-        self._machines = machines
+        """`check_feasible` raises `Refused` where no machine could ever run such a job."""
+        self._check_feasible = check_feasible
         self._settings = settings
         self._users = users
         self._payloads = payloads
@@ -80,8 +73,35 @@ class Submissions:
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
         account = self._users.account(person, draft.group, draft.account)
-        resources = self._resources(draft)
-        return account, resources, self._expressions(draft, account, resources)
+        resources = checked_resources(
+            Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
+        )
+        expressions = read_expressions(draft.requirements, draft.rank)
+        if not draft.wait_for_resources:
+            self._check_feasible(self._want(draft, account, resources, expressions))
+        return account, resources, expressions
+
+    def want(self, draft: JobDraft, person: Person) -> Want:
+        """What one task of the job would ask of machines; raises where it is refused."""
+        return self._want(draft, *self.check(draft, person))
+
+    def _want(
+        self,
+        draft: JobDraft,
+        account: Account,
+        resources: Resources,
+        expressions: tuple[str, str],
+    ) -> Want:
+        limit_s = draft.time_limit_s or self._settings.configuration.jobs.time_limit_s
+        return want_of_one(
+            self._settings.home,
+            account,
+            resources,
+            limit_s,
+            draft.urgency,
+            draft.exclusive,
+            expressions,
+        )
 
     def spec(
         self, draft: JobDraft, person: Person, descriptors: int
@@ -202,76 +222,37 @@ class Submissions:
                 "split it, or raise max_array in [jobs] of iriai.toml",
             )
 
-    def _resources(self, draft: JobDraft) -> Resources:
-        resources = checked_resources(
-            Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
-        )
-        if not draft.wait_for_resources:
-            self.check_fits(resources, exclusive=draft.exclusive)
-        return resources
 
-    def _expressions(
-        self, draft: JobDraft, account: Account, resources: Resources
-    ) -> tuple[str, str]:
-        """Requirements and rank as they are kept; raises where no machine will ever match."""
-        found = [
-            parse_expression(text, f"--{name}").text if text else ""
-            for name, text in (("requirements", draft.requirements), ("rank", draft.rank))
-        ]
-        if not draft.wait_for_resources and self._machines():
-            want = Want(
-                JobId(self._settings.home, 0),
-                account,
-                resources,
-                draft.time_limit_s or self._settings.configuration.jobs.time_limit_s,
-                draft.urgency,
-                0.0,
-                1,
-                exclusive=draft.exclusive,
-                requirements=found[0],
-                rank=found[1],
-            )
-            reasons = self._never_runs(want)
-            if reasons:
-                raise _no_match(reasons)
-        return found[0], found[1]
-
-    def check_fits(self, resources: Resources, *, exclusive: bool) -> None:
-        """Raise `Refused` where no machine could ever hold it, or no account may."""
-        machines = self._machines()
-        if machines and not any(resources.fits_in(there) for there in machines.values()):
-            name, lacking = min(
-                ((name, resources.lacking_in(there)) for name, there in machines.items()),
-                key=lambda each: len(each[1]),
-            )
-            resource, needed, there = lacking[0]
-            raise Refused(
-                "no-machine-large-enough",
-                f"no machine has {describe_amount(resource, needed)}: "
-                f"{name} has {describe_amount(resource, there)}",
-                "ask for less, or say --wait-for-resources",
-            )
-        cpus = resources.cpus
-        if exclusive:
-            able = [there.cpus for there in machines.values() if resources.fits_in(there)]
-            cpus = min(able, default=cpus)
-        cap_cpus = self._settings.configuration.order.running_cap_cpus
-        if not within_running_cap(cpus, 0, cap_cpus).allowed:
-            raise Refused(
-                "over-running-cap",
-                f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
-                "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
-            )
+def read_expressions(requirements: str, rank: str) -> tuple[str, str]:
+    """Requirements and rank as they are kept; raises `UsageProblem` with the place of a mistake."""
+    requires, ranks = (
+        parse_expression(text, f"--{name}").text if text else ""
+        for name, text in (("requirements", requirements), ("rank", rank))
+    )
+    return requires, ranks
 
 
-def _no_match(reasons: list[Reason]) -> Refused:
-    first = reasons[0]
-    whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
-    others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
-    return Refused(
-        "no-machine-matches",
-        f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
-        "see 'iriai match EXPR' for all machines, or say --wait-for-resources",
+def want_of_one(
+    home: str,
+    account: Account,
+    resources: Resources,
+    limit_s: float | None,
+    urgency: float,
+    exclusive: bool,
+    expressions: tuple[str, str],
+) -> Want:
+    """What one task asks of machines, whichever job it is of; `expressions` as they are kept."""
+    return Want(
+        JobId(home, 0),
+        account,
+        resources,
+        limit_s,
+        urgency,
+        0.0,
+        1,
+        exclusive=exclusive,
+        requirements=expressions[0],
+        rank=expressions[1],
     )
 
 

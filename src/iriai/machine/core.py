@@ -25,6 +25,7 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
+from iriai.protocol.candidates import Peer
 from iriai.protocol.effects import (
     Delivered,
     Effect,
@@ -138,6 +139,11 @@ class Machine:
     def broker_at(self) -> str:
         """The machine whose broker this one follows."""
         return self._broker_at
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """The members of its cluster that are there, itself among them; nobody outside of one."""
+        return self._succession.peers if self._succession is not None else ()
 
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
@@ -300,14 +306,29 @@ class Machine:
             assert self._make_broker is not None
             self._broker = self._make_broker()
             self._broker.begin(succession.peers, succession.term, now)
-            for machine, rows in self._usage.items():
-                self._take(self._broker.handle(Counted(machine, tuple(rows.values()), ()), now))
+            for told in self._counters():
+                self._take(self._broker.handle(told, now))
         if succession.broker != self._broker_at:
             self._broker_at = succession.broker
             self._term = succession.term
             self._tell_all()
         else:
             self._is_of_term(succession.term)
+
+    def _counters(self) -> list[Counted]:
+        """What all machines counted, for a broker that knows nothing yet."""
+        return [Counted(name, tuple(rows.values()), ()) for name, rows in self._usage.items()]
+
+    def without_broker(self, now: Instant) -> Broker:
+        """One that knows what machines counted and nothing else, to be looked at and dropped.
+
+        For whoever asks while the broker of another machine does not answer.
+        """
+        assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
+        broker = self._make_broker()
+        for told in self._counters():
+            broker.handle(told, now)
+        return broker
 
     def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
         """Every machine may be broker some day, and then draws with all that was counted."""

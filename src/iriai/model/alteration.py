@@ -24,6 +24,8 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
     after: tuple[Dependency, ...] | UnsetType = UNSET
     throttle: int | UnsetType | None = UNSET
     exclusive: bool | UnsetType = UNSET
+    requirements: str | UnsetType = UNSET
+    rank: str | UnsetType = UNSET
 
     @property
     def fields(self) -> dict[str, object]:
@@ -35,6 +37,11 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
         """`spec` with the new values."""
         return replace(spec, **self.fields)
 
+    @property
+    def concerns_machines(self) -> bool:
+        """Whether other machines may do from then on."""
+        return bool(self.fields.keys() & _OF_MACHINES)
+
     def differing(self, spec: JobSpec) -> Alteration:
         """That part of it which `spec` does not have yet."""
         return _made({n: value for n, value in self.fields.items() if getattr(spec, n) != value})
@@ -44,6 +51,7 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
         return _made({name: getattr(spec, name) for name in self.fields})
 
 
+_OF_MACHINES = frozenset({"resources", "exclusive", "requirements", "rank"})
 ALTERABLE = Alteration.__struct_fields__
 """The fields of a job that can be changed while it waits."""
 
@@ -93,6 +101,8 @@ def _text(name: str, value: object) -> str:
         return " ".join(map(str, value)) or "nothing"
     if value is None:
         return "none"
+    if value == "":
+        return "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "time_limit_s" and isinstance(value, float | int):

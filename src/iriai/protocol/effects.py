@@ -36,6 +36,8 @@ class Part(StrEnum):
     """What machines publish."""
     SUCCESSION = "succession"
     """Knows which machine is the broker; see protocol.succession."""
+    INQUIRY = "inquiry"
+    """Asks other machines what only they know; see protocol.inquiries."""
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -152,6 +154,23 @@ class PeerNoticed(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+class Inquired(msgspec.Struct, frozen=True):
+    """Inquiries: another machine wants to know something of this one. See `Inquiries.answer`."""
+
+    machine: str
+    number: int
+    """Its own."""
+    version: int
+    question: bytes
+
+
+class InquiryOver(msgspec.Struct, frozen=True):
+    """Inquiries: a question of this machine was answered, or nobody did in time."""
+
+    number: int
+    answer: bytes | None
+
+
 Effect = (
     Send
     | Persist
@@ -166,6 +185,8 @@ Effect = (
     | MembersChanged
     | EntriesChanged
     | PeerNoticed
+    | Inquired
+    | InquiryOver
 )
 
 

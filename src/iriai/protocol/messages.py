@@ -18,6 +18,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.protocol.inquiry_messages import ToInquiry
 from iriai.protocol.peer_messages import PeerMessage
 
 
@@ -352,4 +353,4 @@ JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 ToSuccession = AskBroker | BrokerIs | Heard
 """To what in each machine knows which is the broker; see protocol.succession."""
-Message = JobMessage | ToSuccession | PeerMessage
+Message = JobMessage | ToSuccession | PeerMessage | ToInquiry

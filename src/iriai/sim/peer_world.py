@@ -16,6 +16,8 @@ from iriai.protocol.effects import (
     Delivered,
     Effect,
     EntriesChanged,
+    Inquired,
+    InquiryOver,
     MembersChanged,
     Part,
     PeerNoticed,
@@ -23,8 +25,10 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
+from iriai.protocol.inquiries import Inquiries
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.membership import MembershipSettings
+from iriai.protocol.notices import Notices
 from iriai.protocol.peers import Peers
 from iriai.sim.agenda import Agenda
 from iriai.sim.clock import Clock
@@ -70,6 +74,9 @@ class PeerMachine:
     notices: list[PeerNoticed] = field(default_factory=list)
     sent_bytes: int = 0
     sent: int = 0
+    inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Notices()))
+    told: dict[int, bytes | None] = field(default_factory=dict)
+    """How each of its questions ended, by number."""
 
     def takes_for(self, other: str) -> MemberState | None:
         """What it takes another machine for; None where it never heard of it."""
@@ -175,6 +182,13 @@ class PeerWorld:
         machine.is_asleep = True
         self.agenda.after(for_s, partial(self._wake_up, machine))
 
+    def ask(self, name: str, other: str, question: bytes) -> int:
+        """A machine asks another, which says the same back; the question's number."""
+        machine = self.machines[name]
+        number, effects = machine.inquiries.ask(other, question, machine.clock.at(self.now_s))
+        self.perform(machine, effects)
+        return number
+
     def part(self, sides: dict[str, int]) -> None:
         """Nothing passes between machines of different sides; side 0 for those not named."""
         self._sides = sides
@@ -215,6 +229,12 @@ class PeerWorld:
                 machine.changes += effect.members
             elif isinstance(effect, PeerNoticed):
                 machine.notices.append(effect)
+            elif isinstance(effect, Inquired):
+                asked, answer = effect, effect.question
+                self.perform(machine, machine.inquiries.answer(asked.machine, asked.number, answer))
+            elif isinstance(effect, InquiryOver):
+                assert effect.number not in machine.told, "a question ended twice"
+                machine.told[effect.number] = effect.answer
             elif isinstance(effect, EntriesChanged) and self.on_entries is not None:
                 self.on_entries(machine, effect)
 
@@ -279,4 +299,5 @@ class PeerWorld:
         machine.is_up = False
 
     def _handle(self, machine: PeerMachine, event: Delivered | Wake) -> None:
-        self.perform(machine, machine.peers.handle(event, machine.clock.at(self.now_s)))
+        of_part = machine.inquiries if event.part is Part.INQUIRY else machine.peers
+        self.perform(machine, of_part.handle(event, machine.clock.at(self.now_s)))

@@ -37,6 +37,8 @@ class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
     """What use costs now, off-peak; None: it is peak."""
     window_s: float | None = None
     """How far back use counts, instead of the half-life; None: there is no window."""
+    note: str = ""
+    """What of it is not known now, and why; empty: this is all."""
 
 
 class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):

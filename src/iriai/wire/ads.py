@@ -28,6 +28,8 @@ class AdList(msgspec.Struct, frozen=True, tag="ad-list"):
     """Answer to `AskAds`, by name."""
 
     rows: tuple[AdRow, ...]
+    note: str = ""
+    """Whose are missing, and why; empty: these are all."""
 
 
 class AskMatch(msgspec.Struct, frozen=True, tag="ask-match"):

@@ -44,6 +44,8 @@ class Alter(msgspec.Struct, frozen=True, tag="alter"):
     throttle: int | UnsetType | None = UNSET
     exclusive: bool | UnsetType = UNSET
     wait_for_resources: bool = False
+    requirements: str | UnsetType = UNSET
+    rank: str | UnsetType = UNSET
 
 
 class FieldChange(msgspec.Struct, frozen=True):

@@ -33,12 +33,20 @@ class NodeRow(msgspec.Struct, frozen=True):
     """How it is reached: `here`, `up` or `down`."""
     differs: tuple[str, ...] = ()
     """What was observed that does not go with what the machine says of itself."""
+    member: str = ""
+    """What its cluster takes it for: `alive`, `suspect`, `dead` or `left`; empty outside of one."""
+    cluster: str = ""
+    is_broker: bool = False
+    heard_s: float | None = None
+    """Since something was last heard of it; None: nothing was, or it is the one that answers."""
 
 
 class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
     """Answer to `Nodes`, by name."""
 
     rows: tuple[NodeRow, ...]
+    note: str = ""
+    """What of it is not known now, and why; empty: this is all."""
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import msgspec
 
 from iriai.model.decoding import decoded
+from iriai.protocol.inquiry_messages import ToInquiry
 from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode, ToSuccession
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
-PARTS_VERSION = 2
+PARTS_VERSION = 3
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -24,6 +25,7 @@ _KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         ("membership", ToMembership),
         ("directory", ToDirectory),
         ("succession", ToSuccession),
+        ("inquiry", ToInquiry),
     )
 }
 """What may be said to each part, by name."""

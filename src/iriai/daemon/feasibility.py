@@ -1,0 +1,106 @@
+"""Whether any machine could ever run a job, by what the broker here knows; nothing, elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iriai.daemon.engine import Engine
+from iriai.daemon.links import Links
+from iriai.daemon.settings import Settings
+from iriai.model.problem import Refused
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources, describe_amount
+from iriai.policy.limits import within_running_cap
+from iriai.protocol.effects import Part
+from iriai.protocol.messages import Want
+
+
+class Feasibility:
+    """See the module."""
+
+    def __init__(self, settings: Settings, engine: Engine, links: Links) -> None:
+        """`links` are those with back ends."""
+        self._settings = settings
+        self._engine = engine
+        self._links = links
+
+    def check(self, want: Want) -> None:
+        """Raise `Refused` where no machine could ever run a task of `want`, or no account may."""
+        machines = self._machines()
+        check_fits(want.resources, machines)
+        self._check_cap(want, machines)
+        if machines:
+            reasons = self._engine.machine.broker.never_runs(want)
+            if reasons:
+                raise no_match(reasons)
+
+    def lacking(self, resources: Resources) -> tuple[Reason, ...]:
+        """What is not free for such a task now; of the machine that lacks least."""
+        if Part.BROKER not in self._engine.machine.parts:
+            return ()
+        views = self._engine.machine.broker.state.machines.values()
+        lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
+        machine, least = min(lacking, key=lambda each: len(each[1]), default=("", ()))
+        return tuple(
+            Reason(
+                Rule.MACHINE_BUSY,
+                describe_amount(name, needed),
+                f"{describe_amount(name, there)} free",
+                machine,
+            )
+            for name, needed, there in least
+        )
+
+    def _machines(self) -> dict[str, Resources]:
+        """What each machine has; empty while one that is known has not said."""
+        machine, settings = self._engine.machine, self._settings
+        if Part.BROKER not in machine.parts:
+            return {}
+        views = machine.broker.state.machines
+        found = {settings.home: settings.capacity} if settings.role.has_node else {}
+        awaited = [*self._links.known.names(), *(p.name for p in machine.peers if p.has_node)]
+        if any(name not in views for name in awaited if name != settings.home):
+            return {}
+        return {name: view.calendar.capacity for name, view in views.items()} | found
+
+    def _check_cap(self, want: Want, machines: Mapping[str, Resources]) -> None:
+        cpus = want.resources.cpus
+        if want.exclusive:
+            able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
+            cpus = min(able, default=cpus)
+        cap_cpus = self._settings.configuration.order.running_cap_cpus
+        if not within_running_cap(cpus, 0, cap_cpus).allowed:
+            raise Refused(
+                "over-running-cap",
+                f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
+                "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
+            )
+
+
+def check_fits(resources: Resources, machines: Mapping[str, Resources]) -> None:
+    """Raise `Refused` where none of the machines, of which each has so much, could ever hold it."""
+    if not machines or any(resources.fits_in(there) for there in machines.values()):
+        return
+    name, lacking = min(
+        ((name, resources.lacking_in(there)) for name, there in machines.items()),
+        key=lambda each: len(each[1]),
+    )
+    resource, needed, there = lacking[0]
+    raise Refused(
+        "no-machine-large-enough",
+        f"no machine has {describe_amount(resource, needed)}: "
+        f"{name} has {describe_amount(resource, there)}",
+        "ask for less, or say --wait-for-resources",
+    )
+
+
+def no_match(reasons: list[Reason]) -> Refused:
+    """That none matches, with the clause that fails at the first; `reasons` machine by machine."""
+    first = reasons[0]
+    whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
+    others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
+    return Refused(
+        "no-machine-matches",
+        f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
+        "see 'iriai match EXPR' for all machines, or say --wait-for-resources",
+    )

@@ -1,0 +1,186 @@
+"""Whether a job could ever run, asked of the broker before the job is accepted.
+
+A broker of another machine is asked only for what the machine here could not run itself. Where it
+does not answer in time the job is accepted, and `why` says later what it waits for. Requests of one
+client keep their order: what comes after one that waits for an answer waits behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from iriai.daemon.clients import Asked, Connection
+from iriai.daemon.engine import Engine
+from iriai.daemon.feasibility import Feasibility
+from iriai.daemon.inquirer import Inquirer, declined, problem_in
+from iriai.daemon.settings import Settings
+from iriai.model.instant import Instant
+from iriai.model.problem import Problem, Refused
+from iriai.protocol.effects import Part
+from iriai.protocol.messages import Want
+from iriai.wire.inquiries import AskFit, Declined, Fit
+from iriai.wire.requests import Why
+
+log = logging.getLogger(__name__)
+
+REMEMBERED_S = 10.0
+"""An answer is taken for true so long: of many like jobs handed in together one is asked for."""
+REMEMBERED_MAX = 1_000
+SILENT_S = 5.0
+"""After a question without an answer no other is asked for so long: by then there is another
+broker, and whoever hands in many jobs does not wait for each."""
+ASKED_MAX = 16
+"""Different questions for one request of a client: alterations of many jobs. More are not asked."""
+
+Judge = Callable[[Want], None]
+"""Raises `Refused` where no machine could ever run such a task, as far as is known."""
+Act = Callable[[Judge, Instant], None]
+"""May raise a `Problem`, which is answered."""
+
+
+class _Waiting(NamedTuple):
+    asked: Asked
+    wants: Sequence[Want]
+    act: Act
+
+
+class _Known(NamedTuple):
+    until_s: float
+    refusal: Declined | None
+
+
+class FitQuestions:
+    """See the module."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine, inquirer: Inquirer, feasibility: Feasibility
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._inquirer = inquirer
+        self._feasibility = feasibility
+        self._known: OrderedDict[Want, _Known] = OrderedDict()
+        self._silent_until_s = 0.0
+        self._lines: dict[Connection, deque[_Waiting]] = {}
+        """Clients of which a request waits for an answer, and what came after it."""
+        inquirer.answerers[AskFit] = self._fit
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the broker is here, and nobody need be asked."""
+        return self._inquirer.is_here
+
+    def _fit(self, question: AskFit, now: Instant) -> Fit:
+        """As the broker."""
+        lacking = self._feasibility.lacking(question.want.resources)
+        waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
+        try:
+            self._feasibility.check(question.want)
+        except Refused as problem:
+            return Fit(declined(problem), waits_for)
+        return Fit(None, waits_for)
+
+    def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
+        """Call `act` with what judges these wants: now, or in a later turn."""
+        if self._inquirer.is_here:
+            act(self._feasibility.check, now)
+            return
+        waiting = _Waiting(asked, wants, act)
+        line = self._lines.get(asked.connection)
+        if line is not None:
+            line.append(waiting)
+        else:
+            self._go_on(waiting, deque(), now)
+
+    def waits_for(
+        self,
+        asked: Asked,
+        want: Want,
+        now: Instant,
+        tell: Callable[[tuple[Why, ...]], None],
+        *,
+        may_wait: bool,
+    ) -> None:
+        """What such a task would wait for now.
+
+        `asked` fails where no machine could ever run it, unless it `may_wait` for one.
+        """
+
+        def hear(fit: Fit, _now: Instant) -> None:
+            if fit.refusal is not None and not may_wait:
+                asked.fail(problem_in(fit.refusal))
+            else:
+                tell(fit.waits_for)
+
+        def miss(words: str, _now: Instant) -> None:
+            broker = self._engine.machine.broker_at
+            tell((Why("machine-away", "word from the broker", words, broker),))
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _go_on(self, waiting: _Waiting, line: deque[_Waiting], now: Instant) -> None:
+        """Ask for what is not known yet, or act; then what came after it."""
+        unknown = next((want for want in waiting.wants[:ASKED_MAX] if self._asks(want, now)), None)
+        if unknown is not None:
+            self._lines[waiting.asked.connection] = line
+            self._ask(unknown, waiting, line, now)
+            return
+        self._lines.pop(waiting.asked.connection, None)
+        try:
+            waiting.act(partial(self._judge, now), now)
+        except Problem as problem:
+            waiting.asked.fail(problem)
+        if line:
+            self._go_on(line.popleft(), line, now)
+
+    def _asks(self, want: Want, now: Instant) -> bool:
+        """Whether the broker is to be asked."""
+        if self._runs_here(want) or self._inquirer.is_here or now.steady_s < self._silent_until_s:
+            return False
+        known = self._known.get(want)
+        return known is None or known.until_s <= now.steady_s
+
+    def _runs_here(self, want: Want) -> bool:
+        """Whether this machine could run it, as far as that is plain to see."""
+        machine = self._engine.machine
+        if Part.NODE not in machine.parts or want.requirements:
+            return False
+        own = machine.node.settings.ad
+        is_choosy = own is not None and bool(own.requirements)
+        return not is_choosy and want.resources.fits_in(self._settings.capacity)
+
+    def _ask(self, want: Want, waiting: _Waiting, line: deque[_Waiting], now: Instant) -> None:
+        def hear(fit: Fit, later: Instant) -> None:
+            self._known[want] = _Known(later.steady_s + REMEMBERED_S, fit.refusal)
+            self._known.move_to_end(want)
+            if len(self._known) > REMEMBERED_MAX:
+                self._known.popitem(last=False)
+            self._go_on(waiting, line, later)
+
+        def fail(problem: Problem, later: Instant) -> None:
+            log.info("the broker does not say whether a job could run: %s", problem)
+            hear(Fit(), later)
+
+        def miss(words: str, later: Instant) -> None:
+            log.info("a job is accepted unseen: %s", words)
+            self._silent_until_s = later.steady_s + SILENT_S
+            self._go_on(waiting, line, later)
+
+        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+
+    def _judge(self, now: Instant, want: Want) -> None:
+        if self._inquirer.is_here:
+            self._feasibility.check(want)
+            return
+        known = self._known.get(want)
+        if known is not None and known.refusal is not None and now.steady_s < known.until_s:
+            raise problem_in(known.refusal)

@@ -1,0 +1,226 @@
+"""What `iriai nodes` is answered: what the broker knows of machines, and membership beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from iriai.broker.machines import MachineView
+from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.engine import Engine
+from iriai.daemon.inquirer import Inquirer
+from iriai.daemon.links import Links
+from iriai.daemon.load_sensor import LoadSensor
+from iriai.daemon.settings import Settings
+from iriai.model.ad import MIB, attributes_of
+from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
+from iriai.model.units import format_size
+from iriai.protocol.effects import Part
+from iriai.protocol.members import Member, MemberState
+from iriai.wire.machines import NodeRow, Nodes, NodeTable
+
+HERE, UP, DOWN = "here", "up", "down"
+"""How a machine is reached."""
+DRAINED, AWAY, UNAVAILABLE, UNKNOWN = "drained", "away", "unavailable", "unknown"
+"""States of a machine that takes nothing, or of which nothing is known; else it is `up` as well."""
+NOTHING = Resources(cpus=0)
+GONE = {
+    MemberState.DEAD: "it does not answer",
+    MemberState.LEFT: "it left the cluster",
+}
+
+
+class SeenMember(NamedTuple):
+    """A machine of the cluster as this one takes it."""
+
+    member: Member
+    heard_s: float | None
+    """Since something of it was last heard here; None: this machine itself."""
+
+
+class NodeTables:
+    """The handler of `Nodes`; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        links: Links | None,
+        sensor: LoadSensor,
+        inquirer: Inquirer,
+        seen: Callable[[], list[SeenMember]],
+    ) -> None:
+        """`links` are a front end's; None: a back end. `seen` gives the members, itself among them.
+
+        Outside of a cluster that is nobody.
+        """
+        self._settings = settings
+        self._engine = engine
+        self._links = links
+        self._sensor = sensor
+        self._inquirer = inquirer
+        self._seen = seen
+        inquirer.answerers[Nodes] = self._of_broker
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Nodes: self._nodes}
+
+    def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
+        def without(words: str) -> NodeTable:
+            own = [self._own_row()] if self._settings.role.has_node else []
+            told = f"{words}; of other machines it is known only whether they are there"
+            return self._with_members(NodeTable(tuple(own), told))
+
+        if self._links is None:
+            asked.answer(NodeTable((self._own_row(),)))
+        else:
+            self._inquirer.answer(asked, body, NodeTable, now, self._with_members, without)
+
+    # --- as the broker ---------------------------------------------------------------------------
+
+    def _of_broker(self, body: Nodes, now: Instant) -> NodeTable:
+        """What it has been told, and which back ends there are."""
+        assert self._links is not None
+        broker = self._engine.machine.broker
+        rows = {}
+        for name, view in broker.state.machines.items():
+            heard_s = broker.attendance.heard_ago_s(name, now.steady_s)
+            rows[name] = replace(self._row(view), heard_s=heard_s)
+        for name in self._links.known.names():
+            if name not in rows:
+                rows[name] = self._unheard_row(name)
+        return NodeTable(_by_name(rows))
+
+    def _own_row(self) -> NodeRow:
+        node = self._engine.machine.node
+        return node_row(
+            self._settings.home,
+            node.unavailable(),
+            (self._settings.capacity, node.calendar.free),
+            (self._sensor.average, self._sensor.foreign),
+            self._settings.configuration.machine.speed,
+            len(node.running()),
+            HERE,
+        )
+
+    def _row(self, view: MachineView) -> NodeRow:
+        calendar = view.calendar
+        return node_row(
+            view.name,
+            view.unavailable,
+            (calendar.capacity, calendar.free),
+            (view.load, view.foreign_load),
+            view.speed,
+            sum(1 for key in calendar if isinstance(key, AttemptId)),
+            self._link(view.name, is_away=view.is_away),
+            (*given_beyond(view), *self._seen_of(view.name)),
+        )
+
+    def _seen_of(self, name: str) -> list[str]:
+        """What the home here saw of a machine that runs its tasks."""
+        machine = self._engine.machine
+        return machine.home.observed.differences(name) if Part.HOME in machine.parts else []
+
+    def _unheard_row(self, name: str) -> NodeRow:
+        """Of a machine that was linked once, and has reported nothing to this daemon."""
+        link = self._link(name, is_away=True)
+        return node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, link)
+
+    def _link(self, name: str, *, is_away: bool) -> str:
+        """How the broker reaches a machine; links over a network come and go as they are needed."""
+        if name == self._settings.home:
+            return HERE
+        assert self._links is not None
+        if self._links.is_up(name):
+            return UP
+        is_back_end = name in self._links.known.names()
+        return DOWN if is_back_end or is_away else UP
+
+    # --- as whoever was asked --------------------------------------------------------------------
+
+    def _with_members(self, table: NodeTable) -> NodeTable:
+        """Beside what the broker knows of machines, what membership here takes them for."""
+        rows = {row.name: row for row in table.rows}
+        home, broker = self._settings.home, self._engine.machine.broker_at
+        for member, heard_s in self._seen():
+            name, state = member.name, member.state
+            row = rows.get(name) or _unreported(name)
+            link = HERE if name == home else UP if row.link == HERE else row.link
+            heard = [each for each in (row.heard_s, heard_s) if each is not None]
+            rows[name] = replace(
+                row,
+                link=link,
+                member=state,
+                cluster=member.cluster,
+                is_broker=name == broker,
+                heard_s=None if name == home else min(heard, default=None),
+            )
+            if state in GONE:
+                rows[name] = replace(rows[name], state=AWAY, link=DOWN, reason=GONE[state])
+        return NodeTable(_by_name(rows), table.note)
+
+
+def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
+    return tuple(rows[name] for name in sorted(rows))
+
+
+def _unreported(name: str) -> NodeRow:
+    """Of a member that has not told the broker, or the broker did not tell, what it has."""
+    row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
+    return replace(row, state=UNKNOWN)
+
+
+def node_row(
+    name: str,
+    unavailable: Reason | None,
+    room: tuple[Resources, Resources],
+    load: tuple[float, float],
+    speed: float,
+    tasks: int,
+    link: str,
+    differs: tuple[str, ...] = (),
+) -> NodeRow:
+    """One line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
+    state = UP
+    if link == DOWN:
+        state = AWAY
+    elif unavailable is not None:
+        state = DRAINED if unavailable.rule is Rule.DRAINED else UNAVAILABLE
+    reason = unavailable.had if unavailable else ""
+    capacity, free = room
+    return NodeRow(
+        name,
+        state,
+        reason or ("it has no link" if link == DOWN else ""),
+        capacity.cpus,
+        free.cpus,
+        capacity.memory_bytes,
+        free.memory_bytes,
+        capacity.gpus,
+        free.gpus,
+        *load,
+        speed,
+        tasks,
+        link,
+        differs,
+    )
+
+
+def given_beyond(view: MachineView) -> tuple[str, ...]:
+    """What a machine gives away more of than it found there itself."""
+    found = attributes_of(view.ad)
+    given = view.calendar.capacity
+    memory_mib, cpus = found.get("DetectedMemory"), found.get("DetectedCpus")
+    words = []
+    if isinstance(memory_mib, int) and given.memory_bytes // MIB > memory_mib > 0:
+        there, more = format_size(memory_mib * MIB), format_size(given.memory_bytes)
+        words.append(f"it gives away {more} of memory, and has {there}")
+    if isinstance(cpus, int) and given.cpus > cpus > 0:
+        words.append(f"it gives away {given.cpus} cpus, and has {cpus}")
+    return tuple(words)

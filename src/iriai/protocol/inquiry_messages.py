@@ -1,0 +1,28 @@
+"""Messages with which a machine asks another what only that one knows (docs/spec/009)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Inquire(msgspec.Struct, frozen=True):
+    """Any machine to the broker, when somebody asks what the broker knows. Answered with `Inform`.
+
+    It changes nothing there that a second one would change again, so it is repeated until answered.
+    """
+
+    number: int
+    """The asker's own, rising; the answer repeats it."""
+    version: int
+    """Of what may be asked and how it is written: `wire.inquiries.INQUIRY_VERSION`."""
+    question: bytes
+
+
+class Inform(msgspec.Struct, frozen=True):
+    """The answer to `Inquire`, from the machine that was asked alone."""
+
+    number: int
+    answer: bytes
+
+
+ToInquiry = Inquire | Inform

@@ -1,0 +1,76 @@
+"""What a machine asks the broker of its cluster for somebody, and is told (docs/spec/009)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.decoding import decoded
+from iriai.protocol.messages import Want
+from iriai.wire.accounts import Shares, ShareTable
+from iriai.wire.ads import AdList, AskAds, MatchTable
+from iriai.wire.machines import Nodes, NodeTable
+from iriai.wire.requests import Why
+
+INQUIRY_VERSION = 1
+"""Raised with every change that an older machine would misread. A question of another version is
+answered with a `Declined` that says so; links do not break for it."""
+
+
+class AskMatchFor(msgspec.Struct, frozen=True, tag="ask-match-for"):
+    """As a client's `AskMatch`, for a job of that account."""
+
+    requirements: str
+    group: str
+    user: str
+
+
+class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
+    """Whether any machine could ever run such a job, and what it would wait for now."""
+
+    want: Want
+
+
+class Declined(msgspec.Struct, frozen=True, tag="declined"):
+    """There is no answer, for this reason; a `model.problem` in transit."""
+
+    exit_code: int
+    code: str
+    message: str
+    hint: str = ""
+
+
+class Fit(msgspec.Struct, frozen=True, tag="fit"):
+    """Answer to `AskFit`."""
+
+    refusal: Declined | None = None
+    """Why no machine ever could; None: one could, or the broker does not know all machines yet."""
+    waits_for: tuple[Why, ...] = ()
+    """What is not free now."""
+
+
+Question = Nodes | Shares | AskAds | AskMatchFor | AskFit
+Told = NodeTable | ShareTable | AdList | MatchTable | Fit | Declined
+
+_encode = msgspec.msgpack.Encoder().encode
+_questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+_told: msgspec.msgpack.Decoder[Told] = msgspec.msgpack.Decoder(Told)
+
+
+def encode_question(question: Question) -> bytes:
+    """For `Inquire`."""
+    return _encode(question)
+
+
+def encode_told(told: Told) -> bytes:
+    """For `Inform`."""
+    return _encode(told)
+
+
+def decode_question(content: bytes) -> Question:
+    """The question in `content`; raises `msgspec.MsgspecError`."""
+    return decoded(_questions, content)
+
+
+def decode_told(content: bytes) -> Told:
+    """The answer in `content`; raises `msgspec.MsgspecError`."""
+    return decoded(_told, content)
