@@ -166,6 +166,19 @@ def clock(world, name: str):
     return world.machines[name].clock.at(world.now_s)
 
 
+def test_a_new_broker_does_not_wait_for_the_one_whose_silence_made_it_the_broker():
+    world = elected()
+    dead = broker(world)
+    world.go_down(dead)
+    while len(brokers(world)) == 0:
+        run(world, 0.1)
+    job = submit(world, rank(world)[3], run_s=0.1)
+    run(world, 2.0)
+    # It knows five homes, and the fifth will tell it nothing.
+    assert dead.plan.name in {peer.name for peer in broker(world).core._succession.peers}
+    assert has_ended(world, job)
+
+
 def test_a_home_asks_the_broker_why_a_job_waits():
     world = elected(3)
     home = world.machines[rank(world)[2]]

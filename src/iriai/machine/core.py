@@ -305,7 +305,7 @@ class Machine:
         elif self._broker is None or self._broker.attendance.term != succession.term:
             assert self._make_broker is not None
             self._broker = self._make_broker()
-            self._broker.begin(succession.peers, succession.term, now)
+            self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
             for told in self._counters():
                 self._take(self._broker.handle(told, now))
         if succession.broker != self._broker_at:
@@ -338,11 +338,13 @@ class Machine:
             self._take(self._broker.handle(Counted(machine, rows, ()), now))
 
     def _is_of_term(self, term: float) -> None:
-        """The broker is of this term; of another one than before, it knows nothing any more."""
+        """The broker is of this term; of another one than it was told in, it knows nothing.
+
+        Where no term was known when it was told, it may not have been the broker then.
+        """
         if term and term != self._term:
-            if self._term or self._broker_at == self.name:
-                self._tell_all()
             self._term = term
+            self._tell_all()
 
     def _tell_all(self) -> None:
         """The broker is new, or what this machine said to it may be lost."""

@@ -68,6 +68,20 @@ class Succession:
         """The members of the cluster that are there, this machine among them."""
         return tuple(self._peers.values())
 
+    def speaking(self, now_s: float) -> tuple[Peer, ...]:
+        """Those of the members that are not silent, as far as this machine can tell.
+
+        Not among them: those ahead of it in the rank whose silence made it the broker, and whom
+        the membership suspects, unless they were heard of within `SILENT_S`.
+        """
+        return tuple(
+            peer
+            for name, peer in self._peers.items()
+            if name == self._name
+            or self._speaks(name, now_s)
+            or (name not in self._watched and name not in self._suspects)
+        )
+
     @property
     def candidates(self) -> tuple[str, ...]:
         """Those next in line, the best first."""
