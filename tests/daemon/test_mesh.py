@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from iriai.daemon import address_book
 from iriai.daemon import mesh as mesh_module
 from iriai.daemon.address_book import relay_order
 from iriai.protocol.members import MemberState
@@ -215,5 +216,34 @@ def test_texts_travel_through_relays_too(tmp_path, size):
         await until(lambda: ran.events and ran.texts)
         assert ran.texts == [("kiku", ((digest, text),), False)]
         await asyncio.sleep(0)
+
+    story(tmp_path, body)
+
+
+def test_who_was_taken_for_dead_is_dialled_when_there_is_something_to_say(tmp_path):
+    async def body(meshes):
+        ume, take, matsu = meshes.add("ume", "take", "matsu")
+        dead = replace(take.member, state=MemberState.DEAD)
+        left = replace(matsu.member, state=MemberState.LEFT)
+        ume.book.take([dead, left])
+        assert not ume.book.is_member("take")
+        assert not ume.book.is_known("matsu")
+        ume.say("matsu", 1)
+        ume.say("take", 1)
+        await until(lambda: take.heard() == [1])
+        assert not ume.is_linked("matsu")
+
+    story(tmp_path, body)
+
+
+def test_the_addresses_of_very_many_dead_machines_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(address_book, "AWAY_MAX", 2)
+
+    async def body(meshes):
+        (ume,) = meshes.add("ume")
+        ume.book.take(
+            replace(ume.member, name=name, state=MemberState.DEAD) for name in ("a", "b", "c")
+        )
+        assert [name for name in "abc" if ume.book.is_known(name)] == ["b", "c"]
 
     story(tmp_path, body)

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Protocol
 
-from iriai.protocol.members import Member
+from iriai.protocol.members import Member, MemberState
+
+AWAY_MAX = 2_000
+"""Machines taken for dead whose addresses are kept: as many as a directory holds (spec 006)."""
 
 
 class AddressBook(Protocol):
@@ -14,6 +17,10 @@ class AddressBook(Protocol):
 
     def is_member(self, machine: str) -> bool:
         """Whether a machine takes part, as far as is known."""
+        ...
+
+    def is_known(self, machine: str) -> bool:
+        """Whether it takes part, or did until it was taken for dead: it may be there again."""
         ...
 
     def addresses(self, machine: str) -> tuple[str, ...]:
@@ -49,14 +56,21 @@ class MemberBook:
         """`name` is this machine's."""
         self._name = name
         self._members: dict[str, Member] = {}
+        self._away: dict[str, Member] = {}
+        """Taken for dead. Their addresses are kept: machines that were cut off from each other take
+        each other for dead, and find each other again by being dialled."""
 
     def take(self, members: Iterable[Member]) -> None:
         """These are as they are now."""
         for member in members:
+            self._members.pop(member.name, None)
+            self._away.pop(member.name, None)
             if member.is_present:
                 self._members[member.name] = member
-            else:
-                self._members.pop(member.name, None)
+            elif member.state is MemberState.DEAD:
+                self._away[member.name] = member
+        for name in list(self._away)[:-AWAY_MAX]:
+            del self._away[name]
 
     @property
     def is_empty(self) -> bool:
@@ -67,15 +81,22 @@ class MemberBook:
         """Whether a machine takes part, as far as is known."""
         return machine in self._members
 
+    def is_known(self, machine: str) -> bool:
+        """Whether it takes part, or did until it was taken for dead."""
+        return machine in self._members or machine in self._away
+
     def addresses(self, machine: str) -> tuple[str, ...]:
-        """Where it listens."""
-        member = self._members.get(machine)
+        """Where it listens, or did."""
+        member = self._find(machine)
         return member.addresses if member else ()
 
     def is_outward_only(self, machine: str) -> bool:
         """Whether it is reached through relays alone."""
-        member = self._members.get(machine)
+        member = self._find(machine)
         return member is not None and member.is_outward_only
+
+    def _find(self, machine: str) -> Member | None:
+        return self._members.get(machine) or self._away.get(machine)
 
     def relays(self, machine: str) -> list[str]:
         """The members that can be dialled, in the order of `relay_order`."""

@@ -129,7 +129,7 @@ class Mesh:
             neighbour = self._neighbours.get(machine)
             if neighbour is not None and neighbour.link is not None:
                 neighbour.link.send(ours)
-            elif neighbour is not None or self._book.is_member(machine):
+            elif neighbour is not None or self._book.is_known(machine):
                 neighbour = self._neighbour(machine)
                 neighbour.hold(ours, _steady_s())
                 self._dial(neighbour)
