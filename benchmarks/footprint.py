@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.options import Options, read_options
 from harness.private_iriai import PrivateIriai
+from harness.processes import cpu_s, rss_mb
 from harness.report import finish, machine_facts, median, progress
 
 from iriai.client import Client, draft
@@ -41,27 +41,6 @@ BLOCKER_S = 3600
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 LISTINGS = 5
 """The median of so many calls stands for a run."""
-
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
-def rss_mb(pids: Sequence[int]) -> float:
-    """Return the resident memory of processes, in megabytes."""
-    kib = 0
-    for pid in pids:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                kib += int(line.split()[1])
-    return kib / 1024
-
-
-def cpu_s(pids: Sequence[int]) -> float:
-    """Return the processor time that processes have used, in seconds."""
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / _TICKS_PER_S
 
 
 def daemon_and_launcher(iriai: PrivateIriai) -> list[int]:

@@ -197,7 +197,7 @@ class ClusterNetwork:
     def members(self) -> tuple[MemberRow, ...]:
         """The same for people."""
         return tuple(
-            MemberRow(m.name, m.cluster, m.state, m.addresses, m.is_outward_only)
+            MemberRow(m.name, m.cluster, m.state, m.addresses, m.is_outward_only, m.incarnation)
             for m in self.present()
         )
 

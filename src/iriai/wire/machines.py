@@ -116,3 +116,5 @@ class MemberRow(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
     is_outward_only: bool
     """Whether it is reached through others alone."""
+    incarnation: int = 0
+    """Of what it says of itself: higher each time that it came up again, or was doubted."""

@@ -1,0 +1,64 @@
+"""A cluster of real daemons in network namespaces, as the end-to-end tests have it. Needs root."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.descendants import none_left
+from harness.report import progress
+from harness.task_user import task_user
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the machines are those of the tests
+network_kit = importlib.import_module("tests.endtoend.network")
+judge_kit = importlib.import_module("tests.endtoend.judge")
+people_kit = importlib.import_module("tests.support.people")
+waiting_kit = importlib.import_module("tests.support.waiting")
+
+WAIT_S = 900.0
+"""Only a failure takes so long: sixty daemons that start on two busy cores need minutes."""
+
+Network = Any
+"""`tests.endtoend.network.Network`: the tests are not checked for types."""
+
+_Result = TypeVar("_Result")
+
+
+def until(condition: Callable[[], _Result], what: str, pause_s: float = 0.05) -> _Result:
+    """Return what `condition` returns once that is true; asks again after each `pause_s`."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not (result := condition()):
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"{what} did not come true within {WAIT_S:.0f} s")
+        time.sleep(pause_s)
+    return result
+
+
+@contextmanager
+def live_network(
+    machines: int, *, cpus: int = 2, jobs: str = "", delay_s: float, loss: float = 0.0
+) -> Iterator[tuple[Network, float]]:
+    """Bring up m0, m1 and so on, each third of them accepting no connections.
+
+    Gives the network, all of whose machines see all, and how long that took.
+    """
+    user = task_user()
+    person = people_kit.TestPerson(user.pw_name, user.pw_uid, user.pw_gid, ())
+    network = network_kit.Network(person)
+    vars(waiting_kit)["WAIT_S"] = WAIT_S
+    began_s = time.monotonic()
+    with none_left(), ExitStack() as stack:
+        stack.callback(network.stop)
+        for number in range(machines):
+            outward_only = number % 3 == 2
+            network.add(f"m{number}", outward_only=outward_only, cpus=cpus, jobs=jobs)
+        network.start()
+        whole_s = time.monotonic() - began_s
+        progress(f"all {machines} see all after {whole_s:.1f} s")
+        network.switch.delay_s, network.switch.loss = delay_s, loss
+        yield network, whole_s

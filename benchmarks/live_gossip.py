@@ -1,0 +1,250 @@
+"""64 real daemons in network namespaces: how fast news reaches all, and how a broker is succeeded.
+
+A third of the machines accepts no connections; a switch holds each frame back for 10 ms. `change`:
+seconds until a change at one machine is known to all: of a document that an operator signed (told
+at once), and of a machine that came up again (told with probes and exchanges); `ideal` is what
+push-pull in rounds of a second could reach if nothing took time. `match`: seconds from `kill -9` of
+the broker's daemon and supervisor until a task begins that was handed in after it, which only a
+new broker can have matched; then that machine is started again. `rest`: what each daemon uses while
+nothing is asked. Machines are asked in turn: moments are late by up to 0.2 s. Needs root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from harness.ideal_gossip import ideal_spread_s
+from harness.lines import Lines
+from harness.live_network import Network, live_network, until
+from harness.live_pictures import draw_gossip
+from harness.options import Options, read_options
+from harness.processes import cpu_s, pss_mb, rss_mb
+from harness.report import finish, machine_facts, percentile, progress
+
+from iriai.client import Client
+from iriai.identity.ejection import Ejection
+from iriai.identity.operator_key import Operator
+from iriai.identity.signed_document import DocumentKind
+from iriai.model.paths import StatePaths
+
+MACHINES, QUICK_MACHINES = 64, 6
+DOCUMENTS, QUICK_DOCUMENTS = 40, 2
+KILLS, QUICK_KILLS = 100, 2
+SETTLE_S, QUICK_SETTLE_S = 30.0, 1.0
+REST_S, QUICK_REST_S = 60.0, 2.0
+DELAY_S = 0.01
+PERIOD_S = 1.0
+"""Between two exchanges of a machine."""
+IDEAL_RUNS = 500
+SEED = 5
+GOALS = {"match_p99_s": 10.0, "memory_mb": 100.0, "cpus_at_rest": 1.0}
+PROBE = 'echo "$IRIAI_JOB_ID" >> "$1"'
+PARTS = ("daemon", "launcher")
+
+Seconds = list[float]
+
+
+class Trial:
+    """One cluster, looked at while it rests, learns, and loses its broker again and again."""
+
+    def __init__(self, network: Network, options: Options) -> None:
+        self.machines = network.machines
+        self.switch = network.switch
+        self.quick = options.quick
+        self.begun_file: Path = next(iter(self.machines.values())).directory / "begun"
+        self.begun_file.touch()
+        self.begun_file.chmod(0o666)
+        self._rng = Random(SEED)
+        self._lines = Lines({name: each.state for name, each in self.machines.items()})
+
+    # --- at rest ---------------------------------------------------------------------------------
+
+    def rest(self) -> dict[str, float]:
+        """What each uses while nothing is asked."""
+        time.sleep(QUICK_SETTLE_S if self.quick else SETTLE_S)
+        rest_s = QUICK_REST_S if self.quick else REST_S
+        pids = {name: [each.pid(part) for part in PARTS] for name, each in self.machines.items()}
+        cpu_before = {name: cpu_s(each) for name, each in pids.items()}
+        sent_before, began_s = self.switch.bytes_from.copy(), time.monotonic()
+        time.sleep(rest_s)
+        rest_s = time.monotonic() - began_s
+        sent = [(self.switch.bytes_from[n] - sent_before[n]) / rest_s for n in self.machines]
+        cpu = [(cpu_s(each) - cpu_before[name]) / rest_s for name, each in pids.items()]
+        rss, pss = ([of(each) for each in pids.values()] for of in (rss_mb, pss_mb))
+        return {
+            "measured_s": round(rest_s, 1),
+            "cpu_percent_mean": round(100 * sum(cpu) / len(cpu), 2),
+            "cpu_percent_max": round(100 * max(cpu), 2),
+            "cpus_in_sum": round(sum(cpu), 2),
+            "sent_bytes_per_s_mean": round(sum(sent) / len(sent), 0),
+            "sent_bytes_per_s_max": round(max(sent), 0),
+            "rss_mb_max": round(max(rss), 1),
+            "pss_mb_max": round(max(pss), 1),
+            "pss_mb_mean": round(sum(pss) / len(pss), 1),
+        }
+
+    # --- news ------------------------------------------------------------------------------------
+
+    def documents(self) -> list[Seconds]:
+        """Publish documents at machines in turn; for each, when each of the others knew it."""
+        first = next(iter(self.machines.values()))
+        operator = Operator.load(StatePaths(str(first.state)).operator, lambda: "")
+        found = []
+        for number in range(QUICK_DOCUMENTS if self.quick else DOCUMENTS):
+            phantom = f"nobody-{number}"
+            body = msgspec.msgpack.encode(Ejection(phantom, time.time(), "a trial"))
+            document = operator.sign(DocumentKind.EJECTION, body)
+            source = self._rng.choice(list(self.machines))
+            began_s = time.monotonic()
+            self._lines.to(source).publish(DocumentKind.EJECTION, document)
+            knows = _has_ejected(phantom)
+            others = [name for name in self.machines if name != source]
+            found.append(self._lines.moments_s(others, knows, began_s))
+        return found
+
+    # --- brokers ---------------------------------------------------------------------------------
+
+    def kill_brokers(self) -> tuple[Seconds, list[Seconds]]:
+        """Kill one after the other; when the next had matched, and when others knew it was back."""
+        matched, news = [], []
+        for number in range(QUICK_KILLS if self.quick else KILLS):
+            broker = until(self._lines.agreed_broker, "all to follow one broker", 0.2)
+            before = max(self._lines.ask(name, _incarnation(broker)) or 0 for name in self.machines)
+            matched.append(self._kill(broker))
+            news.append(self._start_again(broker, before))
+            if number % 10 == 9:
+                progress(f"{number + 1} brokers killed; slowest match {max(matched):.1f} s")
+        return matched, news
+
+    def _kill(self, broker: str) -> float:
+        """Returns the seconds until a task began that was handed in after the death."""
+        dead = self.machines[broker]
+        home = self.machines[self._rng.choice([name for name in self.machines if name != broker])]
+        with home.client() as client:
+            before = self._begun()
+            began_s = time.monotonic()
+            dead.kill("supervisor")
+            dead.kill("daemon")
+            self._lines.forget(broker)
+            draft = home.draft("sh", "-c", PROBE, "probe", str(self.begun_file), output=os.devnull)
+            client.submit(draft)
+            until(lambda: self._begun() > before, "a match", 0.01)
+            return time.monotonic() - began_s
+
+    def _start_again(self, name: str, before: int) -> Seconds:
+        """Returns how long after its start each of the others knew that it is there."""
+        machine = self.machines[name]
+        machine.supervisor.wait()
+        others = [each for each in self.machines if each != name]
+        machine.begin()
+        until(machine.runs_tasks, f"{name} to come up")
+        up_s = self._lines.to(name).status().up_s
+        began_s = time.monotonic() - up_s
+
+        def knows(client: Client) -> bool:
+            return _incarnation(name)(client) > before
+
+        return self._lines.moments_s(others, knows, began_s)
+
+    def _begun(self) -> int:
+        return self.begun_file.read_bytes().count(b"\n")
+
+
+def _has_ejected(machine: str) -> Callable[[Client], bool]:
+    return lambda client: any(row.machine == machine for row in client.cluster().ejected)
+
+
+def _incarnation(machine: str) -> Callable[[Client], int]:
+    """What a machine knows of another's incarnation; 0 while it takes it for away."""
+
+    def ask(client: Client) -> int:
+        members = client.status().members
+        named = [each.incarnation for each in members if each.name == machine]
+        return max(named, default=0)
+
+    return ask
+
+
+def spread_figures(changes: list[Seconds]) -> dict[str, float]:
+    """Until the last knew: over all changes; and over all machines that learned of one."""
+    slowest = [max(each) for each in changes]
+    every = [second for each in changes for second in each]
+    return {
+        "changes": len(changes),
+        "all_know_p50_s": round(percentile(slowest, 50), 2),
+        "all_know_p99_s": round(percentile(slowest, 99), 2),
+        "all_know_max_s": round(max(slowest), 2),
+        "one_knows_p50_s": round(percentile(every, 50), 2),
+    }
+
+
+def main() -> None:
+    """Run the trial once; whoever wants pictures names a directory for them."""
+    options = read_options(str(__doc__))
+    count = QUICK_MACHINES if options.quick else MACHINES
+    facts = machine_facts(Path(tempfile.gettempdir()))
+    with live_network(count, delay_s=DELAY_S) as (network, whole_s):
+        trial = Trial(network, options)
+        rest = trial.rest()
+        progress(f"at rest: {rest}")
+        documents = trial.documents()
+        progress(f"documents: {spread_figures(documents)}")
+        matched, members = trial.kill_brokers()
+    rng, reachable = Random(SEED), count - count // 3
+    ideal = [ideal_spread_s(count, reachable, PERIOD_S, rng) for _ in range(IDEAL_RUNS)]
+    result: dict[str, Any] = {
+        "whole_s": round(whole_s, 1),
+        "rest": rest,
+        "change": {
+            "document": spread_figures(documents),
+            "member": spread_figures(members),
+            "ideal": spread_figures(ideal),
+        },
+        "match": {
+            "kills": len(matched),
+            "p50_s": round(percentile(matched, 50), 2),
+            "p99_s": round(percentile(matched, 99), 2),
+            "max_s": round(max(matched), 2),
+        },
+        "goals": GOALS,
+        "settings": {
+            "runs": 1,
+            "machines": count,
+            "outward_only": count - reachable,
+            "delay_s": DELAY_S,
+            "period_s": PERIOD_S,
+        },
+        "machine": facts,
+    }
+    result["judged"] = judge(result)
+    if options.pictures is not None:
+        every = {"document": documents, "member": members, "ideal": ideal}
+        samples = {name: [s for each in rows for s in each] for name, rows in every.items()}
+        draw_gossip(result, {**samples, "match": matched}, options.pictures)
+        (options.pictures / "live-gossip.json").write_text(json.dumps(result, indent=2) + "\n")
+    finish(result)
+
+
+def judge(result: dict[str, Any]) -> str:
+    """`ok`, or which goals were missed."""
+    reached = {
+        "match_p99_s": result["match"]["p99_s"],
+        "memory_mb": result["rest"]["rss_mb_max"],
+        "cpus_at_rest": result["rest"]["cpus_in_sum"],
+    }
+    missed = [
+        f"{name} {reached[name]} > {goal}" for name, goal in GOALS.items() if reached[name] > goal
+    ]
+    return ", ".join(missed) or "ok"
+
+
+if __name__ == "__main__":
+    main()
