@@ -21,12 +21,12 @@ from random import Random
 from typing import Any
 
 import msgspec
+from harness.at_rest import rest_figures
 from harness.ideal_gossip import ideal_spread_s
 from harness.lines import Lines
 from harness.live_network import Network, live_network, until
 from harness.live_pictures import draw_gossip
 from harness.options import Options, read_options
-from harness.processes import cpu_s, pss_mb, rss_mb
 from harness.report import finish, machine_facts, percentile, progress
 
 from iriai.client import Client
@@ -38,8 +38,8 @@ from iriai.model.paths import StatePaths
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 40, 2
 KILLS, QUICK_KILLS = 100, 2
-SETTLE_S, QUICK_SETTLE_S = 30.0, 1.0
-REST_S, QUICK_REST_S = 60.0, 2.0
+SETTLE_S = 30.0
+REST_S = 60.0
 DELAY_S = 0.01
 PERIOD_S = 1.0
 """Between two exchanges of a machine."""
@@ -47,7 +47,6 @@ IDEAL_RUNS = 500
 SEED = 5
 GOALS = {"match_p99_s": 10.0, "memory_mb": 100.0, "cpus_at_rest": 1.0}
 PROBE = 'echo "$IRIAI_JOB_ID" >> "$1"'
-PARTS = ("daemon", "launcher")
 
 Seconds = list[float]
 
@@ -57,39 +56,12 @@ class Trial:
 
     def __init__(self, network: Network, options: Options) -> None:
         self.machines = network.machines
-        self.switch = network.switch
         self.quick = options.quick
         self.begun_file: Path = next(iter(self.machines.values())).directory / "begun"
         self.begun_file.touch()
         self.begun_file.chmod(0o666)
         self._rng = Random(SEED)
         self._lines = Lines({name: each.state for name, each in self.machines.items()})
-
-    # --- at rest ---------------------------------------------------------------------------------
-
-    def rest(self) -> dict[str, float]:
-        """What each uses while nothing is asked."""
-        time.sleep(QUICK_SETTLE_S if self.quick else SETTLE_S)
-        rest_s = QUICK_REST_S if self.quick else REST_S
-        pids = {name: [each.pid(part) for part in PARTS] for name, each in self.machines.items()}
-        cpu_before = {name: cpu_s(each) for name, each in pids.items()}
-        sent_before, began_s = self.switch.bytes_from.copy(), time.monotonic()
-        time.sleep(rest_s)
-        rest_s = time.monotonic() - began_s
-        sent = [(self.switch.bytes_from[n] - sent_before[n]) / rest_s for n in self.machines]
-        cpu = [(cpu_s(each) - cpu_before[name]) / rest_s for name, each in pids.items()]
-        rss, pss = ([of(each) for each in pids.values()] for of in (rss_mb, pss_mb))
-        return {
-            "measured_s": round(rest_s, 1),
-            "cpu_percent_mean": round(100 * sum(cpu) / len(cpu), 2),
-            "cpu_percent_max": round(100 * max(cpu), 2),
-            "cpus_in_sum": round(sum(cpu), 2),
-            "sent_bytes_per_s_mean": round(sum(sent) / len(sent), 0),
-            "sent_bytes_per_s_max": round(max(sent), 0),
-            "rss_mb_max": round(max(rss), 1),
-            "pss_mb_max": round(max(pss), 1),
-            "pss_mb_mean": round(sum(pss) / len(pss), 1),
-        }
 
     # --- news ------------------------------------------------------------------------------------
 
@@ -193,7 +165,8 @@ def main() -> None:
     facts = machine_facts(Path(tempfile.gettempdir()))
     with live_network(count, delay_s=DELAY_S) as (network, whole_s):
         trial = Trial(network, options)
-        rest = trial.rest()
+        settle_s, rest_s = (1.0, 2.0) if options.quick else (SETTLE_S, REST_S)
+        rest = rest_figures(network, settle_s, rest_s)
         progress(f"at rest: {rest}")
         documents = trial.documents()
         progress(f"documents: {spread_figures(documents)}")

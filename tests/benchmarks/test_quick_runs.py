@@ -26,6 +26,7 @@ FIGURES = {
 }
 LIVE_FIGURES = {
     "live_gossip.py": {"whole_s", "rest", "change", "match", "judged"},
+    "live_cluster.py": {"whole_s", "rest", "blows", "counts", "judged"},
 }
 """Of real daemons in network namespaces, which root alone can make."""
 
