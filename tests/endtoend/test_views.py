@@ -91,6 +91,21 @@ def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
     until(lambda: _reported(cluster) == {"ume", "kiku", "ran"}, "the broker to hear of all again")
 
 
+def test_machines_that_restart_find_each_other_though_the_one_they_joined_is_gone(person):
+    network = Network(person)
+    try:
+        ume, kiku, ran = (network.add(name) for name in ("ume", "kiku", "ran"))
+        network.start()  # through ume, the only one that the others were told of
+        kiku.leave_launcher()
+        ran.leave_launcher()
+        ume.stop_processes()
+        kiku.begin()
+        ran.begin()
+        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), "the two to find each other")
+    finally:
+        network.stop()
+
+
 def _reported(network: Network) -> set[str]:
     """The machines that have told the broker what they have."""
     with network.machines["kiku"].client() as client:

@@ -22,9 +22,11 @@ from iriai.daemon.cluster_verifier import (
 )
 from iriai.daemon.engine import Engine
 from iriai.daemon.inquirer import Inquirer
+from iriai.daemon.kept_members import KeptMembers
 from iriai.daemon.links import Links
 from iriai.daemon.mesh import LinkState, Listener, Mesh
 from iriai.daemon.node_table import SeenMember
+from iriai.daemon.own_steadiness import OwnSteadiness
 from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
@@ -106,6 +108,7 @@ class ClusterNetwork:
         self._notices: list[str] = []
         self._present: dict[str, Member] = {}
         identity, trust = cluster.identity, cluster.trust
+        self._steadiness = OwnSteadiness(cluster.files, self._announce)
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
@@ -133,6 +136,7 @@ class ClusterNetwork:
             rng=rng,
             seeds=[each.name for each in cluster.seeds if each.addresses],
         )
+        self._kept = KeptMembers(identity.name, cluster.files, engine)
         self._ledger = LedgerNews(
             identity.name,
             Fading.of(settings.configuration.order),
@@ -153,6 +157,7 @@ class ClusterNetwork:
         self.spread()
         self._tell_peers()
         self._publish_counters()
+        self._steadiness.begin()
 
     def send(self, sends: list[Send]) -> None:
         """What the cores say: to back ends of this host, and to machines of the cluster."""
@@ -224,6 +229,8 @@ class ClusterNetwork:
         for alarm in (*self._alarms.values(), self._publishing):
             if alarm is not None:
                 alarm.cancel()
+        self._kept.close()
+        self._steadiness.close()
         self.mesh.close()
 
     # --- what comes in ---------------------------------------------------------------------------
@@ -313,6 +320,13 @@ class ClusterNetwork:
                 log.info("%s is %s", member.name, member.state)
         self.book.take(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
+        self._kept.changed(self.peers.members.values())
+        self._tell_peers()
+
+    def _announce(self) -> None:
+        """What this machine says of itself is different."""
+        now = read_clocks("cluster")
+        self._perform(self.peers.announce(self._own_member(self.mesh.instance), now), now)
         self._tell_peers()
 
     def _tell_peers(self) -> None:
@@ -331,6 +345,7 @@ class ClusterNetwork:
             () if is_outward_only else (settings.address,),
             is_outward_only=is_outward_only,
             parts=tuple(settings.role.parts),
+            steadiness=round(self._steadiness.told, 3),
             instance=instance,
         )
 

@@ -20,10 +20,12 @@ from iriai.identity.token_book import TokenBook
 from iriai.identity.trust import Trust
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
+from iriai.model.steadiness import Steadiness
 
 DOCUMENT_FILE = "configuration.signed"
 EJECTIONS_FILE = "ejections.signed"
 SEEDS_FILE = "members.json"
+STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
 ISSUED_FILE = "issued.json"
 ISSUER_FILE = "issuer.key"
@@ -121,6 +123,18 @@ class ClusterFiles:
     def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
         """Keep members to begin with the next time."""
         self._write(SEEDS_FILE, encode_seeds(seeds))
+
+    def steadiness(self) -> Steadiness:
+        """How much of the time this machine was there; anew where the file is damaged."""
+        content = self._read(STEADINESS_FILE)
+        try:
+            return msgspec.json.decode(content, type=Steadiness) if content else Steadiness()
+        except msgspec.MsgspecError:
+            return Steadiness()
+
+    def keep_steadiness(self, steadiness: Steadiness) -> None:
+        """Keep it."""
+        self._write(STEADINESS_FILE, msgspec.json.encode(steadiness))
 
     def tokens(self) -> TokenBook:
         """The tokens that were given out here."""

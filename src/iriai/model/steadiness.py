@@ -1,0 +1,48 @@
+"""How much of the time a machine is there: its weight as a candidate for the broker (spec 008).
+
+Time that is long past counts less: halved each week, so that a machine that changed hands or habits
+is judged anew within weeks. A machine of which little is known is taken for neither.
+"""
+
+from __future__ import annotations
+
+from math import inf, log
+
+import msgspec
+
+HALF_LIFE_S = 7 * 86_400.0
+"""Of what was seen: people's habits have the period of a week."""
+PRIOR_S, PRIOR_STEADINESS = 6 * 3600.0, 0.7
+"""What a machine of which nothing is known is taken to have done. So it begins in the middle
+weight; some thirty hours without a gap bring it to the highest, one restart takes nothing away."""
+_FULL_S = HALF_LIFE_S / log(2)
+"""What a time without end counts, since what is long past fades."""
+
+
+class Steadiness(msgspec.Struct, frozen=True):
+    """Seconds there and seconds away, as they count at `wall_s`."""
+
+    there_s: float = 0.0
+    away_s: float = 0.0
+    wall_s: float = -inf
+    """When this was; -inf: nothing was seen yet."""
+
+    @property
+    def value(self) -> float:
+        """The part of the time that it is there, from 0 to 1."""
+        there_s = PRIOR_S * PRIOR_STEADINESS + self.there_s
+        return there_s / (PRIOR_S + self.there_s + self.away_s)
+
+    def seen(self, wall_s: float, *, there: bool) -> Steadiness:
+        """With the time since the last look: the machine was there, or away.
+
+        Nothing passed where the clock went back.
+        """
+        passed_s = max(0.0, wall_s - self.wall_s) if self.wall_s > -inf else 0.0
+        kept = 0.5 ** (passed_s / HALF_LIFE_S)
+        counts_s = _FULL_S * (1.0 - kept)
+        return Steadiness(
+            self.there_s * kept + (counts_s if there else 0.0),
+            self.away_s * kept + (0.0 if there else counts_s),
+            wall_s,
+        )
