@@ -24,7 +24,7 @@ def sections(name: str) -> list[str]:
 SECTIONS = sections("002-messages.md")
 NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, _BACK_ENDS = SECTIONS[1:]
 GREETINGS, LINKS = sections("005-links.md")[:2]
-BROKERS = sections("008-brokers.md")[0]
+BROKERS, *_, CLUSTERS = sections("008-brokers.md")
 INQUIRIES, QUESTIONS = sections("009-inquiries.md")[:2]
 _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
@@ -59,6 +59,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
         (GREETINGS, names(greetings.GreetingFrame)),
         (LINKS, names(links.LinkFrame)),
         (BROKERS, names(messages.ToSuccession)),
+        (CLUSTERS, names(messages.BetweenClusters)),
         (INQUIRIES, names(inquiry_messages.ToInquiry)),
         (QUESTIONS, names(inquiries.Question) | {"any"}),
         (MEMBERSHIP, names(peer_messages.ToMembership)),
@@ -66,7 +67,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
     ],
     ids=[
         *("node, home, broker", "driver", "launcher", "clients", "greetings", "links"),
-        *("brokers", "inquiries", "questions", "membership", "directory"),
+        *("brokers", "clusters", "inquiries", "questions", "membership", "directory"),
     ],
 )
 def test_each_kind_has_its_row(section, expected):

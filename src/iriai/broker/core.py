@@ -6,19 +6,23 @@ In: reports of nodes, wants of homes. Out: matches and promises to homes. docs/s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
+from iriai.broker.abroad import Abroad
 from iriai.broker.attendance import Attendance
 from iriai.broker.back_off import Credit
 from iriai.broker.dice import DecisionDice
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain, never_runs
+from iriai.broker.guests import is_guest
 from iriai.broker.machines import MATCH_UNTIL_S, NO_AD, RESEND_S, MachineView
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
+from iriai.broker.queues import Entry
 from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
 from iriai.broker.standings import Standings
@@ -29,19 +33,23 @@ from iriai.model.reason import Reason
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.offpeak import QuietRule
-from iriai.protocol.candidates import Peer
+from iriai.protocol.candidates import Neighbour, Peer
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import (
+    BetweenClusters,
     Capability,
     Charging,
     Counted,
     Decline,
     Explain,
     Explained,
+    Forward,
     Idle,
     Match,
     Promise,
+    Returned,
     Running,
+    Summary,
     ToBroker,
     Want,
     Wants,
@@ -50,7 +58,7 @@ from iriai.protocol.messages import (
 
 MINUTE_S = 60.0
 """Attributes that tell the time do so to the minute."""
-BrokerEvent = ToBroker | Wake | LinkDown | LinkUp
+BrokerEvent = ToBroker | BetweenClusters | Wake | LinkDown | LinkUp
 
 
 class Broker:
@@ -68,6 +76,7 @@ class Broker:
         )
         self._machine = machine
         self.attendance = Attendance(machine)
+        self.abroad = Abroad(machine, self.state, rng)
         self._said: list[Effect] = []
         self._asked: dict[JobId, None] = {}
         """Jobs whose homes ask why they wait."""
@@ -92,6 +101,9 @@ class Broker:
             Withdraw: self._withdraw,
             Explain: self._explain,
             Decline: self._decline,
+            Summary: self.abroad.take,
+            Forward: self.abroad.take,
+            Returned: self.abroad.take,
             Wake: self._wake,
             LinkDown: self._link_down,
             LinkUp: self._link_up,
@@ -102,6 +114,10 @@ class Broker:
         self.attendance.term = term
         self.attendance.begin(peers, now.steady_s)
         self._must_pass = True
+
+    def met(self, cluster: str, neighbours: Iterable[Neighbour]) -> None:
+        """It is the broker of `cluster`; those are all clusters of the site."""
+        self.abroad.met(cluster, neighbours)
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
         """Take one message in; nothing is decided before `settle`."""
@@ -119,13 +135,14 @@ class Broker:
             self._said = []
         if not attendance.is_complete(now.steady_s):
             effects += self._wake_by(attendance.until_s)
-        elif self._must_pass or self._left is not None:
+        elif self._must_pass or self._left is not None or self.abroad.must_pass:
             effects += self._pass(now)
             if self._matching:
                 due_s = RESEND_S if self._is_told_away else MATCH_UNTIL_S
                 effects += self._wake_by(now.steady_s + due_s)
             for view in self._backed_off.values():
                 effects += self._wake_by(view.back_off.until_s or now.steady_s)
+        effects += self._abroad(now)
         for job in self._asked:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
@@ -140,6 +157,16 @@ class Broker:
                 effects += self._wake_by(at_s)
         return effects
 
+    def _abroad(self, now: Instant) -> list[Effect]:
+        """What brokers of other clusters are told, once no more can start here."""
+        abroad = self.abroad
+        is_calm = self._left is None and self.attendance.is_complete(now.steady_s)
+        effects = abroad.settle(now, is_calm=is_calm)
+        next_s = now.steady_s if abroad.must_pass else abroad.next_s
+        if next_s < inf and (is_calm or next_s > now.steady_s):
+            effects += self._wake_by(next_s)
+        return effects
+
     def _wake_by(self, steady_s: float) -> list[Effect]:
         """Have the alarm go off then, or before."""
         if self._alarm_s is not None and self._alarm_s <= steady_s:
@@ -149,7 +176,8 @@ class Broker:
 
     def _pass(self, now: Instant) -> list[Effect]:
         """Go on with the pass that was left, or begin one where anything changed."""
-        has_changed, self._must_pass = self._must_pass, False
+        has_changed = self._must_pass or self.abroad.must_pass
+        self._must_pass = self.abroad.must_pass = False
         if self._planning is not None:
             return self._matches(self._planning.run(self._dice, now))
         if has_changed:
@@ -177,23 +205,37 @@ class Broker:
             self._matching[view.name] = view
             job = entry.want.job
             self._is_told_away |= job.home != self._machine
-            match = Match(job, view.name, key, MATCH_UNTIL_S)
+            match = Match(job, view.name, key, MATCH_UNTIL_S, self._named_for(entry))
             effects.append(Send(job.home, Part.HOME, match))
         # After the matches: a promise is for the first task that waits when they are bound.
         for job, machine, start_in_s in outcome.told:
+            known = self.state.queues.entries.get(job)
+            if known is not None and is_guest(known.want):
+                continue  # another broker may promise it a start
             effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
         return effects
+
+    def _named_for(self, entry: Entry) -> str:
+        """Who is told if a match is declined: this broker, where it is not the home's own."""
+        return self._machine if is_guest(entry.want) else ""
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
         new = self.attendance.reason(now.steady_s)
         if new is not None:
             return [new]
+        elsewhere = self.abroad.explain(job, now.steady_s)
+        if elsewhere and job not in self.state.queues.entries:
+            return elsewhere
         reasons = explain(self.state, job, now)
-        return reasons if self._planning is None else self._planning.explain(job, reasons, now)
+        if self._planning is not None:
+            reasons = self._planning.explain(job, reasons, now)
+        return reasons + elsewhere
 
     def never_runs(self, want: Want) -> list[Reason]:
         """What no machine will ever meet of such a job, machine by machine; empty: one may."""
+        if self.abroad.may_run_elsewhere(want.resources):
+            return []
         return never_runs(self.state, want)
 
     @property
@@ -312,7 +354,12 @@ class Broker:
             capability, matched = next(reversed(view.matched.items()))
             self._settle_match(view, capability)
             view.capabilities.append(capability)
-            self.state.queues.give_back(matched.entry)
+            self._give_back(matched.entry)
+
+    def _give_back(self, entry: Entry) -> None:
+        """A match came to nothing: its task waits again, unless it was of another cluster."""
+        if not self.abroad.is_over(entry):
+            self.state.queues.give_back(entry)
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar:
@@ -336,6 +383,12 @@ class Broker:
         account = self.state.counts_for(want.account)
         if account != want.account:
             want = replace(want, account=account, group=want.account.group)
+        count = self.abroad.waits_here(want, known.count if known is not None else 0)
+        if count != want.count:
+            want = replace(want, count=count, front=min(want.front, count))
+        if not count:
+            self._forget_queued(want.job)
+            return
         self.state.put(want, now.steady_s)
         if want.promised_in_s is not None:
             start_s = now.steady_s + want.promised_in_s
@@ -354,6 +407,10 @@ class Broker:
             self._forget(job)
 
     def _forget(self, job: JobId) -> None:
+        self.abroad.forget(job)
+        self._forget_queued(job)
+
+    def _forget_queued(self, job: JobId) -> None:
         if self._planning is not None:
             self._planning.promised.pop(job, None)
         if self.state.remove(job):
@@ -430,7 +487,7 @@ class Broker:
         for capability, entry in over:
             self._settle_match(view, capability)
             view.capabilities.append(capability)
-            self.state.queues.give_back(entry)
+            self._give_back(entry)
         if over:
             self.state.park.grew(view)
             self._must_pass = True

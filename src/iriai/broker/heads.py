@@ -65,6 +65,9 @@ class Heads:
 
     def may_reserve(self, kind: Kind) -> bool:
         """Whether a place may be kept for a task of that kind: no head holds its machines."""
+        if kind.key.is_guest:
+            kind.held = self.held
+            return False
         if kind.is_choosy:
             return kind.unreservable != self.changes and not self._is_held(kind)
         held = self.held

@@ -43,6 +43,8 @@ class KindKey(NamedTuple):
     """What it and machines ask of each other beside room; None: nothing."""
     bounds: Bounds | None = None
     """Machines that are out of the question whatever they have; None: none is."""
+    is_guest: bool = False
+    """Whether another cluster's broker passed it on: no place is kept for it."""
 
 
 class Kind:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from iriai.broker.guests import is_guest
 from iriai.broker.kinds import Bounds, Kind, KindKey, Kinds
 from iriai.broker.lines import LineUp
 from iriai.broker.shapes import Mask
@@ -301,6 +302,7 @@ class Queues:
             want.account if rules.is_shared and rules.is_capped else None,
             rules.matching.key(want),
             bounds,
+            is_guest(want),
         )
         kind = self.kinds.get(key)
         if kind is None:

@@ -15,6 +15,8 @@ _MEANINGS: dict[str, str] = {
     Rule.ARRAY_THROTTLE: "as many of its tasks run as may at once",
     Rule.RESERVED_HEAD_AHEAD: "it would delay a job that was promised a start",
     Rule.RESERVED: "it has a promised start",
+    Rule.OTHER_CLUSTERS: "other clusters have not started it either",
+    Rule.PASSED_ON: "it was passed on to another cluster",
     Rule.TURN_OF_OTHERS: "it is the turn of others",
     Rule.AHEAD_IN_ACCOUNT: "other jobs of the account come first",
     Rule.MACHINE_UNKNOWN: "the machine is not known yet",

@@ -309,12 +309,12 @@ class Home:
         job = self.jobs.get(number)
         if job is None or not job.ready:
             decline = Decline(match.job, match.machine, match.capability)
-            self._effects.append(Send("", Part.BROKER, decline))
+            self._effects.append(Send(match.broker, Part.BROKER, decline))
             return
         index = job.first_waiting()
         machine = match.machine
         attempt = AttemptId(self.name, number, index, job.next_attempt(index))
-        self.posts.bound(attempt, machine, match.capability)
+        self.posts.bound(attempt, machine, match.capability, is_own=not match.broker)
         job.attempted(index, attempt.attempt, machine)
         self._changes.attempted(number, index, attempt.attempt, machine)
         self._nodes.run(attempt, job, machine, match.capability, now.steady_s)

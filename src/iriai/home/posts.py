@@ -134,10 +134,15 @@ class Posts:
 
     # --- matches ---------------------------------------------------------------------------------
 
-    def bound(self, attempt: AttemptId, machine: str, capability: Capability) -> None:
-        """A match took a task: the broker knows of one less."""
+    def bound(
+        self, attempt: AttemptId, machine: str, capability: Capability, *, is_own: bool
+    ) -> None:
+        """A match took a task: the broker knows of one less, if it is the own one's (`is_own`)."""
         number = attempt.number
-        self._counts[number] = self._counts.get(number, 0) - 1
+        if is_own:
+            self._counts[number] = self._counts.get(number, 0) - 1
+        else:
+            self.changed(number)
         if machine != self._home:  # within a machine nothing comes twice
             self._bound[machine, capability] = attempt
             if len(self._bound) > BOUND_MAX:

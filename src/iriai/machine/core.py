@@ -25,7 +25,7 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
-from iriai.protocol.candidates import Peer
+from iriai.protocol.candidates import Neighbour, Peer
 from iriai.protocol.effects import (
     Delivered,
     Effect,
@@ -45,9 +45,12 @@ from iriai.protocol.messages import (
     BrokerIs,
     Counted,
     Explain,
+    Forward,
     Heard,
     Idle,
     Message,
+    Returned,
+    Summary,
     Want,
     Withdraw,
 )
@@ -61,6 +64,7 @@ PartEvent = Message | Wake | LinkUp | LinkDown
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
+_BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
 """A turn settles in a handful of rounds; more is parts that answer each other for ever."""
@@ -105,6 +109,8 @@ class Machine:
         self._term = 0.0
         """That of the broker which was told everything."""
         self._posting = Posting()
+        self._neighbours: tuple[Neighbour, ...] = ()
+        """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
         """What other machines counted, as the directory has it."""
         self._now_s = 0.0
@@ -179,8 +185,11 @@ class Machine:
         succession = self._succession
         if isinstance(event, PeersChanged):
             if succession is not None:
+                self._neighbours = event.neighbours
                 self._take(succession.met(event.peers, now))
                 self._sync(now)
+                if self._broker is not None:
+                    self._broker.met(succession.cluster, self._neighbours)
             return
         for part in self.parts:
             self._take(self._told(part, event, now))
@@ -274,14 +283,25 @@ class Machine:
     def _delivered(self, event: Delivered, now: Instant) -> None:
         """A message of another machine."""
         sender, part, message = event.sender, event.part, event.message
-        if part is _BROKER and self._succession is not None:
+        if isinstance(message, _BETWEEN_CLUSTERS):
+            if self._broker is None:
+                self._take([Send(sender, _SUCCESSION, BrokerIs(self._broker_at))])
+                return
+        elif part is _BROKER and self._succession is not None:
             self._take(self._succession.posted(sender, now))
             if self._broker is None:
                 return  # it was told who is
         if isinstance(message, _OF_SUCCESSION):
-            self._of_succession(sender, message, now)
+            if not self._is_of_neighbour(sender, message):
+                self._of_succession(sender, message, now)
         else:
             self._take(self._told(part, message, now))
+
+    def _is_of_neighbour(self, sender: str, message: Message) -> bool:
+        """Whether a machine of another cluster, to which the broker spoke, says who is broker."""
+        if self._broker is None or not isinstance(message, BrokerIs):
+            return False
+        return self._broker.abroad.neighbours.corrected(sender, message.broker)
 
     def _of_succession(
         self, sender: str, message: AskBroker | BrokerIs | Heard, now: Instant
@@ -306,6 +326,7 @@ class Machine:
             assert self._make_broker is not None
             self._broker = self._make_broker()
             self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
+            self._broker.met(succession.cluster, self._neighbours)
             for told in self._counters():
                 self._take(self._broker.handle(told, now))
         if succession.broker != self._broker_at:

@@ -40,6 +40,9 @@ class Rule(StrEnum):
     """Of the job."""
     OWNER_POLICY = "owner-policy"
     """The machine's own requirements."""
+    OTHER_CLUSTERS = "other-clusters"
+    """What other clusters say, to which the job could be passed on."""
+    PASSED_ON = "passed-on"
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ hash tables, SPAA 2005). docs/spec/008.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from math import log
@@ -54,6 +54,22 @@ class Peer(NamedTuple):
             "home" in member.parts,
             "broker" in member.parts,
         )
+
+
+class Neighbour(NamedTuple):
+    """Another cluster of the site, as far as its broker is to be found."""
+
+    cluster: str
+    candidates: tuple[str, ...]
+    """The first of its rank, the best first; none where nobody of it is there."""
+
+
+def neighbours_of(peers_by_cluster: Mapping[str, Iterable[Peer]]) -> tuple[Neighbour, ...]:
+    """The clusters of a site with their candidates, from the members of each."""
+    return tuple(
+        Neighbour(cluster, ranked(cluster, peers)[:CANDIDATES_MAX])
+        for cluster, peers in sorted(peers_by_cluster.items())
+    )
 
 
 def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.candidates import Peer
+from iriai.protocol.candidates import Neighbour, Peer
 from iriai.protocol.entries import Entry, Key
 from iriai.protocol.members import Member
 from iriai.protocol.messages import Message
@@ -228,6 +228,8 @@ class PeersChanged(msgspec.Struct, frozen=True):
     """Who of the cluster is there now, this machine among them; where its broker is elected."""
 
     peers: tuple[Peer, ...]
+    neighbours: tuple[Neighbour, ...] = ()
+    """Each cluster of the site, its own among them or not; empty: there is only one."""
 
 
 class UsageLearned(msgspec.Struct, frozen=True):

@@ -190,10 +190,12 @@ class Match(msgspec.Struct, frozen=True):
     capability: Capability
     until_s: float
     """How long the broker keeps the place free for it."""
+    broker: str = ""
+    """Of another cluster, which is told if the match is declined; empty: the home's own."""
 
 
 class Decline(msgspec.Struct, frozen=True):
-    """Home to broker: no task is left for this match; the capability is free again."""
+    """Home to the broker that matched: no task is left for this; the capability is free again."""
 
     job: JobId
     machine: str
@@ -344,6 +346,59 @@ class Quiet(msgspec.Struct, frozen=True):
     is_offpeak: bool
 
 
+class Vacancy(msgspec.Struct, frozen=True, array_like=True):
+    """Machines with about as much free as each other."""
+
+    machines: int
+    free: Resources
+    """On all of them together."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Broker to those of other clusters, each 30 s and on some changes: what its cluster has free.
+
+    The receiver passes on what it cannot serve itself, in proportion to that.
+    """
+
+    broker: str
+    """The sender."""
+    cluster: str
+    vacancies: tuple[Vacancy, ...]
+    """Where something could be started; nothing that is kept for a reserved head."""
+    largest: tuple[Resources, ...]
+    """Capacities: each machine of the cluster has no more than one of these."""
+    waiting: int
+    """Tasks that it could not serve, and may pass on."""
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """Broker to that of another cluster: start as many tasks of `want` as can be started now.
+
+    The receiver matches them as its own, with the home directly; and says `Returned` of the others,
+    unless it knows another cluster with room and may pass them on once more.
+    """
+
+    broker: str
+    """The sender."""
+    number: int
+    """The sender's own, higher each time; the answer repeats it."""
+    cluster: str
+    """The sender's."""
+    hops: int
+    """How often it was passed on, this time included."""
+    want: Want
+    """As the home told it; `count` is how many are passed on."""
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The answer to `Forward`: how many of the tasks were not started."""
+
+    number: int
+    count: int
+    reason: Reason | None = None
+    """Why none of them ever will be there, as far as that can be told."""
+
+
 ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
@@ -351,6 +406,8 @@ ToHome = Match | Promise | Explained | OfAttempt | Renew
 ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
+BetweenClusters = Summary | Forward | Returned
+"""Between brokers of several clusters; see broker.abroad."""
 ToSuccession = AskBroker | BrokerIs | Heard
 """To what in each machine knows which is the broker; see protocol.succession."""
-Message = JobMessage | ToSuccession | PeerMessage | ToInquiry
+Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry

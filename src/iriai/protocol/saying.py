@@ -13,6 +13,7 @@ from iriai.protocol.messages import (
     Counted,
     Decline,
     End,
+    Forward,
     Idle,
     Match,
     Message,
@@ -22,6 +23,7 @@ from iriai.protocol.messages import (
     Renewed,
     Run,
     Stop,
+    Summary,
     Want,
     Withdraw,
 )
@@ -43,6 +45,10 @@ def may_say(sender: str, receiver: str, message: Message) -> bool:
         return message.machine == sender
     if isinstance(message, Want | Withdraw | Decline):
         return message.job.home == sender
-    if isinstance(message, Match | Promise):
+    if isinstance(message, Match):
+        return message.job.home == receiver and message.broker in ("", sender)
+    if isinstance(message, Promise):
         return message.job.home == receiver
+    if isinstance(message, Summary | Forward):
+        return message.broker == sender
     return True

@@ -59,6 +59,11 @@ class Succession:
         self._effects: list[Effect] = []
 
     @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._cluster
+
+    @property
     def is_broker(self) -> bool:
         """Whether this machine is the broker, as it sees it."""
         return self.broker == self._name

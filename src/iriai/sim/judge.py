@@ -17,7 +17,8 @@ from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.fading import Fading
-from iriai.protocol.effects import Part
+from iriai.protocol.effects import Part, Send
+from iriai.sim.hops import Hops
 from iriai.sim.machine_model import SimulatedMachine
 from iriai.sim.process import Process
 from iriai.sim.world import World
@@ -44,6 +45,7 @@ class Judge:
         self._cores: dict[str, Machine] = {}
         self._promises: dict[JobId, tuple[int, float]] = {}
         """How many tasks waited when the start of the first was promised, and for when."""
+        self.hops = Hops(lambda name: world.machines[name].plan.cluster)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
             machine.launcher.on_end = self._has_ended
@@ -95,6 +97,9 @@ class Judge:
             self._look_at_counters(machine)
         if Part.HOME in parts and self._is_calm:
             self._look_at_promises(machine)
+        for effect in turn.outward:
+            if isinstance(effect, Send):
+                self.hops.sent(machine.plan.name, effect)
         if turn.records:
             _check_stored(machine)
             for record in turn.records:

@@ -1,15 +1,17 @@
 """Who is there, as machines of a cluster are told: a membership that notices, late, what happens.
 
 It stands for gossip where that is not what is looked at: each machine learns within seconds, at
-its own moment, who came up and who is gone. It says nothing of those that cannot be reached.
+its own moment, who came up and who is gone. It says nothing of those that cannot be reached. Of
+other clusters than its own it learns who their candidates are; of a change there only those who
+may be brokers hear at once, the others with the next change of their own cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
-from iriai.protocol.candidates import Peer
+from iriai.protocol.candidates import CANDIDATES_MAX, Neighbour, Peer, ranked
 from iriai.protocol.effects import Part, PeersChanged
 from iriai.sim.agenda import Agenda
 from iriai.sim.dice import Dice
@@ -34,7 +36,11 @@ class Members:
         self._tell_machine = tell
         self._dice = Dice(seed, "members")
         self._notice_s = notice_s
+        self._machines: dict[str, SimulatedMachine] = {}
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
+        self._candidates: dict[str, tuple[str, ...]] = {}
+        """By cluster, best first."""
+        self._neighbours: tuple[Neighbour, ...] = ()
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
         self._is_due: dict[str, None] = {}
@@ -53,7 +59,9 @@ class Members:
         machines = self._of_clusters.setdefault(cluster, [])
         if name not in self._is_up:
             machines.append(machine)
+            self._machines[name] = machine
         self._is_up[name] = True
+        self._rank(cluster, [*self._candidates.get(cluster, ()), name])
         self._tell(machine)
         self._spread(machine)
 
@@ -61,26 +69,64 @@ class Members:
         """The others notice."""
         if machine.plan.cluster:
             self._is_up[machine.plan.name] = False
+            self._is_missed(machine)
             self._spread(machine)
 
     def suspect(self, machine: SimulatedMachine, lasts_s: float) -> None:
         """Somebody takes it for dead, for a while, and some believe it."""
         name = machine.plan.name
         self._suspects[name] = None
+        self._is_missed(machine)
         self._spread(machine)
         self._agenda.after(lasts_s, partial(self._refuted, machine))
 
     def _refuted(self, machine: SimulatedMachine) -> None:
-        self._suspects.pop(machine.plan.name, None)
+        name, cluster = machine.plan.name, machine.plan.cluster
+        self._suspects.pop(name, None)
+        self._rank(cluster, [*self._candidates.get(cluster, ()), name])
         self._spread(machine)
+
+    # --- other clusters --------------------------------------------------------------------------
+
+    def _is_missed(self, machine: SimulatedMachine) -> None:
+        """It is gone, or suspected: another one is candidate, if it was one."""
+        cluster = machine.plan.cluster
+        if machine.plan.name in self._candidates.get(cluster, ()):
+            self._rank(cluster, [each.plan.name for each in self._of_clusters[cluster]])
+
+    def _rank(self, cluster: str, names: list[str]) -> None:
+        """Those of `names` that come first are the candidates of a cluster; others hear of it."""
+        there = [
+            self._peer(each.plan) for each in self._named(names) if self._is_up[each.plan.name]
+        ]
+        candidates = ranked(cluster, there)[:CANDIDATES_MAX]
+        if self._candidates.get(cluster) == candidates:
+            return
+        self._candidates[cluster] = candidates
+        if len(self._candidates) > 1:
+            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+            for other, first in self._candidates.items():
+                if other != cluster:
+                    machines = self._named(first) if first else self._of_clusters[other]
+                    for machine in machines:
+                        self._tell_soon(machine)
+
+    def _named(self, names: Iterable[str]) -> list[SimulatedMachine]:
+        return [self._machines[name] for name in dict.fromkeys(names)]
+
+    # --- the own cluster -------------------------------------------------------------------------
 
     def _spread(self, about: SimulatedMachine) -> None:
         for machine in self._of_clusters.get(about.plan.cluster, ()):
-            name = machine.plan.name
-            if machine is not about and name not in self._is_due:
-                self._is_due[name] = None
-                delay_s = self._notice_s * self._dice.random()
-                self._agenda.after(delay_s, partial(self._tell, machine))
+            if machine is not about:
+                self._tell_soon(machine)
+
+    def _tell_soon(self, machine: SimulatedMachine) -> None:
+        name = machine.plan.name
+        if name not in self._is_due:
+            self._is_due[name] = None
+            delay_s = self._notice_s * self._dice.random()
+            self._agenda.after(delay_s, partial(self._tell, machine))
 
     def _tell(self, machine: SimulatedMachine) -> None:
         """What a machine believes from now on."""
@@ -89,7 +135,7 @@ class Members:
             machines = self._of_clusters[machine.plan.cluster]
             there = [each for each in machines if self._is_up[each.plan.name] or each is machine]
             peers = tuple(self._peer(each.plan) for each in there)
-            self._tell_machine(machine, PeersChanged(peers))
+            self._tell_machine(machine, PeersChanged(peers, self._neighbours))
 
     def _peer(self, plan: MachinePlan) -> Peer:
         return Peer(

@@ -26,6 +26,8 @@ DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 FRONT = "front"
 CLUSTER = "lab"
+CLUSTERS = (CLUSTER, "art", "law")
+"""Where there are several: the machines in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
 FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", *PEOPLE))
 SYNCS_S = (0.0, 0.005, 0.05, 1.0)
@@ -63,17 +65,23 @@ class Scenario:
         return world
 
 
-def scenario_of(seed: int, *, is_elected: bool = False) -> Scenario:
+def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False) -> Scenario:
     """The scenario of a seed: one in six is calm, which means that nothing breaks.
 
     `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
+    `is_parted`: so they do, in up to three clusters.
     """
+    is_elected |= is_parted
     shape = Dice(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     members = _members(seed, shape, is_calm)
     if is_elected:
-        members = tuple(Member(_elects(plan), clock) for plan, clock in members)
+        names = CLUSTERS if is_parted else (CLUSTER,)
+        members = tuple(
+            Member(_elects(plan, names[number % len(names)]), clock)
+            for number, (plan, clock) in enumerate(members)
+        )
         members = _choosy(Dice(seed, "rules"), members)
     homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
     nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
@@ -131,9 +139,9 @@ def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
     return tuple(members)
 
 
-def _elects(plan: MachinePlan) -> MachinePlan:
+def _elects(plan: MachinePlan, cluster: str) -> MachinePlan:
     """The machine with all parts, as a member of a cluster."""
-    return replace(plan, parts=EVERY_PART, broker_at="", cluster=CLUSTER)
+    return replace(plan, parts=EVERY_PART, broker_at="", cluster=cluster)
 
 
 def _choosy(dice: Dice, members: tuple[Member, ...]) -> tuple[Member, ...]:

@@ -9,10 +9,17 @@ import msgspec
 
 from iriai.model.decoding import decoded
 from iriai.protocol.inquiry_messages import ToInquiry
-from iriai.protocol.messages import Message, ToBroker, ToHome, ToNode, ToSuccession
+from iriai.protocol.messages import (
+    BetweenClusters,
+    Message,
+    ToBroker,
+    ToHome,
+    ToNode,
+    ToSuccession,
+)
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
-PARTS_VERSION = 3
+PARTS_VERSION = 4
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -21,7 +28,7 @@ _KINDS: Mapping[str, Mapping[str, type[Message]]] = {
     for part, union in (
         ("node", ToNode),
         ("home", ToHome),
-        ("broker", ToBroker),
+        ("broker", ToBroker | BetweenClusters),
         ("membership", ToMembership),
         ("directory", ToDirectory),
         ("succession", ToSuccession),
