@@ -106,8 +106,12 @@ class Network:
         cpus: int = 2,
         jobs: str = "",
         broker: str = "",
+        cluster: str = "",
     ) -> Networked:
-        """One more machine, not started; `broker` names the head of a cluster that has one."""
+        """One more machine, not started.
+
+        `broker` names the head of a cluster that has one, `cluster` that of a site with several.
+        """
         namespace = f"iriai-{os.getpid()}-{name}"
         number = len(self.machines) + 1
         host = f"10.77.0.{number}"
@@ -125,6 +129,8 @@ class Network:
         where = "outward_only = true" if outward_only else f'address = "{host}:{PORT}"'
         if broker:
             where += f'\nbroker = "{broker}"'
+        if cluster:
+            where += f'\nname = "{cluster}"'
         machine.configure(
             CONFIGURATION.format(cpus=cpus, load_file=load_file, cluster=where, jobs=jobs)
         )
@@ -147,15 +153,16 @@ class Network:
         return self
 
     def is_whole(self) -> bool:
-        """Whether every machine sees every other, and all follow one broker."""
+        """Whether every machine sees every other, and all of a cluster follow one broker."""
         names = set(self.machines)
-        brokers = set()
+        clusters, followed = set(), set()
         for machine in reversed(self.machines.values()):  # who came last knows least
             report = machine.status()
             if report is None or names - {report.home} != {m.name for m in report.members}:
                 return False
-            brokers.add(report.broker)
-        return len(brokers) == 1
+            clusters.add(report.cluster_name)
+            followed.add((report.cluster_name, report.broker))
+        return len(followed) == len(clusters)
 
     def _tokens(self, first: Networked, count: int) -> Iterator[str]:
         """So many; the first of them makes the cluster."""

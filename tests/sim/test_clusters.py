@@ -107,6 +107,7 @@ def test_a_machine_that_becomes_free_elsewhere_takes_what_waits():
     world = clusters("west", "east")
     for name in ("east0", "east1"):
         submit(world, name, run_s=50.0)
+    run(world, 2.0)
     jobs = [submit(world, "west0", run_s=200.0) for _ in range(4)]
     run(world, 45.0)
     assert started(world, "east") == 2

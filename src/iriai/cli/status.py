@@ -23,6 +23,7 @@ def status(options: GlobalOptions) -> None:
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
             ("for", _audience(report.mode)),
             ("parts", ", ".join(report.parts)),
+            ("cluster", report.cluster_name),
             ("broker", report.broker if report.members else ""),
             ("members", "\n".join(map(_member, report.members))),
             ("links", "\n".join(map(_link, report.links))),
@@ -71,7 +72,8 @@ def _link(link: LinkRow) -> str:
 def _member(member: MemberRow) -> str:
     state = "" if member.state == "alive" else f", {member.state}"
     where = "only connects outwards" if member.is_outward_only else ", ".join(member.addresses)
-    return f"{member.name}: {where}{state}"
+    cluster = f", in {member.cluster_name}" if member.cluster_name else ""
+    return f"{member.name}: {where}{cluster}{state}"
 
 
 def _processes(report: StatusReport) -> str:

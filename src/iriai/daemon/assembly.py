@@ -70,7 +70,8 @@ def make_machine(
     if settings.cluster is None:
         return Machine(settings.home, own_node, home, make_broker())
     pinned = configuration.cluster.broker or ""
-    succession = Succession(settings.home, settings.cluster.identity.cluster, pinned)
+    cluster = configuration.cluster.name or settings.cluster.identity.cluster
+    succession = Succession(settings.home, cluster, pinned)
     return Machine(
         settings.home, own_node, home, None, succession=succession, make_broker=make_broker
     )

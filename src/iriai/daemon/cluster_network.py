@@ -36,7 +36,7 @@ from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.candidates import Peer
+from iriai.protocol.candidates import Peer, neighbours_of
 from iriai.protocol.effects import (
     Delivered,
     Effect,
@@ -202,7 +202,15 @@ class ClusterNetwork:
     def members(self) -> tuple[MemberRow, ...]:
         """The same for people."""
         return tuple(
-            MemberRow(m.name, m.cluster, m.state, m.addresses, m.is_outward_only, m.incarnation)
+            MemberRow(
+                m.name,
+                m.cluster,
+                m.state,
+                m.addresses,
+                m.is_outward_only,
+                m.incarnation,
+                m.cluster_name,
+            )
             for m in self.present()
         )
 
@@ -331,8 +339,13 @@ class ClusterNetwork:
 
     def _tell_peers(self) -> None:
         own = self._own_member(self.mesh.instance)
-        same = [m for m in self._present.values() if m.cluster == own.cluster]
-        self._engine.event(PeersChanged(tuple(Peer.of(member) for member in [own, *same])))
+        clusters: dict[str, list[Peer]] = {}
+        for member in (own, *self._present.values()):
+            if member.cluster == own.cluster:
+                name = member.cluster_name or member.cluster
+                clusters.setdefault(name, []).append(Peer.of(member))
+        same = tuple(clusters[own.cluster_name or own.cluster])
+        self._engine.event(PeersChanged(same, neighbours_of(clusters)))
 
     def _own_member(self, instance: str) -> Member:
         settings, identity = self._settings, self._cluster.identity
@@ -347,6 +360,7 @@ class ClusterNetwork:
             parts=tuple(settings.role.parts),
             steadiness=round(self._steadiness.told, 3),
             instance=instance,
+            cluster_name=settings.configuration.cluster.name or "",
         )
 
 

@@ -180,6 +180,7 @@ class Reports:
                 self._links.rows() if self._links else (),
                 self._links.members() if self._links else (),
                 self._engine.machine.broker_at,
+                settings.configuration.cluster.name or "",
             )
         )
 

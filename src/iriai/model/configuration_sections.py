@@ -213,6 +213,9 @@ class ClusterSection(msgspec.Struct, frozen=True):
     and is reached through them. It is never the broker."""
     broker: str | None = None
     """The machine that is the cluster's broker, always; the same on all. None: it is elected."""
+    name: str | None = None
+    """The cluster that this machine belongs to, of several that share one authority and each have
+    a broker. None: that of all machines that name none."""
 
 
 class IdentitySection(msgspec.Struct, frozen=True):
@@ -259,6 +262,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("address", "address", or_none(ADDRESS)),
         Key("outward_only", "outward_only", FLAG),
         Key("broker", "broker", or_none(HOME)),
+        Key("name", "name", or_none(HOME)),
     ),
     "machine": (
         Key("name", "name", HOME),

@@ -40,6 +40,8 @@ class Member(msgspec.Struct, frozen=True):
     state directory that was started elsewhere, are told apart by it."""
     certificate_digest: str = ""
     """SHA-256 of its certificate, in hexadecimal; empty where machines have none."""
+    cluster_name: str = ""
+    """The cluster that it works in, where the site has several (spec 008, section 6)."""
 
     @property
     def is_present(self) -> bool:

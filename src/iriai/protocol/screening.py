@@ -98,6 +98,8 @@ def _malformed_member(entry: Entry) -> str:
         return f"at most {ADDRESSES_MAX} addresses, HOST:PORT each"
     if len(member.parts) > PARTS_MAX or not all(map(HOME_NAME.fullmatch, member.parts)):
         return f"at most {PARTS_MAX} parts"
+    if member.cluster_name and not HOME_NAME.fullmatch(member.cluster_name):
+        return f"'{member.cluster_name[:31]!r}' is no name of a cluster"
     if not 0.0 <= member.steadiness <= 1.0:
         return f"a steadiness of {member.steadiness}; from 0 to 1"
     if not (WORD.fullmatch(member.instance) and WORD.fullmatch(member.certificate_digest)):

@@ -118,3 +118,5 @@ class MemberRow(msgspec.Struct, frozen=True):
     """Whether it is reached through others alone."""
     incarnation: int = 0
     """Of what it says of itself: higher each time that it came up again, or was doubted."""
+    cluster_name: str = ""
+    """Of the site's several clusters that which it belongs to; empty where it names none."""

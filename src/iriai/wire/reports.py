@@ -42,6 +42,8 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """The other machines of the cluster."""
     broker: str = ""
     """The machine that is the broker, as this one sees it."""
+    cluster_name: str = ""
+    """Of the site's several clusters that which the machine belongs to; empty: it names none."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
