@@ -26,7 +26,15 @@ TABLE: Mapping[str, frozenset[str]] = {
     "home": frozenset({"policy", "protocol", "model", "classad"}),
     "broker": frozenset({"policy", "protocol", "model", "classad"}),
     "machine": CORES | {"policy", "protocol", "model"},
-    "wire": frozenset({"protocol.messages", "protocol.peer_messages", "model"}),
+    "wire": frozenset(
+        {
+            "protocol.messages",
+            "protocol.inquiry_messages",
+            "protocol.output_messages",
+            "protocol.peer_messages",
+            "model",
+        }
+    ),
     "launcher": frozenset({"model"}),
     "store": frozenset({"model"}),
     "identity": frozenset({"model"}),

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher import messages as launcher
-from iriai.protocol import effects, inquiry_messages, messages, peer_messages
+from iriai.protocol import (
+    effects,
+    inquiry_messages,
+    messages,
+    output_messages,
+    peer_messages,
+)
 from iriai.wire import greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[2] / "docs" / "spec"
@@ -48,7 +54,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
 @pytest.mark.parametrize(
     ("section", "expected"),
     [
-        (NODE_HOME_BROKER, names(messages.JobMessage) | RULES),
+        (NODE_HOME_BROKER, names(messages.JobMessage, output_messages.ToOutput) | RULES),
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)

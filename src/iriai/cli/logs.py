@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.standard_streams import STDERR, STDOUT, sink_to
 from iriai.cli.watching import Watch
+from iriai.cli.watching import follow as follow_output
 from iriai.client.answers import LogFile
 from iriai.client.client import Client
 from iriai.client.following import FollowedFiles, Sink
@@ -48,24 +50,27 @@ def logs(
                 pass
             return ExitCode.DONE
         files = client.logs(job)
-    if options.as_json:
-        print_document({"files": files})
-    elif not files:
-        remark(f"{job} has not started, so there is no output yet: iriai why {job} says why")
-    else:
-        _print(files)
+        if options.as_json:
+            print_document({"files": files})
+        elif not files:
+            remark(f"{job} has not started, so there is no output yet: iriai why {job} says why")
+        else:
+            _print(client, files)
     return ExitCode.DONE
 
 
-def _print(files: tuple[LogFile, ...]) -> None:
+def _print(client: Client, files: tuple[LogFile, ...]) -> None:
     sections = _Sections(is_array=len(files) > 1)
     for file in files:
         followed = FollowedFiles()
-        output, error = sections.sinks_for(file)
-        followed.add(file.output, output)
-        followed.add(file.error, error)
+        follow_output(client, followed, file, sections.sinks_for(file))
+        if file.machine and not file.is_fetched and not os.path.exists(file.output):  # noqa: PTH110
+            remark(f"the output of {file.task} is on {file.machine}, in {file.output}")
         try:
-            followed.finish()
+            while followed.advance():
+                pass
+            if file.finished:
+                followed.finish()
         except OSError as problem:
             raise Refused(
                 "unreadable",

@@ -52,9 +52,12 @@ def run(
 ) -> int:
     """Run a command as a job: wait for its turn, show its output, exit with its code.
 
-    Its standard input is yours. The exit code is 128 + N after signal N, 124 after the time limit,
-    125 after another limit or when it was lost, 130 when it was cancelled. Ctrl-C asks whether to
-    cancel; when this command ends in any other way, the job goes on.
+    Its standard input is yours: with a file or pipe there, or --pty, it runs on this host only. In
+    a cluster a terminal is passed with --pty alone.
+
+    The exit code is 128 + N after signal N, 124 after the time limit, 125 after another limit or
+    when it was lost, 130 when it was cancelled. Ctrl-C asks whether to cancel; when this command
+    ends in any other way, the job goes on.
     """
     if not words:
         if not pty:
@@ -74,6 +77,8 @@ def run(
 
             outcome = run_on_terminal(client, draft)
         else:
+            if descriptor is not None and os.isatty(descriptor) and client.status().members:
+                descriptor = None  # it would keep the task on this host
             outcome = _stream(client, draft, descriptor, as_json=options.as_json)
     return _tell(outcome, as_json=options.as_json)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
+from iriai.cli.complaint import remark
 from iriai.client.answers import LogFile, Outcome, Progress
 from iriai.client.client import Client
 from iriai.client.following import PAUSE_MAX_S, FollowedFiles, Sink
@@ -102,9 +104,7 @@ class Watch:
 
     def _follow(self, key: tuple[str, int], file: LogFile) -> None:
         self._followed.add(key)
-        output, error = self._sinks_for(file)
-        self._files.add(file.output, output)
-        self._files.add(file.error, error)
+        follow(self._client, self._files, file, self._sinks_for(file))
 
     def _finish(self) -> None:
         try:
@@ -115,6 +115,15 @@ class Watch:
         except NotFound:
             pass  # withdrawn before anything was started
         self._files.finish()
+
+
+def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:
+    """Hand the output and errors of a task on to `sinks`, wherever it runs."""
+    for path, kind, sink in zip((file.output, file.error), ("out", "err"), sinks, strict=True):
+        if file.is_fetched:
+            files.fetch(path, partial(client.read_output, file, kind), sink, remark)
+        else:
+            files.add(path, sink)
 
 
 def index_of(file: LogFile) -> int:

@@ -42,6 +42,8 @@ from iriai.wire.requests import (
     LogFiles,
     Logs,
     Outcome,
+    OutputPiece,
+    ReadOutput,
     Reasons,
     Show,
     Submit,
@@ -160,6 +162,10 @@ class Client(ClusterRequests):
             files += page.files
             until = page.until_index
         return tuple(files)
+
+    def read_output(self, file: LogFile, kind: str, offset: int) -> OutputPiece:
+        """What the home has of a task's output (`out` or `err`) that is brought from elsewhere."""
+        return self._line.ask(ReadOutput(file.task, file.attempt, kind, offset), OutputPiece)
 
     def shares(self) -> ShareTable:
         """What each account is entitled to, and gets."""

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from typing import Protocol
+
+from iriai.client.transport import ConnectionLost
+from iriai.wire.requests import OutputPiece
 
 READ_BYTES = 1 << 16
 """One read: enough for speed, little enough that two streams take turns."""
@@ -12,7 +17,13 @@ PAUSE_MIN_S = 0.001
 PAUSE_MAX_S = 0.05
 """When nothing new comes: not noticed by people, and next to no work."""
 
+ASK_S = 0.1
+"""Between two questions for output that comes from another machine, when nothing is new."""
+
 Sink = Callable[[bytes], None]
+ReadPiece = Callable[[int], OutputPiece]
+"""What follows so many bytes."""
+OnProblem = Callable[[str], None]
 
 
 class FollowedFile:
@@ -53,6 +64,60 @@ class FollowedFile:
             self._descriptor = None
 
 
+class Followed(Protocol):
+    """Output of a task, as far as it was handed on."""
+
+    offset: int
+    users: int
+
+    def advance(self) -> bool:
+        """Hand on something new; whether there was any."""
+
+    def finish(self) -> None:
+        """Hand on everything up to the end."""
+
+
+class FetchedOutput:
+    """What a task prints on another machine, as its home has it brought."""
+
+    def __init__(self, read: ReadPiece, sink: Sink, on_problem: OnProblem, offset: int = 0) -> None:
+        """`read` asks the home for what follows an offset; `on_problem` is told why no more."""
+        self.offset = offset
+        self.users = 1
+        self._on_problem = on_problem
+        self._read = read
+        self._sink = sink
+        self._next_s = 0.0
+
+    def advance(self) -> bool:
+        """Hand on what is new; the home is asked ten times a second, or while there is more."""
+        if time.monotonic() < self._next_s:
+            return False
+        try:
+            return self._take(self._read(self.offset))
+        except ConnectionLost:
+            return False  # whoever waits for the job notices too
+
+    def finish(self) -> None:
+        """Hand on everything up to the end, as it comes."""
+        while True:
+            piece = self._read(self.offset)
+            if not self._take(piece):
+                if piece.is_complete:
+                    if piece.problem:
+                        self._on_problem(piece.problem)
+                    return
+                time.sleep(ASK_S)
+
+    def _take(self, piece: OutputPiece) -> bool:
+        self.offset += len(piece.content)
+        if piece.content:
+            self._sink(piece.content)
+        else:
+            self._next_s = time.monotonic() + ASK_S
+        return bool(piece.content)
+
+
 class FollowedFiles:
     """Several files that are read in turns, and how long to pause between.
 
@@ -60,7 +125,7 @@ class FollowedFiles:
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, FollowedFile] = {}
+        self._files: dict[str, Followed] = {}
         self._offsets: dict[str, int] = {}
         """Of files that were released: how far they were read."""
         self.pause_s = PAUSE_MIN_S
@@ -72,6 +137,13 @@ class FollowedFiles:
             self._files[path].users += 1
         elif path:
             self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0))
+
+    def fetch(self, path: str, read: ReadPiece, sink: Sink, on_problem: OnProblem) -> None:
+        """Follow what is not at `path` on this host, but is brought from elsewhere."""
+        if path in self._files:
+            self._files[path].users += 1
+        elif path:
+            self._files[path] = FetchedOutput(read, sink, on_problem, self._offsets.get(path, 0))
 
     def release(self, path: str) -> None:
         """One task less writes to the file: the last one takes it to its end."""

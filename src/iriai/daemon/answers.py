@@ -14,6 +14,7 @@ from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
 from iriai.daemon.fit_questions import FitQuestions, Judge
 from iriai.daemon.job_rules import dependencies_here
+from iriai.daemon.output_answers import OutputAnswers
 from iriai.daemon.owners import Owners, require_own_listing
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, select
@@ -26,7 +27,6 @@ from iriai.daemon.views import (
     job_detail,
     job_row,
     job_state,
-    log_file,
     matches,
     running_row,
 )
@@ -49,8 +49,6 @@ from iriai.wire.requests import (
     JobDetail,
     JobList,
     Jobs,
-    LogFiles,
-    Logs,
     Outcome,
     Reasons,
     Show,
@@ -87,6 +85,7 @@ class JobAnswers:
         self._unstored = unstored
         self._home = engine.machine.home
         self._owners = Owners(engine.machine.home, past)
+        self.outputs = OutputAnswers(settings, engine, past, self._owners)
         self._ends = EndsFromStore(engine, past, self._owners)
         self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
         self.waits = Waits(engine, self._outcome)
@@ -100,9 +99,9 @@ class JobAnswers:
             Show: self._show,
             AskWhy: self._why,
             Wait: self._wait,
-            Logs: self._logs,
             AskStory: self._story,
             **self._changes.handlers(),
+            **self.outputs.handlers(),
         }
 
     def settled(self, number: int) -> None:
@@ -274,22 +273,6 @@ class JobAnswers:
             asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
 
         self._whys.ask(job.number, now, tell)
-
-    def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
-        selected = self._one(body.id)
-        job = self._home.jobs.get(selected.job.number)
-        home, spool = self._settings.home, self._settings.paths.spool
-        self._owners.require(asked, selected.job.number)
-        spec = job.spec if job else self._past.spec(selected.job.number)
-        files, until = self._past.log_files(selected, spec, body.after_index)
-        for index, task in job.tasks.items() if job else ():
-            if task.state is TaskState.QUEUED or index <= body.after_index:
-                continue
-            is_meant = not selected.indices or index in selected.indices
-            if is_meant and (until is None or index <= until):
-                attempt = AttemptId(home, selected.job.number, index, task.attempt)
-                files[index] = log_file(spec, attempt, spool, finished=False)
-        asked.answer(LogFiles(tuple(files[index] for index in sorted(files)), until))
 
     # --- waiting ---------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from iriai.daemon.kept_members import KeptMembers
 from iriai.daemon.links import Links
 from iriai.daemon.mesh import LinkState, Listener, Mesh
 from iriai.daemon.node_table import SeenMember
+from iriai.daemon.output_copies import OutputCopies
+from iriai.daemon.output_source import OutputSource
 from iriai.daemon.own_steadiness import OwnSteadiness
 from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
@@ -34,6 +36,7 @@ from iriai.daemon.settings import Settings
 from iriai.identity.tls import client_context, server_context
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
+from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
 from iriai.protocol.candidates import Peer, neighbours_of
@@ -52,7 +55,8 @@ from iriai.protocol.effects import (
 from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
-from iriai.protocol.messages import Message
+from iriai.protocol.messages import Begun, Message
+from iriai.protocol.output_messages import AskOutput, Output
 from iriai.protocol.peers import Peers
 from iriai.protocol.saying import may_say
 from iriai.wire.machines import LinkRow, MemberRow
@@ -137,6 +141,12 @@ class ClusterNetwork:
             seeds=[each.name for each in cluster.seeds if each.addresses],
         )
         self._kept = KeptMembers(identity.name, cluster.files, engine)
+        spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
+        near = back_ends.known.names
+        self._output = OutputSource(engine, spool, self.mesh.send)
+        self.copies = OutputCopies(
+            spool, self.mesh.send, waits_for, lambda name: name not in (identity.name, *near())
+        )
         self._ledger = LedgerNews(
             identity.name,
             Fading.of(settings.configuration.order),
@@ -239,6 +249,8 @@ class ClusterNetwork:
                 alarm.cancel()
         self._kept.close()
         self._steadiness.close()
+        self._output.close()
+        self.copies.close()
         self.mesh.close()
 
     # --- what comes in ---------------------------------------------------------------------------
@@ -247,7 +259,7 @@ class ClusterNetwork:
         """Whether a machine may say this to a part of ours."""
         if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
             return True
-        is_there = part is Part.BROKER or part in self._engine.machine.parts
+        is_there = part in (Part.BROKER, Part.OUTPUT) or part in self._engine.machine.parts
         return is_there and may_say(sender, self._settings.home, message)
 
     def _happened(self, event: MachineEvent) -> None:
@@ -256,10 +268,29 @@ class ClusterNetwork:
             self._perform(self.peers.handle(event, now), now)
         elif isinstance(event, Delivered) and event.part is Part.INQUIRY:
             self._inquirer.handle(event)
+        elif isinstance(event, Delivered) and event.part is Part.OUTPUT:
+            self._of_output(event)
         elif isinstance(event, Delivered):
+            if isinstance(event.message, Begun):
+                self._begun(event.message)
             self._engine.news(event)
         else:
             self._engine.event(event)
+
+    def _of_output(self, event: Delivered) -> None:
+        message = event.message
+        if isinstance(message, AskOutput):
+            self._output.asked(event.sender, message)
+        elif isinstance(message, Output):
+            self.copies.heard(event.sender, message)
+
+    def _begun(self, begun: Begun) -> None:
+        """A task of ours runs elsewhere: what it prints is brought here, if anybody follows it."""
+        attempt, home = begun.attempt, self._engine.machine.home
+        job = home.jobs.get(attempt.number)
+        is_followed = job is not None and job.spec.interaction is Interaction.STREAM
+        if is_followed and home.waits_for(attempt, begun.machine):
+            self.copies.begin(attempt, begun.machine)
 
     def _wake(self, part: Part) -> None:
         now = read_clocks("cluster")

@@ -96,6 +96,8 @@ class LauncherLink:
         self.on_event: Callable[[LauncherEvent], None] = _unheard
         self.spool: Callable[[], str] = str
         """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
+        self.home: Callable[[], str] = str
+        """Whose jobs' descriptors are passed here: this machine's home, or its front end."""
         self.on_epilog_failed: Callable[[str], None] = _unheard_failure
         self.on_notice_ended: Callable[[Exit], None] = _unheard_notice
         self.on_attached: Callable[[], None] = lambda: None
@@ -185,7 +187,8 @@ class LauncherLink:
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
             # Another home's job has none here, and its number may be one of our jobs' too.
-            descriptors = self._descriptors.take(attempt.number) if spec.descriptors else []
+            is_ours = spec.descriptors and attempt.home == self.home()
+            descriptors = self._descriptors.take(attempt.number) if is_ours else []
             if len(descriptors) != spec.descriptors:
                 self._on_gone(attempt)
                 continue

@@ -78,7 +78,9 @@ class Past:
         rows = self._reader.last_attempts(number, after_index, LOG_FILES_MAX)
         wanted = dict.fromkeys(selected.indices)
         files = {
-            row.task_index: log_file(spec, self._attempt_id(row), self._spool, finished=True)
+            row.task_index: log_file(
+                spec, self._attempt_id(row), self._spool, row.machine, finished=True
+            )
             for row in rows
             if not wanted or row.task_index in wanted
         }

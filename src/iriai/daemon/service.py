@@ -94,6 +94,7 @@ class Service:
         machine = make_machine(settings, store.load(), now, self._back_ends)
         self._writer = Writer(store, self._durable, self._report)
         self._links: Links | None = None
+        self._jobs: JobAnswers | None = None
         self._uplink: Uplink | None = None
         self._network: ClusterNetwork | None = None
         self._retention: Retention | None = None
@@ -106,6 +107,7 @@ class Service:
             self._descriptors,
             self._descriptor_gone,
         )
+        self._launcher.home = lambda: settings.home
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
         self._texts = ReceivedTexts(self._engine)
         self._inquirer = Inquirer(self._engine)
@@ -146,7 +148,7 @@ class Service:
         feasibility = Feasibility(settings, engine, links)
         submissions = Submissions(settings, users, self._payloads, feasibility.check)
         fits = FitQuestions(settings, engine, self._inquirer, feasibility)
-        jobs = JobAnswers(
+        jobs = self._jobs = JobAnswers(
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
         engine.on_settled = jobs.settled
@@ -162,6 +164,7 @@ class Service:
         )
         self._engine.carrier = self._uplink
         self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
+        self._launcher.home = lambda: self._uplink.front if self._uplink else ""
 
     def _join(self, cluster: ClusterState | None) -> None:
         """What a member of a cluster has: links with the others over the network."""
@@ -181,6 +184,8 @@ class Service:
             self._inquirer,
         )
         self._engine.carrier = network
+        if self._jobs is not None:
+            self._jobs.outputs.copies = network.copies
         part.on_ejected = network.mesh.trust_changed
         part.on_leave = network.leave
         part.on_spread = network.spread

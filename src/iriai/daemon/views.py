@@ -173,7 +173,9 @@ def finished_row(
     )
 
 
-def log_file(spec: JobSpec, attempt: AttemptId, spool: str, *, finished: bool) -> LogFile:
+def log_file(
+    spec: JobSpec, attempt: AttemptId, spool: str, machine: str, *, finished: bool
+) -> LogFile:
     """Where the output of one attempt is."""
     output, error = output_paths(spec, attempt, spool)
-    return LogFile(str(attempt.task), attempt.attempt, finished, output, error)
+    return LogFile(str(attempt.task), attempt.attempt, finished, output, error, machine)

@@ -231,6 +231,11 @@ class Home:
         """When the process of an attempt that runs began; None: it did not, or is not heard of."""
         return self._begun_wall_s.get(attempt)
 
+    def waits_for(self, attempt: AttemptId, machine: str = "") -> bool:
+        """Whether the end of an attempt is not known yet (of one on that machine, if named)."""
+        job = self._nodes.current(attempt)
+        return job is not None and machine in ("", job.tasks[attempt.index].machine)
+
     def has_attempts_on(self, machine: str) -> bool:
         """Whether attempts on a machine are not settled. Looks at everything: not for each turn."""
         return any(

@@ -1,13 +1,14 @@
 """Output of tasks that somebody follows: two files each in `spool` of the state directory.
 
-The launcher makes them for the task's user, who alone reads them; they are removed by the daemon,
-which owns the directory.
+The launcher makes them for the task's user. The daemon, whose group they have, reads them too: it
+tells a home on another machine what its task prints.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
 
 from iriai.launcher.users import Login
@@ -26,6 +27,7 @@ class Spool:
         self._directory_fd = directory_fd
         self._daemon_uid = daemon_uid
         self._is_root = os.geteuid() == 0
+        self._daemon_gid = _group_of(daemon_uid)
 
     def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
         """A new file for appending, owned by the user; returns its descriptor.
@@ -54,5 +56,14 @@ class Spool:
             os.unlink(name, dir_fd=directory_fd)
             fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
         if self._is_root:
-            os.fchown(fd, login.uid, login.gid)
+            os.fchown(fd, login.uid, self._daemon_gid)
+            os.fchmod(fd, 0o640)
         return fd
+
+
+def _group_of(uid: int) -> int:
+    """The group that the daemon runs with; root's, whom no mode keeps out, where it has no name."""
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return 0

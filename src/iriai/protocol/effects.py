@@ -38,6 +38,8 @@ class Part(StrEnum):
     """Knows which machine is the broker; see protocol.succession."""
     INQUIRY = "inquiry"
     """Asks other machines what only they know; see protocol.inquiries."""
+    OUTPUT = "output"
+    """Brings what tasks print to their home; the daemon's, no core's."""
 
 
 # --- effects -------------------------------------------------------------------------------------

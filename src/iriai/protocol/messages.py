@@ -19,6 +19,7 @@ from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.protocol.inquiry_messages import ToInquiry
+from iriai.protocol.output_messages import ToOutput
 from iriai.protocol.peer_messages import PeerMessage
 
 
@@ -410,4 +411,4 @@ BetweenClusters = Summary | Forward | Returned
 """Between brokers of several clusters; see broker.abroad."""
 ToSuccession = AskBroker | BrokerIs | Heard
 """To what in each machine knows which is the broker; see protocol.succession."""
-Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry
+Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToOutput

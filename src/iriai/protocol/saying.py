@@ -27,15 +27,16 @@ from iriai.protocol.messages import (
     Want,
     Withdraw,
 )
+from iriai.protocol.output_messages import AskOutput, Output
 
 
 def may_say(sender: str, receiver: str, message: Message) -> bool:
     """Whether the machine `sender` may say this to the machine `receiver`."""
-    if isinstance(message, Run | Stop | Acknowledge):
+    if isinstance(message, Run | Stop | Acknowledge | AskOutput):
         return message.attempt.home == sender
     if isinstance(message, Accepted | Begun):
         return message.machine == sender and message.attempt.home == receiver
-    if isinstance(message, Refusal):
+    if isinstance(message, Refusal | Output):
         return message.attempt.home == receiver
     if isinstance(message, End):
         return message.result.machine == sender and message.attempt.home == receiver

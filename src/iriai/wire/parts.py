@@ -17,6 +17,7 @@ from iriai.protocol.messages import (
     ToNode,
     ToSuccession,
 )
+from iriai.protocol.output_messages import ToOutput
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
 PARTS_VERSION = 4
@@ -33,6 +34,7 @@ _KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         ("directory", ToDirectory),
         ("succession", ToSuccession),
         ("inquiry", ToInquiry),
+        ("output", ToOutput),
     )
 }
 """What may be said to each part, by name."""

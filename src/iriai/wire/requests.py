@@ -310,6 +310,30 @@ class LogFile(msgspec.Struct, frozen=True):
     output: str
     error: str
     """Empty where standard error goes into the output."""
+    machine: str = ""
+    """Where the files are, if that is another machine than the home."""
+    is_fetched: bool = False
+    """Whether the home has it brought from there, and is asked for it (`ReadOutput`)."""
+
+
+class ReadOutput(msgspec.Struct, frozen=True, tag="read-output"):
+    """What an attempt on another machine has printed, as far as it has come here."""
+
+    task: str
+    attempt: int
+    kind: str
+    """`out` or `err`."""
+    offset: int
+
+
+class OutputPiece(msgspec.Struct, frozen=True, tag="output-piece"):
+    """Answer to `ReadOutput`, at once."""
+
+    content: bytes
+    is_complete: bool
+    """Nothing more follows."""
+    problem: str = ""
+    """Why what follows cannot be had; empty: it can."""
 
 
 class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
@@ -348,6 +372,7 @@ RequestBody = (
     | Shares
     | AskUsage
     | Logs
+    | ReadOutput
     | Status
     | Doctor
     | ShowConfiguration
@@ -374,6 +399,7 @@ AnswerBody = (
     | ShareTable
     | UsageTable
     | LogFiles
+    | OutputPiece
     | StatusReport
     | DoctorReport
     | ConfigurationTable

@@ -1,0 +1,80 @@
+"""What the daemon answers about the output of tasks: where it is, or what has come of it here."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.engine import Engine
+from iriai.daemon.output_copies import KINDS, CopyKey, OutputCopies
+from iriai.daemon.owners import Owners
+from iriai.daemon.past import Past
+from iriai.daemon.selection import select
+from iriai.daemon.settings import Settings
+from iriai.daemon.views import log_file
+from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
+from iriai.model.job import Interaction, JobSpec
+from iriai.model.problem import UsageProblem
+from iriai.model.state import TaskState
+from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
+
+
+class OutputAnswers:
+    """Handlers of these requests; see the module."""
+
+    def __init__(self, settings: Settings, engine: Engine, past: Past, owners: Owners) -> None:
+        self.copies: OutputCopies | None = None
+        """Where there are machines that share no disk with this one."""
+        self._settings = settings
+        self._home = engine.machine.home
+        self._past = past
+        self._owners = owners
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Logs: self._logs, ReadOutput: self._read}
+
+    def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
+        [selected] = select(body.id, self._settings.home, {}, None)
+        number = selected.job.number
+        self._owners.require(asked, number)
+        job = self._home.jobs.get(number)
+        spool = self._settings.paths.spool
+        spec = job.spec if job else self._past.spec(number)
+        files, until = self._past.log_files(selected, spec, body.after_index)
+        for index, task in job.tasks.items() if job else ():
+            if task.state is TaskState.QUEUED or index <= body.after_index:
+                continue
+            is_meant = not selected.indices or index in selected.indices
+            if is_meant and (until is None or index <= until):
+                attempt = AttemptId(self._settings.home, number, index, task.attempt)
+                files[index] = log_file(spec, attempt, spool, task.machine, finished=False)
+        told = tuple(self._placed(files[index], index, spec) for index in sorted(files))
+        asked.answer(LogFiles(told, until))
+
+    def _placed(self, file: LogFile, index: int, spec: JobSpec) -> LogFile:
+        """The same, as is to be said: whose files are on this host is read from there."""
+        copies = self.copies
+        if copies is None or not copies.is_far(file.machine):
+            return replace(file, machine="")
+        if spec.interaction is not Interaction.STREAM:
+            return file
+        number = int(file.task.rpartition("-")[2].partition(".")[0])
+        attempt = AttemptId(self._settings.home, number, index, file.attempt)
+        if file.finished:  # else what it prints is brought from its beginning on
+            copies.begin(attempt, file.machine)
+        return replace(file, is_fetched=True)
+
+    def _read(self, asked: Asked, body: ReadOutput, now: Instant) -> None:
+        [selected] = select(body.task, self._settings.home, {}, None)
+        self._owners.require(asked, selected.job.number)
+        if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
+            raise UsageProblem(
+                "no-such-output",
+                f"nothing of {body.task} is brought here",
+                "Logs says where the output of a job is",
+            )
+        [index] = selected.indices
+        attempt = AttemptId(*selected.job, index, body.attempt)
+        asked.answer(self.copies.piece(CopyKey(attempt, body.kind), body.offset))

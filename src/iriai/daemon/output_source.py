@@ -1,0 +1,79 @@
+"""What tasks of other homes print here, told to their homes when these ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+
+from iriai.daemon.engine import Engine
+from iriai.launcher.spool import spool_name
+from iriai.model.ids import AttemptId
+from iriai.protocol.effects import Part, Send
+from iriai.protocol.output_messages import AskOutput, Output
+
+PIECE_BYTES = 64 << 10
+"""Of one answer: small beside a frame, large beside what it costs."""
+LOOK_S = 0.1
+"""Between two looks whether more was printed: not noticed by people, and next to no work."""
+PATIENCE_S = 10.0
+"""With nothing new an answer waits so long: the home then knows that it is still heard."""
+PENDING_MAX = 1000
+"""Questions that wait, of all homes; one more is answered at once."""
+KINDS = ("out", "err")
+
+
+class OutputSource:
+    """See the module."""
+
+    def __init__(self, engine: Engine, spool: str, say: Callable[[list[Send]], None]) -> None:
+        self._engine = engine
+        self._spool = spool
+        self._say = say
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[tuple[AttemptId, str], asyncio.TimerHandle] = {}
+
+    def asked(self, sender: str, ask: AskOutput) -> None:
+        """A home asks; that the attempt is its own was seen to."""
+        if ask.kind in KINDS:
+            self._look(sender, ask, self._loop.time() + PATIENCE_S)
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        for timer in self._pending.values():
+            timer.cancel()
+
+    def _look(self, sender: str, ask: AskOutput, until_s: float) -> None:
+        key = ask.attempt, ask.kind
+        earlier = self._pending.pop(key, None)
+        if earlier is not None:
+            earlier.cancel()
+        # Before the file is read: what an attempt that is over printed is all there.
+        is_over = not self._runs(ask.attempt)
+        content = self._read(ask)
+        is_due = self._loop.time() >= until_s or len(self._pending) >= PENDING_MAX
+        if content or is_over or is_due:
+            is_complete = is_over and len(content) < PIECE_BYTES
+            told = Output(ask.attempt, ask.kind, ask.offset, content, is_complete)
+            self._say([Send(sender, Part.OUTPUT, told)])
+        else:
+            again = partial(self._look, sender, ask, until_s)
+            self._pending[key] = self._loop.call_later(LOOK_S, again)
+
+    def _runs(self, attempt: AttemptId) -> bool:
+        machine = self._engine.machine
+        return Part.NODE in machine.parts and attempt in machine.node.calendar
+
+    def _read(self, ask: AskOutput) -> bytes:
+        try:
+            descriptor = os.open(
+                f"{self._spool}/{spool_name(ask.attempt, ask.kind)}",
+                os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW,
+            )
+        except OSError:  # it printed nothing yet, or is none whose output is followed
+            return b""
+        try:
+            return os.pread(descriptor, PIECE_BYTES, max(0, ask.offset))
+        finally:
+            os.close(descriptor)

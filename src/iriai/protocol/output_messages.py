@@ -1,0 +1,31 @@
+"""How what a task prints comes to its home from the machine where it runs (docs/spec/002)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.model.ids import AttemptId
+
+
+class AskOutput(msgspec.Struct, frozen=True):
+    """Home to node: what has this attempt printed after so many bytes? Answered with `Output`."""
+
+    attempt: AttemptId
+    kind: str
+    """`out`: standard output, `err`: standard error."""
+    offset: int
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Node to home: the answer, at once where there is something or nothing more will come."""
+
+    attempt: AttemptId
+    kind: str
+    offset: int
+    """Of the first byte of `content`."""
+    content: bytes
+    is_complete: bool
+    """Whether the attempt is over, and this is the end of what it printed."""
+
+
+ToOutput = AskOutput | Output
