@@ -81,8 +81,8 @@ def test_a_node_that_grants_too_much(monkeypatch):
 def test_a_node_that_gives_one_gpu_to_two(monkeypatch):
     whole = Claims._claim
 
-    def claim(self, run, now):
-        made = whole(self, run, now)
+    def claim(self, run, now, **more):
+        made = whole(self, run, now, **more)
         self._free_gpu_ids = [0, *self._free_gpu_ids]
         return made
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.core import Broker
+from iriai.broker.state import BrokerState
 from iriai.home import leases as home_leases
 from iriai.home.core import Home
 from iriai.home.job import JobState
@@ -31,6 +32,7 @@ from iriai.model.records import (
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
 from iriai.node.capabilities import Capabilities
+from iriai.node.claims import Claims
 from iriai.node.core import Node
 from iriai.node.held import Held
 from iriai.node.leases import Leases
@@ -194,6 +196,10 @@ NAMED: dict[str, Patch] = {
     "a node ignores that an end is stored": instead(Node, "_acknowledge", nothing),
     "a node grants what is not free": _granting_what_is_not_free,
     "a node keeps the claim of what has ended": instead(Node, "_free", nothing),
+    "a node starts at once what is to wait for a place": around(
+        Claims, "grant", lambda whole, *args, is_ahead: whole(*args, is_ahead=False)
+    ),
+    "a node forgets what waits for a place": instead(Node, "_see_to_waiting", nothing),
     "a node says nothing again when a link is back": instead(Node, "_link_up", nothing),
     "a node does not report anew to a broker that is back": instead(Node, "report_anew", nothing),
     "a node does not compare claims with what runs": instead(Node, "_reconcile", nothing),
@@ -260,6 +266,9 @@ NAMED: dict[str, Patch] = {
         Broker,
         "_idle",
         lambda whole, broker, idle, now: whole(broker, replace(idle, ended=()), now),
+    ),
+    "a broker keeps in mind what waited when it begins": instead(
+        BrokerState, "_end_ahead", nothing
     ),
     "a broker explains nothing": instead(Broker, "explain", lambda *_: []),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from iriai.model.ad import MachineAd
+from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained
 from iriai.model.resources import Resources
@@ -52,6 +53,7 @@ class LoneNode:
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []
+        self.ahead: list[Capability] = []
         self.idle: Idle
         self.counted: Counted
         self.first = self.settle()
@@ -74,6 +76,8 @@ class LoneNode:
                     self.capabilities = [c for c in self.capabilities if c not in message.spent]
                     known = [] if message.whole else self.capabilities
                     self.capabilities = [*known, *message.capabilities]
+                    self.ahead = [c for c in self.ahead if c not in message.spent]
+                    self.ahead = [*([] if message.whole else self.ahead), *message.ahead]
                 case Counted():
                     self.counted = message
         if self.is_checked:
@@ -90,6 +94,9 @@ class LoneNode:
         """A home asks for the first attempt of a job, with a good capability."""
         asked = Run(attempt(number), job or spec(**changes), self.capabilities[0], lease_s)
         return self.tell(asked)
+
+    def instant(self) -> Instant:
+        return instant(self.now_s)
 
     def wait(self, seconds: float) -> None:
         self.now_s += seconds

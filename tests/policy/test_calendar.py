@@ -72,6 +72,25 @@ def test_room_that_got_lost_is_found():
         full.check()
 
 
+def test_a_claim_ahead_holds_nothing_and_is_not_passed():
+    full = calendar(2, short=(1, 10.0), long=(1, 30.0))
+    full.add_ahead("next", Resources(1), 0.0, 20.0)
+    assert full.free == NOTHING
+    assert list(full) == ["short", "long"]
+    assert full.earliest(Resources(1), 0.0) == (20.0, NOTHING)
+    assert full.earliest(Resources(2), 0.0) == (30.0, NOTHING)
+    full.check()
+
+
+def test_a_claim_ahead_that_is_given_up_leaves_nothing():
+    full = calendar(1, short=(1, 10.0))
+    full.add_ahead("next", Resources(1), 0.0, 20.0)
+    assert full.remove_ahead("next")
+    assert not full.remove_ahead("next")
+    assert full.earliest(Resources(1), 0.0) == (10.0, NOTHING)
+    full.check()
+
+
 def test_a_place_is_kept_for_limit_grace_and_slack():
     assert longest_stay_s(60.0, 10.0) == 70.0 + END_SLACK_S
     assert longest_stay_s(None, 10.0) is None

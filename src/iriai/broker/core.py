@@ -13,13 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from iriai.broker.abroad import Abroad
+from iriai.broker.ahead import Ahead
 from iriai.broker.attendance import Attendance
 from iriai.broker.back_off import Credit
 from iriai.broker.dice import DecisionDice
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain, never_runs
 from iriai.broker.guests import is_guest
-from iriai.broker.machines import MATCH_UNTIL_S, NO_AD, RESEND_S, MachineView
+from iriai.broker.machines import MATCH_UNTIL_S, NO_AD, RESEND_S, MachineView, Matched
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.planning import planning_of
 from iriai.broker.queues import Entry
@@ -70,6 +71,7 @@ class Broker:
         self.state = BrokerState(settings, Standings(Fading.of(order), ChargeRule.of(order)))
         self._dice = DecisionDice(rng)
         self._planning = planning_of(self.state)
+        self._ahead = Ahead(self.state, machine)
         self._quiet = QuietNews(QuietRule.named(order.offpeak))
         self._charging = Charging(
             order.idle_weight, order.gpu_weight, order.memory_weight, order.offpeak_factor
@@ -184,7 +186,7 @@ class Broker:
             self._left = None
         if not self.state.may_start_something:
             self.state.rooms.end()
-            return []
+            return self._hand_out_ahead(now)
         if now.steady_s != self._turn_s:
             self._turn_s, self._work = now.steady_s, 0
         work = self.state.rooms.work
@@ -194,8 +196,14 @@ class Broker:
         effects = self._matches(outcome)
         self._left = None if current.is_over else current
         if self._left is not None:
-            effects += self._wake_by(now.steady_s)
-        return effects
+            return [*effects, *self._wake_by(now.steady_s)]
+        return [*effects, *self._hand_out_ahead(now)]
+
+    def _hand_out_ahead(self, now: Instant) -> list[Effect]:
+        """Nothing that waits could start now: what comes next where short tasks run."""
+        if not self._ahead.is_due:
+            return []
+        return self._matches(self._ahead.run(self._dice, now))
 
     def _matches(self, outcome: Outcome) -> list[Effect]:
         """What homes are told of a pass."""
@@ -291,15 +299,20 @@ class Broker:
             if not is_whole:  # else it is not known how it ended
                 self._judge(view, idle, attempt, now)
             is_wider |= state.end(view, attempt)
+            self._ahead.ended(attempt)
         if idle.began and view.matched:
             self._give_way(view)
+        for running in idle.waiting:
+            self._waits(view, running, now)
         view.capabilities.extend(idle.capabilities)
+        view.ahead_capabilities.extend(idle.ahead)
         if view.is_available != was_available:
             state.availability_changed(view)
         elif is_wider or idle.capabilities or idle.whole or view.name in state.reserved:
             state.park.grew(view)
         else:
             state.park.changed(view)
+            self._must_pass |= self._ahead.is_due
             return
         self._must_pass = True
 
@@ -317,18 +330,19 @@ class Broker:
 
     def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
         """Capabilities came back: what became no claim was refused; whether one was."""
-        granted = [running.capability for running in idle.began]
+        granted = [running.capability for running in (*idle.began, *idle.waiting)]
         turned_away = dict.fromkeys(each.capability for each in idle.turned_away)
         is_wider = False
         for capability in idle.spent:
             is_granted = capability in granted
-            if not self._settle_match(view, capability, is_granted=is_granted):
+            matched = self._settle_match(view, capability, is_granted=is_granted)
+            if matched is None:
                 view.forget(capability)
             elif is_granted:
                 view.back_off.succeeded()
             elif capability in turned_away:  # which says nothing of others' tasks
                 is_wider = True
-            else:
+            elif not matched.is_ahead:  # which is refused where it came too late, and no more
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
                     self._backed_off[view.name] = view
@@ -350,10 +364,10 @@ class Broker:
 
     def _give_way(self, view: MachineView) -> None:
         """A claim was granted for a match that was thought to be lost: others have its place."""
-        while view.matched and view.is_overfull:
-            capability, matched = next(reversed(view.matched.items()))
+        while view.is_overfull and (latest := view.last_matched) is not None:
+            capability, matched = latest
             self._settle_match(view, capability)
-            view.capabilities.append(capability)
+            view.give_back(capability, matched)
             self._give_back(matched.entry)
 
     def _give_back(self, entry: Entry) -> None:
@@ -364,7 +378,14 @@ class Broker:
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar:
             account = self.state.counts_for(running.account)
+            self.state.end(view, running.attempt)  # if it waited there, it does no more
             self.state.began(view, running, account, now.steady_s)
+            self._ahead.began(view, running, account, now.steady_s)
+
+    def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
+        if running.attempt not in view.calendar.ahead:
+            account = self.state.counts_for(running.account)
+            self.state.waits(view, running, account, now.steady_s)
 
     def _counted(self, counted: Counted, now: Instant) -> None:
         for row in counted.rows:
@@ -426,20 +447,22 @@ class Broker:
 
     def _decline(self, decline: Decline, now: Instant) -> None:
         view = self.state.machines.get(decline.machine)
-        if view is not None and self._settle_match(view, decline.capability):
-            view.capabilities.append(decline.capability)
+        matched = None if view is None else self._settle_match(view, decline.capability)
+        if view is not None and matched is not None:
+            view.give_back(decline.capability, matched)
             self.state.park.grew(view)
             self._must_pass = True
 
     def _settle_match(
         self, view: MachineView, capability: Capability, *, is_granted: bool = False
-    ) -> bool:
-        """A match is over, whatever came of it; False where there was none."""
-        if view.matched.pop(capability, None) is None:
-            return False
-        if not view.matched:
-            del self._matching[view.name]
-        return self.state.end(view, capability, was_granted=is_granted)
+    ) -> Matched | None:
+        """A match is over, whatever came of it; None: there was none."""
+        matched = view.matched.pop(capability, None)
+        if matched is not None:
+            if not view.matched:
+                del self._matching[view.name]
+            self.state.end(view, capability, was_granted=is_granted)
+        return matched
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._away(event.machine)
@@ -483,11 +506,11 @@ class Broker:
         Their capabilities may still be good, and their tasks still wait. If not, that costs a
         refusal, or a match that is declined.
         """
-        over = [(c, m.entry) for c, m in view.matched.items() if m.until_s <= now_s]
-        for capability, entry in over:
+        over = [(c, m) for c, m in view.matched.items() if m.until_s <= now_s]
+        for capability, matched in over:
             self._settle_match(view, capability)
-            view.capabilities.append(capability)
-            self._give_back(entry)
+            view.give_back(capability, matched)
+            self._give_back(matched.entry)
         if over:
             self.state.park.grew(view)
             self._must_pass = True

@@ -13,7 +13,7 @@ from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.policy.calendar import Calendar
+from iriai.policy.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages import Capability, Idle
 
 MATCH_UNTIL_S = 10.0
@@ -39,6 +39,8 @@ class Matched(NamedTuple):
     entry: Entry
     told_s: float = 0.0
     """When its home was told, the last time."""
+    is_ahead: bool = False
+    """It takes no place: the task is to wait there for one."""
 
 
 class Rank(NamedTuple):
@@ -56,6 +58,7 @@ class MachineView:
 
     __slots__ = (
         "ad",
+        "ahead_capabilities",
         "back_off",
         "calendar",
         "capabilities",
@@ -79,6 +82,8 @@ class MachineView:
         self.name = name
         self.calendar: Calendar[ClaimKey] = Calendar(capacity)
         self.capabilities: deque[Capability] = deque()
+        self.ahead_capabilities: deque[Capability] = deque()
+        """For tasks that are to wait there for a place."""
         self.mints = mints
         self.matched: dict[Capability, Matched] = {}
         """Handed on and not seen again, oldest first."""
@@ -134,6 +139,12 @@ class MachineView:
         """Whether claims and matches together are more than there is."""
         return any(amount < 0 for _, amount in self.calendar.free.amounts())
 
+    @property
+    def last_matched(self) -> tuple[Capability, Matched] | None:
+        """The last match under way that takes a place; None: there is none."""
+        latest = reversed(self.matched.items())
+        return next(((each, match) for each, match in latest if not match.is_ahead), None)
+
     def is_same(self, idle: Idle) -> bool:
         """Whether a whole report is of the machine that is known, so that only changes count."""
         return (
@@ -150,15 +161,19 @@ class MachineView:
 
     def what_is_new(self, idle: Idle) -> Idle:
         """A whole report of a machine that is known, as what changed."""
-        good = dict.fromkeys(idle.capabilities)
-        live = {running.attempt: running for running in idle.began}
+        good = dict.fromkeys((*idle.capabilities, *idle.ahead))
+        live = {running.attempt: running for running in (*idle.began, *idle.waiting)}
         self.capabilities.clear()
+        self.ahead_capabilities.clear()
         return replace(
             idle,
-            capabilities=tuple(each for each in good if each not in self.matched),
+            capabilities=tuple(each for each in idle.capabilities if each not in self.matched),
+            ahead=tuple(each for each in idle.ahead if each not in self.matched),
             spent=tuple(each for each in self.matched if each not in good),
             ended=tuple(
-                key for key in self.calendar if isinstance(key, AttemptId) and key not in live
+                key
+                for key in (*self.calendar, *self.calendar.ahead)
+                if isinstance(key, AttemptId) and key not in live
             ),
         )
 
@@ -174,6 +189,19 @@ class MachineView:
         self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry, now_s)
         return capability
 
+    def match_ahead(self, entry: Entry, now_s: float) -> Capability:
+        """A task of `entry` is to wait there for a place."""
+        kind = entry.kind.key
+        stay_s = None if kind.stay_s is None else MATCH_UNTIL_S + AHEAD_WAIT_S + kind.stay_s
+        capability = self.ahead_capabilities.popleft()
+        self.calendar.add_ahead(capability, kind.resources, now_s, stay_s)
+        self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry, now_s, is_ahead=True)
+        return capability
+
+    def give_back(self, capability: Capability, matched: Matched) -> None:
+        """A match came to nothing; its capability may still be good."""
+        (self.ahead_capabilities if matched.is_ahead else self.capabilities).append(capability)
+
     def told(self, idle: Idle) -> None:
         """What the machine says of itself beside its claims."""
         self.version = idle.version
@@ -183,8 +211,9 @@ class MachineView:
 
     def forget(self, capability: Capability) -> None:
         """The machine has seen it: it is good for nothing any more."""
-        if capability in self.capabilities:
-            self.capabilities.remove(capability)
+        for capabilities in (self.capabilities, self.ahead_capabilities):
+            if capability in capabilities:
+                capabilities.remove(capability)
 
     def moved_in(self, tenant: str) -> None:
         """A task of somebody who may have one at a time begins; empty: of nobody such."""
@@ -206,6 +235,9 @@ class MachineView:
         """
         if self.unavailable is None or self.unavailable.rule not in MAY_JUST_BE_UP:
             self.calendar.check()
-        for capability in self.matched:
-            assert capability in self.calendar, f"{capability} has no place"
+        for capability, matched in self.matched.items():
+            places = self.calendar.ahead if matched.is_ahead else self.calendar
+            assert capability in places, f"{capability} has no place"
+        for key in self.calendar.ahead:
+            assert key not in self.calendar, f"{key} waits for a place that it has"
         assert len(set(self.capabilities)) == len(self.capabilities), "a capability twice"

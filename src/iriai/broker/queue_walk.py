@@ -49,7 +49,7 @@ def _precedences(queue: Queue) -> Iterator[Precedence]:
         heap = list(line.heap) if len(line.heap) > 1 else []  # before the first may start
         yield first
         if heap:
-            _go_on(walks, number, _behind(heap, first))
+            _go_on(walks, number, behind(heap, first))
     while walks:
         yield _step(walks)
 
@@ -66,7 +66,7 @@ def _go_on(walks: list[_Walk], number: int, behind: Iterator[Precedence]) -> Non
         heappush(walks, (following, number, behind))
 
 
-def _behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
+def behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
     """What comes after `first` in a heap, which stays as it is."""
     ahead = [(heap[0], 0)]
     while ahead:

@@ -9,6 +9,7 @@ from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.expectation import (
+    EARLY_RUNS,
     NO_RUNS,
     RunSums,
     RunTimes,
@@ -164,6 +165,12 @@ class Standings:
         standing = self._accounts.get(account)
         mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
         return expected_charge(self._rule.rate(resources), limit_s, mean_s)
+
+    def usual_s(self, account: Account) -> float | None:
+        """How long the account's tasks took lately; None: too few have ended."""
+        standing = self._accounts.get(account)
+        sums = standing.sums if standing else RunSums()
+        return sums.recent_s / sums.recent_runs if sums.recent_runs >= EARLY_RUNS else None
 
     def expected_left_s(self, key: Hashable) -> float:
         """How much longer a running task is expected to run, at speed 1; 0: it has run longer."""

@@ -18,6 +18,7 @@ from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import JobId
 from iriai.policy.backfill import BACKFILLS, ReservedHead
+from iriai.policy.calendar import AHEAD_WAIT_S
 from iriai.policy.limits import CpuLimit, within_running_cap
 from iriai.policy.order import Order, is_one_queue
 from iriai.policy.plan import PlanSource
@@ -115,7 +116,7 @@ class BrokerState:
         """A machine is new, or known anew: what the old view held is given up."""
         old = self.park.views.get(view.name)
         if old is not None:
-            for key in old.calendar:
+            for key in (*old.calendar, *old.calendar.ahead):
                 self.standings.ended(key)
         before = self.park.capacities()
         self.park.put(view)
@@ -130,25 +131,45 @@ class BrokerState:
 
     def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
         """Claim the place of a task that starts; it counts, and one less of its job waits."""
-        want = entry.want
         self._keys += 1
         key = view.match(entry, now_s, self._keys)
+        self._count_in(entry, view, key)
+        return key
+
+    def start_ahead(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+        """A task is to wait for a place; it counts as one that starts, and holds nothing yet."""
+        key = view.match_ahead(entry, now_s)
+        self._count_in(entry, view, key)
+        self.park.changed(view)
+        return key
+
+    def _count_in(self, entry: Entry, view: MachineView, key: ClaimKey) -> None:
+        want = entry.want
         claimed = kept_for(entry.kind, view)
         self.standings.began(
             key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed
         )
         view.moved_in(self.tenant_of(want.account))
         self.queues.take_one(entry)
-        return key
+
+    def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
+        """A claim that its machine granted ahead."""
+        ends_in_s = running.ends_in_s
+        stay_s = None if ends_in_s is None else AHEAD_WAIT_S + ends_in_s
+        view.calendar.add_ahead(running.attempt, running.resources, now_s, stay_s)
+        self.park.changed(view)
+        self._count_running(view, running, account)
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """A claim that its machine granted."""
-        resources = running.resources
-        view.calendar.add(running.attempt, resources, now_s, running.ends_in_s)
+        view.calendar.add(running.attempt, running.resources, now_s, running.ends_in_s)
+        self._count_running(view, running, account)
+
+    def _count_running(self, view: MachineView, running: Running, account: Account) -> None:
         self.standings.began(
             running.attempt,
             account,
-            resources,
+            running.resources,
             running.limit_s,
             running.urgency,
             running.charge_so_far_s,
@@ -162,16 +183,29 @@ class BrokerState:
         `was_granted`: it was a match, and becomes a claim, which takes the same place.
         """
         if not view.calendar.remove(key):
+            self._end_ahead(view, key)
             return False
         view.ended += not was_granted
-        account = self.standings.ended(key)
-        if account is not None:
-            tenant = self.tenant_of(account)
-            if tenant:
-                view.moved_out(tenant)
-                self.heads.changes += 1
+        self._count_out(view, key)
         self.park.grew(view)
         return True
+
+    def _end_ahead(self, view: MachineView, key: ClaimKey) -> None:
+        """What waited for a place has it, or never will."""
+        if view.calendar.remove_ahead(key):
+            if self._count_out(view, key):
+                self.park.grew(view)
+            else:
+                self.park.changed(view)
+
+    def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
+        """A claim counts no more; whether somebody may have a task there who had one."""
+        account = self.standings.ended(key)
+        tenant = self.tenant_of(account) if account is not None else ""
+        if tenant:
+            view.moved_out(tenant)
+            self.heads.changes += 1
+        return bool(tenant)
 
     def availability_changed(self, view: MachineView) -> None:
         """Whether a machine takes anything may have changed."""
@@ -277,7 +311,10 @@ class BrokerState:
     def check(self) -> None:
         """Raise where an invariant is broken, or an index is not what it is of."""
         self.park.check()
-        self.standings.check([key for view in self.machines.values() for key in view.calendar])
+        views = self.machines.values()
+        self.standings.check(
+            [key for view in views for key in (*view.calendar, *view.calendar.ahead)]
+        )
         for machine, head in self.reserved.items():
             assert machine == head.machine
             entry = self.queues.entries.get(head.job)

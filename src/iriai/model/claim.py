@@ -34,3 +34,5 @@ class Claim(msgspec.Struct, frozen=True):
     """What it would have been charged had all of it been at peak."""
     factors: Factors = ()
     """What the charges of its time were multiplied by, in order."""
+    is_ahead: bool = False
+    """It waits for others to end, holds nothing yet, and has not been started."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
 from iriai.node.held import Held
 from iriai.node.leases import ASK_PART, Leases
 from iriai.node.settings import NodeSettings
-from iriai.policy.calendar import Calendar
+from iriai.policy.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages import Run
 
 
@@ -23,6 +26,8 @@ class Claims:
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
         self.leases = Leases(settings.machine)
         self._held: dict[AttemptId, Held] = {}
+        self._waiting: dict[AttemptId, Held] = {}
+        """Granted ahead: they hold nothing yet. In the order in which they came."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
     def restore(self, claims: Iterable[Claim], now: Instant) -> None:
@@ -68,14 +73,14 @@ class Claims:
         """What the attempts are that may still have to be started."""
         return [held.spec for held in self._held.values() if held.spec and not held.end]
 
-    def grant(self, run: Run, minted_s: float, now: Instant) -> Held:
+    def grant(self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False) -> Held:
         """A claim for what was asked, with a capability of that moment; the caller has judged it.
 
         Its lease begins at once, unless the capability is too old to say that its home wants it.
         """
         settings, lease_s = self._settings, run.lease_s
         held = Held(
-            self._claim(run, now),
+            self._claim(run, now, is_ahead=is_ahead),
             run.spec,
             now.steady_s,
             run.capability,
@@ -86,7 +91,7 @@ class Claims:
         self._hold(held, now)
         return held
 
-    def _claim(self, run: Run, now: Instant) -> Claim:
+    def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
         spec = run.spec
         resources = self._settings.capacity if spec.exclusive else spec.resources
         gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
@@ -103,18 +108,53 @@ class Claims:
             self._settings.boot_id,
             spec.kill_grace_s,
             lease_s=run.lease_s,
+            is_ahead=is_ahead,
         )
 
     def _hold(self, held: Held, now: Instant) -> None:
         claim = held.claim
-        self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
+        if claim.is_ahead:
+            self._waiting[claim.attempt] = held
+        else:
+            self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
         self._held[claim.attempt] = held
         if claim.lease_s is not None:
             self.leases.add(held, now.steady_s)
 
+    # --- granted ahead ---------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> list[Held]:
+        """What was granted ahead and has no place yet, in the order in which it came."""
+        return list(self._waiting.values())
+
+    @property
+    def followable(self) -> Resources:
+        """What claims hold that nobody waits for yet."""
+        claimed = self._settings.capacity.minus(self.calendar.free)
+        for held in self._waiting.values():
+            claimed = claimed.minus(held.claim.resources)
+        return claimed
+
+    @property
+    def give_back_s(self) -> float | None:
+        """When the first has waited too long, on the steady clock; None: nothing waits."""
+        first = next(iter(self._waiting.values()), None)
+        return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
+
+    def begin(self, held: Held, now: Instant) -> None:
+        """What waited takes its place."""
+        claim = held.claim = replace(held.claim, is_ahead=False)
+        held.granted_steady_s = now.steady_s
+        del self._waiting[claim.attempt]
+        self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
+
+    # --- what ends -------------------------------------------------------------------------------
+
     def free(self, claim: Claim) -> None:
         """The attempt is over: nothing of the machine is its any more."""
-        self.calendar.remove(claim.attempt)
+        if self._waiting.pop(claim.attempt, None) is None:
+            self.calendar.remove(claim.attempt)
         self.leases.remove(claim.attempt)
         gpus = self.calendar.capacity.gpus
         # A machine that came back with fewer gpus has no use for the others.
@@ -131,9 +171,14 @@ class Claims:
         self.calendar.check()
         gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self._held.items():
-            assert (attempt in self.calendar) == (held.end is None), f"{attempt}: claim and end"
+            is_waiting = attempt in self._waiting
+            assert is_waiting == (held.claim.is_ahead and held.end is None), f"{attempt}: ahead"
+            assert not (is_waiting and held.started_wall_s), f"{attempt} runs without a place"
+            is_there = attempt in self.calendar or is_waiting
+            assert is_there == (held.end is None), f"{attempt}: claim and end"
             assert len(held.claim.gpu_ids) == held.claim.resources.gpus, f"{attempt}: gpus"
             if held.end is None:
                 gpu_ids += held.claim.gpu_ids
-        assert len(self.calendar) == len(self.running()), "a claim that nobody holds"
+        claims = len(self.calendar) + len(self._waiting)
+        assert claims == len(self.running()), "a claim that nobody holds"
         assert sorted(gpu_ids) == list(range(self.calendar.capacity.gpus)), f"gpus {gpu_ids}"

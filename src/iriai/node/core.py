@@ -16,7 +16,7 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
-from iriai.model.reason import Reason
+from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     ClaimsDropped,
     ClaimStored,
@@ -36,6 +36,7 @@ from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.node.settings import NodeSettings
+from iriai.policy.calendar import AHEAD_WAIT_S
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -102,19 +103,22 @@ class Node:
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
         )
+        ahead = Capabilities(incarnation, rng)
         self._report = Report(
             settings.machine,
             settings.capacity,
             settings.speed,
             self._capabilities,
+            ahead,
             self._availability.load,
             settings.ad,
         )
         self.agreement = Agreement(settings, self._availability.load)
         self._admission = Admission(
             settings.machine,
-            self.calendar,
+            self._claims,
             self._capabilities,
+            ahead,
             self._availability,
             self._report,
             self.agreement,
@@ -151,6 +155,10 @@ class Node:
             LinkDown: self._link_down,
         }
         self._claims.restore(claims, now)
+        for held in self._claims.waiting:  # their homes' word for them is with the old daemon
+            had = "the machine's daemon was restarted before they did"
+            found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, settings.machine)
+            self._refuse_held(held, found)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Take one event in; the effects that cannot wait for `settle`."""
@@ -167,6 +175,8 @@ class Node:
             self._reconcile(self._alive, now)
             self._alive = None
             self._is_compared = True
+        if self._claims.waiting:
+            self._see_to_waiting(now)
         asks_s = self._leases.next_s
         if asks_s is not None and asks_s <= now.steady_s:
             self._renew(now)
@@ -240,15 +250,18 @@ class Node:
         if held is not None:
             self._run_again(run, held, now)
             return
-        minted_s = self._admission.judge(run, now.wall_s)
-        if isinstance(minted_s, Reason):
-            self._tell_home(Refusal(run.attempt, minted_s))
+        granted = self._admission.judge(run, now.wall_s)
+        if isinstance(granted, Reason):
+            self._tell_home(Refusal(run.attempt, granted))
             return
-        held = self._claims.grant(run, minted_s, now)
-        self._report.began(run.attempt)
+        held = self._claims.grant(run, granted.minted_s, now, is_ahead=granted.is_ahead)
+        if granted.is_ahead:
+            self._report.waits(run.attempt)
+        else:
+            self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
-        self._tell_home(Accepted(run.attempt, self.settings.machine))
+        self._say_again(held)
 
     def unavailable(self) -> Reason | None:
         """Why nothing can be started here now; None: it can."""
@@ -257,7 +270,7 @@ class Node:
     def _run_again(self, run: Run, held: Held, now: Instant) -> None:
         """A home asks again for an attempt that has its claim."""
         held.spec = run.spec
-        if held.end is not None or held.started_wall_s is not None:
+        if held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
             self._say_again(held)
         else:
             self._launch(held, now)
@@ -270,13 +283,14 @@ class Node:
         elif held.started_wall_s is not None:
             self._tell_home(Begun(attempt, self.settings.machine, held.started_wall_s))
         else:
-            self._tell_home(Accepted(attempt, self.settings.machine))
+            is_ahead = held.claim.is_ahead
+            self._tell_home(Accepted(attempt, self.settings.machine, is_ahead))
 
     def _launch(self, held: Held, now: Instant) -> None:
         """Order the start, if it may start now; a lease that is over is the launcher's to judge."""
         spec, claim = held.spec, held.claim
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
-        if spec is not None and is_ready:
+        if spec is not None and is_ready and not claim.is_ahead:
             held.is_ordered = True
             if spec.exclusive:  # its limits, and what it is told that it has, are the machine's
                 spec = replace(spec, resources=claim.resources)
@@ -289,6 +303,23 @@ class Node:
         """The attempt is over: nothing of the machine is its any more."""
         self._claims.free(claim)
         self._report.ended(claim.attempt)
+
+    def _see_to_waiting(self, now: Instant) -> None:
+        """What was granted ahead takes its place where there is one, or is given back."""
+        reason = self.unavailable()
+        for held in self._claims.waiting:
+            if reason is not None:
+                self._refuse_held(held, reason)
+            elif held.claim.resources.fits_in(self.calendar.free):
+                self._claims.begin(held, now)
+                self._report.began(held.claim.attempt)
+                self._effects.append(Persist(ClaimStored(held.claim)))
+                self._launch(held, now)
+            elif now.steady_s >= held.granted_steady_s + AHEAD_WAIT_S:
+                needed, had = f"a place within {AHEAD_WAIT_S:.0f} s", "what runs there takes longer"
+                self._refuse_held(
+                    held, Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
+                )
 
     def _stop(self, stop: Stop, now: Instant) -> None:
         held = self._claims.get(stop.attempt)
@@ -331,7 +362,7 @@ class Node:
         """
         for held in self._claims.all():
             attempt = held.claim.attempt
-            if held.end is not None:
+            if held.end is not None or held.claim.is_ahead:
                 continue
             if attempt not in alive:
                 if held.started_wall_s is not None or not self._is_of_this_boot(held):
@@ -484,7 +515,8 @@ class Node:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
         due_s = self._alarm_s
-        for at_s in (self._slice_at_s, self._availability.back_off.until_s, self._leases.next_s):
+        back_off_s, give_back_s = self._availability.back_off.until_s, self._claims.give_back_s
+        for at_s in (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:
@@ -511,6 +543,7 @@ class Node:
             self.calendar.free,
             self._claims,
             describe,
+            [held.claim.attempt for held in self._claims.waiting],
             self.unavailable(),
             self._meter.charging,
             now.steady_s,

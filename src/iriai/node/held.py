@@ -59,7 +59,7 @@ class Held:
             end_slack_s=end_slack_s,
             metered_s=max(claim.metered_s, claim.charged_s),
             factors=claim.factors,
-            is_ordered=True,
+            is_ordered=not claim.is_ahead,
         )
 
     @property

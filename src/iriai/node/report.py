@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
@@ -12,6 +12,10 @@ from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
 from iriai.node.load import Load
 from iriai.protocol.messages import Capability, Charging, Counted, Idle, Running, TurnedAway
+
+AHEAD_MAX = 16
+"""So many tasks may be under way at once to wait here. Each is so for some hundredths of a second,
+so that it is enough for some hundred tasks that begin within each second."""
 
 
 class Report:
@@ -23,6 +27,7 @@ class Report:
         capacity: Resources,
         speed: float,
         capabilities: Capabilities,
+        ahead: Capabilities,
         load: Load,
         ad: MachineAd | None,
     ) -> None:
@@ -30,6 +35,8 @@ class Report:
         self._capacity = capacity
         self._speed = speed
         self._capabilities = capabilities
+        self._ahead = ahead
+        """For what may wait here for a place."""
         self._load = load
         self._ad = ad
         self.version = 0
@@ -39,6 +46,7 @@ class Report:
         self.is_whole = True
         """Whether the broker is new, so that it must be told all."""
         self._began: list[AttemptId] = []
+        self._waiting: list[AttemptId] = []
         self._ended: list[AttemptId] = []
         self._lost: list[AttemptId] = []
         self._refused: list[AttemptId] = []
@@ -53,6 +61,11 @@ class Report:
     def began(self, attempt: AttemptId) -> None:
         """A claim was granted."""
         self._began.append(attempt)
+        self.is_due = True
+
+    def waits(self, attempt: AttemptId) -> None:
+        """A claim was granted ahead."""
+        self._waiting.append(attempt)
         self.is_due = True
 
     def ended(self, attempt: AttemptId) -> None:
@@ -96,15 +109,22 @@ class Report:
         free: Resources,
         live: Iterable[AttemptId],
         running: Callable[[AttemptId], Running | None],
+        waiting: Sequence[AttemptId],
         unavailable: Reason | None,
         charging: Charging,
         now_s: float,
     ) -> Idle:
-        """The report; `live` hold a claim, `running` describes one of them (None: it is over)."""
+        """The report; `live` hold a claim, `running` describes one of them (None: it is over).
+
+        `waiting` are those of `live` that were granted ahead.
+        """
         self.version += 1
         minted = self._capabilities.mint(max(0, free.cpus), self.version, now_s)
+        runs = min(AHEAD_MAX, self._capacity.cpus - free.cpus) - len(waiting)
+        ahead = self._ahead.mint(max(0, runs), self.version, now_s)
         whose = live if self.is_whole else self._began
-        described = [running(attempt) for attempt in whose] if whose else []
+        described = [running(attempt) for attempt in whose if attempt not in waiting]
+        waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
         idle = Idle(
             self._machine,
             self._capabilities.incarnation,
@@ -126,8 +146,11 @@ class Report:
             self._ad if self.is_whole else None,
             self._load.keyboard_idle_s,
             tuple(self._turned_away),
+            self._ahead.outstanding() if self.is_whole else ahead,
+            tuple(each for each in map(running, waits) if each is not None),
         )
         self._began, self._ended, self._spent = [], [], []
-        self._lost, self._refused, self._turned_away = [], [], []
+        self._lost, self._refused, self._waiting = [], [], []
+        self._turned_away = []
         self.is_due = self.is_whole = False
         return idle

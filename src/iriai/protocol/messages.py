@@ -111,6 +111,10 @@ class Idle(msgspec.Struct, frozen=True):
     """Since somebody last used the machine's terminals; None: not measured."""
     turned_away: tuple[TurnedAway, ...] = ()
     """Of `spent`: those refused because the machine does not run tasks of that user and home."""
+    ahead: tuple[Capability, ...] = ()
+    """New ones for tasks that wait there for a place; `whole`: all that are outstanding."""
+    waiting: tuple[Running, ...] = ()
+    """Claims granted ahead, which hold nothing yet; `whole`: all. In `began` when they do."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -256,6 +260,8 @@ class Accepted(msgspec.Struct, frozen=True):
 
     attempt: AttemptId
     machine: str
+    is_ahead: bool = False
+    """It waits there for a place; it starts as soon as that is free, or is refused soon."""
 
 
 class Refusal(msgspec.Struct, frozen=True):

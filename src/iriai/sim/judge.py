@@ -207,6 +207,7 @@ class Judge:
             if view is None:
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
+            assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
             assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
             fading = Fading.of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():

@@ -24,6 +24,8 @@ FAULTS_UNTIL_S = 200.0
 """From here on everything works, and every feasible job must end."""
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
+SHORT_CHANCE = 0.3
+"""Of a seed to have many short tasks as well."""
 FRONT = "front"
 CLUSTER = "lab"
 CLUSTERS = (CLUSTER, "art", "law")
@@ -90,6 +92,9 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
         plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
     )
     happenings = _work(Dice(seed, "work"), homes, cpus)
+    short = Dice(seed, "short")
+    if short.chance(SHORT_CHANCE):
+        happenings += _short_work(short, homes, cpus)
     if not is_calm:
         happenings += _people(Dice(seed, "people"), homes)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
@@ -184,6 +189,30 @@ def _work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
         )
         at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
         happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+    return happenings
+
+
+def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+    """More short tasks than there are cpus, which are handed out ahead; some of them are not."""
+    happenings = []
+    for _ in range(1 + dice.below(3)):
+        is_limited = dice.chance(0.5)
+        submission = Submission(
+            user=dice.pick(("ann", "bob", "sam")),
+            cpus=dice.pick((1, 1, 1, 2)) if cpus_max > 1 else 1,
+            tasks=12 + dice.below(24),
+            work=Work(dice.pick((0.3, 1.0, 2.0)), SUCCESS),
+            limit_s=4.0 if is_limited else None,
+            lease_s=dice.pick((12.0, 20.0, 40.0)),
+            urgency=1.0,
+            max_restarts=None,
+        )
+        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+        if not is_limited:  # as short as the others, by all that is known of them
+            late = replace(submission, tasks=2, work=Work(25.0, SUCCESS))
+            at_s += dice.between(0.0, 5.0)
+            happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=late))
     return happenings
 
 
