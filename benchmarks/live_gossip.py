@@ -37,7 +37,8 @@ from iriai.model.paths import StatePaths
 
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 40, 2
-KILLS, QUICK_KILLS = 100, 2
+KILLS, QUICK_KILLS = 20, 2
+"""In each run: 100 in five runs, all with the same daemons."""
 SETTLE_S = 30.0
 REST_S = 60.0
 DELAY_S = 0.01
@@ -57,6 +58,7 @@ class Trial:
     def __init__(self, network: Network, options: Options) -> None:
         self.machines = network.machines
         self.quick = options.quick
+        self.kills = QUICK_KILLS if options.quick else KILLS * options.runs
         self.begun_file: Path = next(iter(self.machines.values())).directory / "begun"
         self.begun_file.touch()
         self.begun_file.chmod(0o666)
@@ -87,7 +89,7 @@ class Trial:
     def kill_brokers(self) -> tuple[Seconds, list[Seconds]]:
         """Kill one after the other; when the next had matched, and when others knew it was back."""
         matched, news = [], []
-        for number in range(QUICK_KILLS if self.quick else KILLS):
+        for number in range(self.kills):
             broker = until(self._lines.agreed_broker, "all to follow one broker", 0.2)
             before = max(self._lines.ask(name, _incarnation(broker)) or 0 for name in self.machines)
             matched.append(self._kill(broker))
@@ -189,7 +191,7 @@ def main() -> None:
         },
         "goals": GOALS,
         "settings": {
-            "runs": 1,
+            "runs": options.runs,
             "machines": count,
             "outward_only": count - reachable,
             "delay_s": DELAY_S,
