@@ -5,8 +5,10 @@ seconds until a change at one machine is known to all: of a document that an ope
 at once), and of a machine that came up again (told with probes and exchanges); `ideal` is what
 push-pull in rounds of a second could reach if nothing took time. `match`: seconds from `kill -9` of
 the broker's daemon and supervisor until a task begins that was handed in after it, which only a
-new broker can have matched; then that machine is started again. `rest`: what each daemon uses while
-nothing is asked. Machines are asked in turn: moments are late by up to 0.2 s. Needs root.
+new broker can have matched; then that machine is started again. `eject`: seconds from the call of
+`iriai eject` until each machine that can be dialled refuses whoever has the ejected one's identity.
+`rest`: what each daemon uses while nothing is asked. Machines are asked in turn: moments are late
+by up to 0.2 s. Needs root.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from typing import Any
 import msgspec
 from harness.at_rest import rest_figures
 from harness.ideal_gossip import ideal_spread_s
+from harness.intruder import Intruder
 from harness.lines import Lines
-from harness.live_network import Network, live_network, until
+from harness.live_network import Network, live_network, network_kit, until
 from harness.live_pictures import draw_gossip
 from harness.options import Options, read_options
 from harness.report import finish, machine_facts, percentile, progress
@@ -46,7 +49,7 @@ PERIOD_S = 1.0
 """Between two exchanges of a machine."""
 IDEAL_RUNS = 500
 SEED = 5
-GOALS = {"match_p99_s": 10.0, "memory_mb": 100.0, "cpus_at_rest": 1.0}
+GOALS = {"match_p99_s": 10.0, "refused_max_s": 10.0, "memory_mb": 100.0, "cpus_at_rest": 1.0}
 PROBE = 'echo "$IRIAI_JOB_ID" >> "$1"'
 
 Seconds = list[float]
@@ -128,6 +131,20 @@ class Trial:
 
         return self._lines.moments_s(others, knows, began_s)
 
+    # --- an ejection -----------------------------------------------------------------------------
+
+    def eject(self, port: int) -> Seconds:
+        """Eject the last machine, whose identity was stolen; when each of the others refused it."""
+        first, *others, stolen = self.machines.values()
+        stolen.leave_launcher()
+        self._lines.forget(stolen.name)
+        there = [each for each in (first, *others) if not each.is_outward_only]
+        intruder = Intruder(stolen, {each.name: f"{each.host}:{port}" for each in there})
+        intruder.await_belief()
+        began_s = time.monotonic()
+        first.as_root("eject", stolen.name, "--reason", "stolen")
+        return [moment_s - began_s for moment_s in intruder.await_refusal().values()]
+
     def _begun(self) -> int:
         return self.begun_file.read_bytes().count(b"\n")
 
@@ -173,6 +190,8 @@ def main() -> None:
         documents = trial.documents()
         progress(f"documents: {spread_figures(documents)}")
         matched, members = trial.kill_brokers()
+        refused = trial.eject(network_kit.PORT)
+        progress(f"the last machine to refuse an ejected one did so after {max(refused):.1f} s")
     rng, reachable = Random(SEED), count - count // 3
     ideal = [ideal_spread_s(count, reachable, PERIOD_S, rng) for _ in range(IDEAL_RUNS)]
     result: dict[str, Any] = {
@@ -188,6 +207,11 @@ def main() -> None:
             "p50_s": round(percentile(matched, 50), 2),
             "p99_s": round(percentile(matched, 99), 2),
             "max_s": round(max(matched), 2),
+        },
+        "eject": {
+            "machines": len(refused),
+            "refused_p50_s": round(percentile(refused, 50), 2),
+            "refused_max_s": round(max(refused), 2),
         },
         "goals": GOALS,
         "settings": {
@@ -212,6 +236,7 @@ def judge(result: dict[str, Any]) -> str:
     """`ok`, or which goals were missed."""
     reached = {
         "match_p99_s": result["match"]["p99_s"],
+        "refused_max_s": result["eject"]["refused_max_s"],
         "memory_mb": result["rest"]["rss_mb_max"],
         "cpus_at_rest": result["rest"]["cpus_in_sum"],
     }

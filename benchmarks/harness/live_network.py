@@ -16,6 +16,7 @@ from harness.task_user import task_user
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the machines are those of the tests
 network_kit = importlib.import_module("tests.endtoend.network")
+switch_kit = importlib.import_module("tests.endtoend.switch")
 judge_kit = importlib.import_module("tests.endtoend.judge")
 people_kit = importlib.import_module("tests.support.people")
 waiting_kit = importlib.import_module("tests.support.waiting")
@@ -41,11 +42,18 @@ def until(condition: Callable[[], _Result], what: str, pause_s: float = 0.05) ->
 
 @contextmanager
 def live_network(
-    machines: int, *, cpus: int = 2, jobs: str = "", delay_s: float, loss: float = 0.0
+    machines: int,
+    *,
+    cpus: int = 2,
+    jobs: str = "",
+    more: str = "",
+    delay_s: float,
+    loss: float = 0.0,
 ) -> Iterator[tuple[Network, float]]:
     """Bring up m0, m1 and so on, each third of them accepting no connections.
 
-    Gives the network, all of whose machines see all, and how long that took.
+    Gives the network, all of whose machines see all, and how long that took. `jobs` are lines of
+    `[jobs]` in their configuration, `more` other sections of it.
     """
     user = task_user()
     person = people_kit.TestPerson(user.pw_name, user.pw_uid, user.pw_gid, ())
@@ -56,7 +64,8 @@ def live_network(
         stack.callback(network.stop)
         for number in range(machines):
             outward_only = number % 3 == 2
-            network.add(f"m{number}", outward_only=outward_only, cpus=cpus, jobs=jobs)
+            options = {"outward_only": outward_only, "cpus": cpus, "jobs": jobs, "more": more}
+            network.add(f"m{number}", **options)
         network.start()
         whole_s = time.monotonic() - began_s
         progress(f"all {machines} see all after {whole_s:.1f} s")

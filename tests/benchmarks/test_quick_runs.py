@@ -25,7 +25,8 @@ FIGURES = {
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
 LIVE_FIGURES = {
-    "live_gossip.py": {"whole_s", "rest", "change", "match", "judged"},
+    "live_gossip.py": {"whole_s", "rest", "change", "match", "eject", "judged"},
+    "live_shares.py": {"percent", "entitled", "points_off", "brokers_killed", "judged"},
     "live_cluster.py": {"whole_s", "rest", "blows", "counts", "judged"},
 }
 """Of real daemons in network namespaces, which root alone can make."""

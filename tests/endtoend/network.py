@@ -22,6 +22,9 @@ PORT = 6174
 STARTED_AT_ONCE = 8
 """Machines that come up together: sixty that all start at one time start slower than in turn."""
 TOKEN_LIFETIME_S = 3600.0
+MACHINES_MAX = 100
+"""Of one network. The kernel has one table for the neighbours of all namespaces, of some thousand
+that it found out itself: thirty machines that know each other fill it. So all are told before."""
 CONFIGURATION = """
 [machine]
 cpus = {cpus}
@@ -31,6 +34,7 @@ load_file = "{load_file}"
 [jobs]
 kill_grace_s = 1
 {jobs}
+{more}
 """
 NO_INBOUND = """
 table inet iriai {
@@ -46,6 +50,9 @@ table inet iriai {
 
 class Networked(Installation):
     """One machine, in a namespace of its own."""
+
+    is_outward_only = False
+    """Whether it accepts no connections."""
 
     def __init__(self, person: TestPerson | None, name: str, namespace: str, host: str) -> None:
         super().__init__(person, "--name", name)
@@ -105,23 +112,30 @@ class Network:
         outward_only: bool = False,
         cpus: int = 2,
         jobs: str = "",
+        more: str = "",
         broker: str = "",
         cluster: str = "",
     ) -> Networked:
         """One more machine, not started.
 
         `broker` names the head of a cluster that has one, `cluster` that of a site with several.
+        `jobs` are lines of `[jobs]`, `more` other sections of its configuration.
         """
         namespace = f"iriai-{os.getpid()}-{name}"
         number = len(self.machines) + 1
-        host = f"10.77.0.{number}"
+        assert number <= MACHINES_MAX
+        host = _host(number)
         _run("ip", "netns", "add", namespace)
         machine = self.machines[name] = Networked(self.person, name, namespace, host)
         self.switch.plug(name, namespace)
         inside = ("ip", "-n", namespace)
+        _run(*inside, "link", "set", "eth0", "address", _hardware_address(number))
         _run(*inside, "address", "add", f"{host}/24", "dev", "eth0")
         _run(*inside, "link", "set", "lo", "up")
         _run(*inside, "link", "set", "eth0", "up")
+        others = [each for each in range(1, MACHINES_MAX + 1) if each != number]
+        _run(*inside, "-batch", "-", text="".join(map(_neighbour, others)))
+        machine.is_outward_only = outward_only
         if outward_only:
             _run(*machine.prefix, "nft", "-f", "-", text=NO_INBOUND)
         load_file = machine.directory / "loadavg"
@@ -132,7 +146,9 @@ class Network:
         if cluster:
             where += f'\nname = "{cluster}"'
         machine.configure(
-            CONFIGURATION.format(cpus=cpus, load_file=load_file, cluster=where, jobs=jobs)
+            CONFIGURATION.format(
+                cpus=cpus, load_file=load_file, cluster=where, jobs=jobs, more=more
+            )
         )
         return machine
 
@@ -182,6 +198,20 @@ class Network:
             for machine in self.machines.values():
                 stack.callback(_run, "ip", "netns", "delete", machine.namespace)
                 stack.callback(machine.stop)
+
+
+def _host(number: int) -> str:
+    return f"10.77.0.{number}"
+
+
+def _hardware_address(number: int) -> str:
+    return f"02:00:00:00:00:{number:02x}"
+
+
+def _neighbour(number: int) -> str:
+    """A line for `ip -batch`: where the machine of this number is."""
+    address = _hardware_address(number)
+    return f"neighbour add {_host(number)} lladdr {address} dev eth0 nud permanent\n"
 
 
 def _run(*command: str, text: str = "") -> None:

@@ -121,22 +121,27 @@ class Switch:
             captured += frame
 
 
+def enter(namespace: str) -> None:
+    """Have the calling thread in a network namespace from here on, with the sockets it makes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    place = os.open(f"/var/run/netns/{namespace}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(place, _NEW_NETWORK):
+            raise OSError(ctypes.get_errno(), "setns")
+    finally:
+        os.close(place)
+
+
 def _tap(namespace: str) -> int:
     """A new TAP device `eth0` within a namespace; its descriptor works from here."""
     made: list[int] = []
 
     def make() -> None:  # in a thread of its own, which alone enters the namespace
-        libc = ctypes.CDLL(None, use_errno=True)
-        place = os.open(f"/var/run/netns/{namespace}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if libc.setns(place, _NEW_NETWORK):
-                raise OSError(ctypes.get_errno(), "setns")
-            device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            request = struct.pack("16sH22x", b"eth0", _TAP | _NO_HEADER)
-            fcntl.ioctl(device, _SET_INTERFACE, request)
-            made.append(device)
-        finally:
-            os.close(place)
+        enter(namespace)
+        device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        request = struct.pack("16sH22x", b"eth0", _TAP | _NO_HEADER)
+        fcntl.ioctl(device, _SET_INTERFACE, request)
+        made.append(device)
 
     thread = threading.Thread(target=make)
     thread.start()
