@@ -22,6 +22,8 @@ PORT = 6174
 STARTED_AT_ONCE = 8
 """Machines that come up together: sixty that all start at one time start slower than in turn."""
 TOKEN_LIFETIME_S = 3600.0
+_PAUSE_S = 0.1
+"""Whoever asks many machines keeps them busy, and the switch waiting."""
 MACHINES_MAX = 100
 """Of one network. The kernel has one table for the neighbours of all namespaces, of some thousand
 that it found out itself: thirty machines that know each other fill it. So all are told before."""
@@ -164,8 +166,9 @@ class Network:
             batch = others[number : number + STARTED_AT_ONCE]
             for machine in batch:
                 machine.begin()
-            until(lambda batch=batch: all(map(Networked.runs_tasks, batch)), "some to come up")
-        until(self.is_whole, "all to see all")
+            for machine in batch:
+                until(machine.runs_tasks, f"{machine.name} to come up", _PAUSE_S)
+        until(self.is_whole, "all to see all", _PAUSE_S)
         return self
 
     def is_whole(self) -> bool:

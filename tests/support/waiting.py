@@ -13,13 +13,15 @@ WAIT_S = 60.0
 _PAUSE_S = 0.005
 
 
-def until(condition: Callable[[], Result], what: str = "the condition") -> Result:
-    """What `condition` returns, once that is true."""
+def until(
+    condition: Callable[[], Result], what: str = "the condition", pause_s: float = _PAUSE_S
+) -> Result:
+    """What `condition` returns, once that is true; it is asked again after each `pause_s`."""
     deadline_s = time.monotonic() + WAIT_S
     while not (result := condition()):
         if time.monotonic() > deadline_s:
             raise AssertionError(f"{what} did not come true within {WAIT_S:.0f} s")
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
     return result
 
 
