@@ -68,6 +68,9 @@ _BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
 """A turn settles in a handful of rounds; more is parts that answer each other for ever."""
+PUT_OFF_S = 1.0
+"""An alarm that would ring so much too early is put off: what it was for was acknowledged, and to
+wake costs more than to set it anew."""
 
 
 @dataclass(slots=True)
@@ -409,7 +412,8 @@ class Machine:
         due_s = inf if self._beat_s is None else self._beat_s
         if self._broker_at != self.name:
             due_s = min(due_s, self._posting.next_s)
-        if self._alarm_s is None or due_s < self._alarm_s:
+        alarm_s = self._alarm_s
+        if alarm_s is None or due_s < alarm_s or due_s > alarm_s + PUT_OFF_S:
             self._alarm_s = due_s
             self._turn.outward.append(WakeAt(Part.SUCCESSION, due_s))
 

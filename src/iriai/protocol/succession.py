@@ -10,12 +10,14 @@ reads `broker`, `term` and `is_broker` after each event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from math import inf
 
 from iriai.model.instant import Instant
-from iriai.protocol.candidates import CANDIDATES_MAX, Peer, ranked
+from iriai.protocol.candidates import CANDIDATES_MAX, Peer
 from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages import AskBroker, BrokerIs, Heard, ToSuccession
+from iriai.protocol.ranking import Ranking, ranking
 
 ASK_S = 1.0
 """Between two questions to one machine. A quarter of `SILENT_S`, so that three may be lost."""
@@ -38,15 +40,11 @@ class Succession:
         """Whom this machine follows."""
         self.term = 0.0
         """Its term, as far as it is known."""
-        self._peers: dict[str, Peer] = {}
-        self._all: tuple[str, ...] = ()
-        """The rank, were nobody suspected."""
+        self._known = Ranking()
         self._suspects: dict[str, None] = {}
         self._rank: tuple[str, ...] = ()
-        self._places: dict[str, int] = {}
-        """In `_all`."""
         self._heard_s: dict[str, float] = {}
-        """When each machine was last heard of directly, or first known."""
+        """When machines were last heard of directly; who is new and suspected has a while."""
         self._claims: dict[str, tuple[float, float]] = {}
         """Who says of itself that it is the broker: when it last did, and its term."""
         self._doubts_s: float | None = None
@@ -69,9 +67,13 @@ class Succession:
         return self.broker == self._name
 
     @property
+    def _peers(self) -> Mapping[str, Peer]:
+        return self._known.peers
+
+    @property
     def peers(self) -> tuple[Peer, ...]:
         """The members of the cluster that are there, this machine among them."""
-        return tuple(self._peers.values())
+        return tuple(self._known.peers.values())
 
     def speaking(self, now_s: float) -> tuple[Peer, ...]:
         """Those of the members that are not silent, as far as this machine can tell.
@@ -96,20 +98,19 @@ class Succession:
 
     def met(self, peers: Iterable[Peer], now: Instant) -> list[Effect]:
         """Who is there now: all members of the cluster that are not dead."""
-        self._peers = {peer.name: peer for peer in peers}
+        before, now_s = self._peers, now.steady_s
+        self._known = ranking(self._cluster, tuple(peers))
         self._suspects = {
             name: None
             for name, peer in self._peers.items()
             if peer.is_suspect and name != self._name
         }
-        self._all = ranked(self._cluster, (p._replace(is_suspect=False) for p in self.peers))
-        self._rank = self._all
-        self._places = {name: place for place, name in enumerate(self._all)}
+        self._rank = self._known.names
         self._heard_s = {
-            name: self._heard_s.get(name, now.steady_s)
-            for name in self._peers
-            if name != self._name
+            name: heard_s for name, heard_s in self._heard_s.items() if name in self._peers
         }
+        new = [name for name in self._suspects if name not in before]
+        self._heard_s.update(dict.fromkeys(new, now_s))
         self._claims = {name: said for name, said in self._claims.items() if name in self._peers}
         self._untold = {name: times for name, times in self._untold.items() if name in self._peers}
         self._reconsider(now)
@@ -162,7 +163,7 @@ class Succession:
             return
         now_s = now.steady_s
         if self._suspects:
-            self._rank = tuple(name for name in self._all if self._may_be(name, now_s))
+            self._rank = tuple(name for name in self._known.names if self._may_be(name, now_s))
         if not self._rank:  # nobody may be: each works for itself
             self._follow(self._name, now)
         elif self._is_candidate:
@@ -194,11 +195,11 @@ class Succession:
         return self._name in self.candidates
 
     def _speaks(self, name: str, now_s: float) -> bool:
-        return now_s - self._heard_s.get(name, now_s) < SILENT_S
+        return now_s - self._heard_s.get(name, -inf) < SILENT_S
 
     def _claims_now(self, name: str, now_s: float) -> bool:
         said = self._claims.get(name)
-        return said is not None and now_s - said[0] < SILENT_S and name in self._places
+        return said is not None and now_s - said[0] < SILENT_S and name in self._known.places
 
     def _claim(self, sender: str, broker: str, term: float, now: Instant) -> None:
         if self._pinned:
@@ -228,7 +229,7 @@ class Succession:
             self._ask([self.broker, other])
 
     def _place(self, name: str) -> int:
-        return self._places.get(name, len(self._all))
+        return self._known.places.get(name, len(self._known.names))
 
     def _follow(self, broker: str, now: Instant) -> None:
         if broker == self.broker and (self.term or not self.is_broker):

@@ -45,11 +45,32 @@ class Members:
         self._is_up: dict[str, bool] = {}
         self._is_due: dict[str, None] = {}
         """Who will be told in a while."""
+        self._is_gathering = False
 
     @property
     def count(self) -> int:
         """Members of all clusters, whether they are there or not."""
         return len(self._is_up)
+
+    def gather(self) -> None:
+        """A large world is being set up: nobody is told anything before `gathered`."""
+        self._is_gathering = True
+
+    def gathered(self) -> None:
+        """Each machine is told once of all that came up."""
+        self._is_gathering = False
+        peers = {
+            cluster: tuple(self._peer(each.plan) for each in machines)
+            for cluster, machines in self._of_clusters.items()
+        }
+        self._candidates = {
+            cluster: ranked(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
+        }
+        if len(peers) > 1:
+            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+        for cluster, machines in self._of_clusters.items():
+            for machine in machines:
+                self._tell_machine(machine, PeersChanged(peers[cluster], self._neighbours))
 
     def came_up(self, machine: SimulatedMachine) -> None:
         """It knows at once who is there; the others hear of it."""
@@ -61,6 +82,8 @@ class Members:
             machines.append(machine)
             self._machines[name] = machine
         self._is_up[name] = True
+        if self._is_gathering:
+            return
         self._rank(cluster, [*self._candidates.get(cluster, ()), name])
         self._tell(machine)
         self._spread(machine)

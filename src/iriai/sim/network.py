@@ -67,6 +67,9 @@ class _Link:
 class Network:
     """Every link of a world."""
 
+    has_links = True
+    """Whether machines must be joined before they can speak to each other."""
+
     def __init__(
         self,
         plan: NetworkPlan,

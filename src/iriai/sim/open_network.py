@@ -1,6 +1,7 @@
 """A network between any machines, without links: for worlds with too many machines for these.
 
-Each message arrives after a delay of its own, in order between two machines, or never. There is no
+What a machine says to another in one moment arrives together, after a delay of its own and in
+order, or never. There is no
 word of who can be reached; what machines say to each other shows it.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 import msgspec
 
@@ -17,8 +19,10 @@ from iriai.sim.agenda import Agenda
 from iriai.sim.machine_model import SimulatedMachine
 from iriai.sim.network import OF_BROKERS, Network, NetworkPlan
 
-FRAME_BYTES = 24
-"""Of each message beside its body: length, envelope, names of part and kind."""
+MESSAGE_BYTES = 24
+"""Of each message beside its body: envelope, names of part and kind."""
+RECORD_BYTES = 26
+"""Of what one machine says to another in one moment: the frame's length, and the record of TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Delays:
 
 class OpenNetwork(Network):
     """See the module."""
+
+    has_links = False
 
     def __init__(
         self,
@@ -49,32 +55,35 @@ class OpenNetwork(Network):
         self._machines = machines
         self._loss = loss
         self._encode = msgspec.msgpack.Encoder().encode
-        self._free_s: dict[tuple[str, str], float] = {}
+        self._free_s: dict[str, tuple[float, float]] = {}
+        """By sender and receiver, when something was last said, and when that arrives."""
         self.bytes_of: dict[str, int] = {}
         """Sent and received by each machine, since it was cleared."""
         self.counts: dict[str, int] = {}
         """Messages of each kind."""
 
-    def join(self, first: SimulatedMachine, second: SimulatedMachine) -> None:
-        """Everybody can speak to everybody."""
-
     def send(self, sender: SimulatedMachine, send: Send) -> None:
         """A part has something to say to another machine."""
         name, to, message = sender.plan.name, send.machine, send.message
-        size = len(self._encode(message)) + FRAME_BYTES
+        now_s = self._agenda.now_s
+        way = f"{name}>{to}"
+        said_s, arrival_s = self._free_s.get(way, (-inf, 0.0))
+        size = len(self._encode(message)) + MESSAGE_BYTES
+        size += RECORD_BYTES if said_s < now_s else 0
         self.bytes_of[name] = self.bytes_of.get(name, 0) + size
         kind = type(message).__name__
         self.counts[kind] = self.counts.get(kind, 0) + 1
+        if said_s < now_s:
+            delays = self._delays
+            delay_s = min(delays.longest_s, self._latency.lognormal(delays.median_s, delays.sigma))
+            arrival_s = max(now_s + delay_s, arrival_s)
+            self._free_s[way] = (now_s, arrival_s)
         if self._loss:
             of_broker = send.part in (Part.BROKER, Part.SUCCESSION)
             of_broker = of_broker or isinstance(message, OF_BROKERS)
             if of_broker and self._mishaps.chance(self._loss):
                 return
         self.bytes_of[to] = self.bytes_of.get(to, 0) + size
-        delays = self._delays
-        delay_s = min(delays.longest_s, self._latency.lognormal(delays.median_s, delays.sigma))
-        arrival_s = max(self._agenda.now_s + delay_s, self._free_s.get((name, to), 0.0))
-        self._free_s[name, to] = arrival_s
         delivered = Delivered(name, send.part, message)
         self._agenda.at(arrival_s, partial(self._arrives, to, delivered))
 

@@ -78,7 +78,7 @@ class World:
         )
         machine.on_send = self.network.send
         machine.on_turn = self._has_turned
-        others = list(self.machines.values())
+        others = list(self.machines.values()) if self.network.has_links else []
         self.machines[name] = machine
         machine.on_due = partial(self._step, machine)
         machine.on_alarm = partial(self._alarm, machine)

@@ -8,6 +8,7 @@ decides once in a cycle.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +44,8 @@ class Setting:
     machines: int
     homes: int
     """Of the machines, the first; 1: a machine of its own that runs nothing."""
+    cluster_machines: int = 0
+    """How many machines are one cluster; 0: all."""
     load: float = 1.0
     """Work that comes in, as a part of what all machines can do."""
     shortest_s: float = 1800.0
@@ -174,18 +177,24 @@ class Trial:
     def _build(self) -> list[SimulatedMachine]:
         setting = self.setting
         homes = []
+        self.world.members.gather()
         for number in range(setting.machines):
             is_home = setting.homes > 1 and number < setting.homes
             parts = (Part.NODE, Part.HOME, Part.BROKER) if is_home else (Part.NODE, Part.BROKER)
-            machine = self._add(f"m{number}", parts)
+            cluster = number // setting.cluster_machines if setting.cluster_machines else 0
+            machine = self._add(f"m{number}", parts, f"lab{cluster}")
             machine.launcher.on_start = partial(self._started)
             machine.launcher.on_end = self._ended
             if is_home:
                 homes.append(machine)
-        return homes or [self._add("home", (Part.HOME,))]
+        homes = homes or [self._add("home", (Part.HOME,), "lab0")]
+        self.world.members.gathered()
+        gc.collect()
+        gc.freeze()  # as the daemon does, once it is up: what is there stays
+        return homes
 
-    def _add(self, name: str, parts: tuple[Part, ...]) -> SimulatedMachine:
-        plan = MachinePlan(name, Resources(1), parts, configuration=CONFIGURATION, cluster="lab")
+    def _add(self, name: str, parts: tuple[Part, ...], cluster: str) -> SimulatedMachine:
+        plan = MachinePlan(name, Resources(1), parts, configuration=CONFIGURATION, cluster=cluster)
         return self.world.add(plan)
 
     def run(self) -> Result:
