@@ -49,7 +49,7 @@ def submissions():
     payloads = Payloads(lambda digest: b"")
     view = SimpleNamespace(calendar=SimpleNamespace(capacity=CAPACITY))
     broker = SimpleNamespace(state=SimpleNamespace(machines={"ume": view}), never_runs=never_runs)
-    machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), broker=broker)
+    machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), has_neighbours=False, broker=broker)
     no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))
     feasibility = Feasibility(settings, SimpleNamespace(machine=machine), no_back_ends)
     return Submissions(settings, users, payloads, feasibility.check)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
+SHOWN = ("cluster", "broker", "news", "traffic", "claims", "clocks", "members")
 LIKED = "\n[machine.attributes]\nHasMatlab = true\nSite = 2"
 
 
@@ -49,6 +51,11 @@ def test_every_machine_shows_the_same_and_refuses_what_none_can_run(cluster):
                 assert clause in caught.value.message
             waits_for = client.dry_run(machine.draft("true", requirements="Cpus > 2")).waits_for
             assert waits_for == ()
+            sight = client.status().cluster
+        assert (sight.members["alive"], sight.brokers) == (3, ("ume",))
+        assert sight.sent_bytes_per_s >= 0.0
+    said = cluster.machines["kiku"].call("status").stdout
+    assert all(re.search(rf"^{word} ", said, re.MULTILINE) for word in SHOWN), said
 
 
 def test_rank_is_obeyed_and_an_altered_requirement_asked_again_from_elsewhere(cluster):

@@ -76,7 +76,7 @@ def _heard(row: NodeRow) -> str:
 
 def _room(row: NodeRow) -> tuple[str, ...]:
     if row.state == "unknown":
-        return ("",) * len(_ROOM)
+        return (*("",) * (len(_ROOM) - 1), row.reason)
     free, there = format_size(row.free_memory_bytes), format_size(row.memory_bytes)
     return (
         f"{row.free_cpus} of {row.cpus}",

@@ -7,7 +7,7 @@ from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import amount_text, count_text, size_text, span_text
 from iriai.cli.table import print_pairs
-from iriai.client.answers import LinkRow, MemberRow, StatusReport
+from iriai.client.answers import ClusterSight, LinkRow, MemberRow, StatusReport
 from iriai.client.client import Client
 
 
@@ -23,9 +23,7 @@ def status(options: GlobalOptions) -> None:
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
             ("for", _audience(report.mode)),
             ("parts", ", ".join(report.parts)),
-            ("cluster", report.cluster_name),
-            ("broker", report.broker if report.members else ""),
-            ("members", "\n".join(map(_member, report.members))),
+            *_cluster(report),
             ("links", "\n".join(map(_link, report.links))),
             ("jobs", _jobs(report)),
             ("free", _free(report)),
@@ -37,6 +35,41 @@ def status(options: GlobalOptions) -> None:
             ("trouble", "\n".join(report.trouble)),
         ]
     )
+
+
+def _cluster(report: StatusReport) -> list[tuple[str, str]]:
+    """What the machine sees of its cluster; nothing outside of one."""
+    sight = report.cluster
+    if sight is None:
+        return []
+    counts = ", ".join(f"{count} {state}" for state, count in sight.members.items() if count)
+    sent, received = (
+        f"{size_text(round(rate)) if rate >= 1 else '0'}/s"
+        for rate in (sight.sent_bytes_per_s, sight.received_bytes_per_s)
+    )
+    refused = ", ".join(f"{count} {rule}" for rule, count in sight.claims_refused.items())
+    return [
+        ("cluster", f"{sight.name}: {counts}; this one is there {sight.steadiness * 100:.0f} %"),
+        ("broker", ", ".join(sight.brokers)),
+        ("news", _news(sight)),
+        ("traffic", f"{sent} sent, {received} received"),
+        ("claims", f"{count_text(sight.begun, 'attempt')} began; refused: {refused or 'none'}"),
+        ("clocks", _clocks(sight)),
+        ("members", "\n".join(map(_member, report.members))),
+    ]
+
+
+def _news(sight: ClusterSight) -> str:
+    if sight.news_half_s is None or sight.news_late_s is None or sight.news_rounds is None:
+        return "none came yet"
+    late = f"{sight.news_late_s:.1f} s ({sight.news_rounds:.1f} rounds)"
+    return f"half is here within {sight.news_half_s:.1f} s, 95 % within {late}"
+
+
+def _clocks(sight: ClusterSight) -> str:
+    if sight.offset_worst_s is None:
+        return "of no other is known"
+    return f"{sight.offset_machine} is farthest off, {sight.offset_worst_s:+.3f} s"
 
 
 def _audience(mode: str) -> str:

@@ -5,7 +5,14 @@ from iriai.wire.ads import AdRow, ClauseRow, MatchRow, MatchTable
 from iriai.wire.changes import Alter, Altered, Changed
 from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
 from iriai.wire.machines import LinkRow, MemberRow, NodeRow
-from iriai.wire.reports import ConfigurationTable, DoctorReport, Finding, Setting, StatusReport
+from iriai.wire.reports import (
+    ClusterSight,
+    ConfigurationTable,
+    DoctorReport,
+    Finding,
+    Setting,
+    StatusReport,
+)
 from iriai.wire.requests import (
     AttemptRow,
     DryRun,
@@ -32,6 +39,7 @@ __all__ = [
     "Changed",
     "ClauseRow",
     "ClusterReport",
+    "ClusterSight",
     "ConfigurationTable",
     "DoctorReport",
     "DryRun",

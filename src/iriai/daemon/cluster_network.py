@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iriai.daemon.address_book import MemberBook
 from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.cluster_measures import MEASURE_S, ClusterMeasures
 from iriai.daemon.cluster_verifier import (
     TrustVerifier,
     document_entry,
@@ -33,6 +34,7 @@ from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.settings import Settings
+from iriai.home.observed import Observed
 from iriai.identity.tls import client_context, server_context
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
@@ -40,6 +42,7 @@ from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
 from iriai.protocol.candidates import Peer, neighbours_of
+from iriai.protocol.directory import DirectorySettings
 from iriai.protocol.effects import (
     Delivered,
     Effect,
@@ -60,6 +63,7 @@ from iriai.protocol.output_messages import AskOutput, Output
 from iriai.protocol.peers import Peers
 from iriai.protocol.saying import may_say
 from iriai.wire.machines import LinkRow, MemberRow
+from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_files import SeedMember
@@ -109,6 +113,8 @@ class ClusterNetwork:
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
         self._publishing: asyncio.TimerHandle | None = None
+        self._measuring: asyncio.TimerHandle | None = None
+        self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
         self._notices: list[str] = []
         self._present: dict[str, Member] = {}
         identity, trust = cluster.identity, cluster.trust
@@ -168,6 +174,7 @@ class ClusterNetwork:
         self._tell_peers()
         self._publish_counters()
         self._steadiness.begin()
+        self._measure_links()
 
     def send(self, sends: list[Send]) -> None:
         """What the cores say: to back ends of this host, and to machines of the cluster."""
@@ -209,6 +216,30 @@ class ClusterNetwork:
             found.append(SeenMember(member, min(ages_s, default=None)))
         return found
 
+    def sight(self) -> ClusterSight:
+        """The cluster as it is seen from here."""
+        states = [seen.member.state for seen in self.seen()]
+        news_s = self._measures.news_s
+        period_s = DirectorySettings().period_s
+        offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
+        worst = max(offsets, key=lambda each: abs(each[0]), default=None)
+        machine = self._engine.machine
+        observed = machine.home.observed if Part.HOME in machine.parts else Observed()
+        return ClusterSight(
+            self._settings.configuration.cluster.name or self._cluster.identity.cluster,
+            {state: states.count(state) for state in MemberState},
+            (machine.broker_at,),
+            news_s[0] if news_s else None,
+            news_s[1] if news_s else None,
+            news_s[1] / period_s if news_s else None,
+            *self._measures.bytes_per_s,
+            observed.begun,
+            dict(observed.refusals),
+            worst[0] if worst else None,
+            worst[1] if worst else "",
+            self._steadiness.told,
+        )
+
     def members(self) -> tuple[MemberRow, ...]:
         """The same for people."""
         return tuple(
@@ -244,7 +275,7 @@ class ClusterNetwork:
 
     def close(self) -> None:
         """End all links."""
-        for alarm in (*self._alarms.values(), self._publishing):
+        for alarm in (*self._alarms.values(), self._publishing, self._measuring):
             if alarm is not None:
                 alarm.cancel()
         self._kept.close()
@@ -308,6 +339,7 @@ class ClusterNetwork:
                 case MembersChanged(members):
                     self._members_changed(members)
                 case EntriesChanged(entries):
+                    self._measure_news(entries, now)
                     for learned in self._ledger.learned(self._carried(entries, now), now):
                         self._engine.event(learned)
                     for entry in entries:
@@ -321,6 +353,19 @@ class ClusterNetwork:
                     self._notices = [*self._notices, words][-NOTICES_SHOWN:]
                 case _:
                     pass
+
+    def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
+        others = [entry for entry in entries if entry.machine != self.peers.name]
+        ages_s = [carried.age_s for carried in self._carried(others, now)]
+        self._measures.learned(ages_s, now.steady_s)
+
+    def _measure_links(self) -> None:
+        """Again and again."""
+        now_s = read_clocks("cluster").steady_s
+        states = self.mesh.states()
+        sent, received = (sum(each) for each in zip((0, 0), *map(_totals, states), strict=True))
+        self._measures.moved(sent, received, now_s)
+        self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
 
     def _set_alarm(self, part: Part, delay_s: float) -> None:
         alarm = self._alarms.pop(part, None)
@@ -393,6 +438,10 @@ class ClusterNetwork:
             instance=instance,
             cluster_name=settings.configuration.cluster.name or "",
         )
+
+
+def _totals(state: LinkState) -> tuple[int, int]:
+    return state.sent_bytes, state.received_bytes
 
 
 def _row(state: LinkState, now_wall_s: float) -> LinkRow:

@@ -52,9 +52,13 @@ class Feasibility:
         )
 
     def _machines(self) -> dict[str, Resources]:
-        """What each machine has; empty while one that is known has not said."""
+        """What each machine has; empty while one that is known has not said.
+
+        Empty as well where there are other clusters: work is passed on to them, and nobody knows
+        all their machines.
+        """
         machine, settings = self._engine.machine, self._settings
-        if Part.BROKER not in machine.parts:
+        if Part.BROKER not in machine.parts or machine.has_neighbours:
             return {}
         views = machine.broker.state.machines
         found = {settings.home: settings.capacity} if settings.role.has_node else {}

@@ -147,17 +147,18 @@ class NodeTables:
     def _with_members(self, table: NodeTable) -> NodeTable:
         """Beside what the broker knows of machines, what membership here takes them for."""
         rows = {row.name: row for row in table.rows}
+        near = self._settings.configuration.cluster.name or ""
         home, broker = self._settings.home, self._engine.machine.broker_at
         for member, heard_s in self._seen():
             name, state = member.name, member.state
-            row = rows.get(name) or _unreported(name)
+            row = rows.get(name) or _unreported(name, is_near=member.cluster_name == near)
             link = HERE if name == home else UP if row.link == HERE else row.link
             heard = [each for each in (row.heard_s, heard_s) if each is not None]
             rows[name] = replace(
                 row,
                 link=link,
                 member=state,
-                cluster=member.cluster,
+                cluster=member.cluster_name or member.cluster,
                 is_broker=name == broker,
                 heard_s=None if name == home else min(heard, default=None),
             )
@@ -170,10 +171,11 @@ def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
     return tuple(rows[name] for name in sorted(rows))
 
 
-def _unreported(name: str) -> NodeRow:
+def _unreported(name: str, *, is_near: bool) -> NodeRow:
     """Of a member that has not told the broker, or the broker did not tell, what it has."""
+    reason = "" if is_near else "of another cluster: ask there what it does"
     row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
-    return replace(row, state=UNKNOWN)
+    return replace(row, state=UNKNOWN, reason=reason)
 
 
 def node_row(

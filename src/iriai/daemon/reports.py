@@ -25,6 +25,7 @@ from iriai.store.writer import Writer
 from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import (
+    ClusterSight,
     ConfigurationTable,
     Doctor,
     DoctorReport,
@@ -61,9 +62,10 @@ class Reports:
         links: MachineLinks | None,
         sensor: LoadSensor,
         inquirer: Inquirer,
+        sight: Callable[[], ClusterSight | None],
         on_down: Callable[[bool], None],
     ) -> None:
-        """`on_down` ends the daemon; True: and all tasks."""
+        """`on_down` ends the daemon; True: and all tasks. `sight` is None outside of a cluster."""
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
@@ -73,6 +75,7 @@ class Reports:
         self._sensor = sensor
         self._inquirer = inquirer
         inquirer.answerers[Shares] = self._share_table
+        self._sight = sight
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
@@ -181,6 +184,7 @@ class Reports:
                 self._links.members() if self._links else (),
                 self._engine.machine.broker_at,
                 settings.configuration.cluster.name or "",
+                self._sight(),
             )
         )
 

@@ -50,6 +50,7 @@ from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
 from iriai.wire.joining import Seed
+from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster_network import ClusterNetwork
@@ -210,6 +211,7 @@ class Service:
             self._network or self._links or self._uplink,
             self._sensor,
             self._inquirer,
+            self._sight,
             self._down,
         )
         nodes = NodeAnswers(settings, engine, self._unstored, self._links)
@@ -219,6 +221,9 @@ class Service:
             self._uplink.on_bid = nodes.bid
         reports.began(now)
         return reports.handlers() | nodes.handlers() | table.handlers()
+
+    def _sight(self) -> ClusterSight | None:
+        return self._network.sight() if self._network is not None else None
 
     def _tell_users(self) -> None:
         """Tell users that their jobs have finished, and forget these in the end."""

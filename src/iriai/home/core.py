@@ -343,6 +343,7 @@ class Home:
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._nodes.current(refusal.attempt)
         if job is not None:
+            self.observed.refused(refusal.reason)
             refused = (EndCause.REFUSED, None, None)
             self._end_attempt(job, refusal.attempt, *refused, refusal=refusal.reason)
 
@@ -353,6 +354,7 @@ class Home:
         self._begun_wall_s[begun.attempt] = begun.started_wall_s
         _, number, index, attempt = begun.attempt
         if job.tasks[index].state is TaskState.CLAIMED:
+            self.observed.begun += 1
             job.started(index, attempt)
             self._changes.started(number, index, attempt)
 

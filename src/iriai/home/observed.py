@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.units import format_size
@@ -53,9 +54,17 @@ class Observed:
     """The last ends of each machine; see the module."""
 
     def __init__(self) -> None:
+        self.begun = 0
+        """Attempts that began, on all machines."""
+        self.refusals: dict[str, int] = {}
+        """Of claims, by the rule that said no."""
         self._ends: dict[str, deque[tuple[AttemptResult, int]]] = {}
         """Results, and the memory that was claimed."""
         self._arrays: dict[int, _Times] = {}
+
+    def refused(self, reason: Reason) -> None:
+        """A machine refused a claim."""
+        self.refusals[reason.rule] = self.refusals.get(reason.rule, 0) + 1
 
     def ended(self, result: AttemptResult, spec: JobSpec) -> None:
         """An attempt ended."""

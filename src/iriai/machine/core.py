@@ -154,6 +154,11 @@ class Machine:
         """The members of its cluster that are there, itself among them; nobody outside of one."""
         return self._succession.peers if self._succession is not None else ()
 
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there are other clusters, to which work can be passed on."""
+        return bool(self._neighbours)
+
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
         self._broker_at = machine

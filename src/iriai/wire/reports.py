@@ -11,6 +11,34 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     """How the machine is."""
 
 
+class ClusterSight(msgspec.Struct, frozen=True):
+    """A cluster as one of its machines sees it."""
+
+    name: str
+    members: dict[str, int]
+    """How many there are by what they are taken for: alive (as itself), suspect, dead, left."""
+    brokers: tuple[str, ...]
+    """Of its own cluster; and of others, where they are known."""
+    news_half_s: float | None
+    """How old half of what others published was, at most, when it came here; None: nothing came."""
+    news_late_s: float | None
+    """The same of 95 %: so long it takes until all know."""
+    news_rounds: float | None
+    """The latter in rounds of the gossip."""
+    sent_bytes_per_s: float
+    """To all machines, over about a minute; likewise received."""
+    received_bytes_per_s: float
+    begun: int
+    """Attempts of jobs of this home that began, on all machines, since the daemon did."""
+    claims_refused: dict[str, int]
+    """Claims of this home that a machine refused since then, by the rule that said no."""
+    offset_worst_s: float | None
+    """Of the machine whose clock is farthest from this one's; None: none is known."""
+    offset_machine: str
+    steadiness: float
+    """The part of the time that this machine is there, as it tells others."""
+
+
 class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """Answer to `Status`."""
 
@@ -44,6 +72,8 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """The machine that is the broker, as this one sees it."""
     cluster_name: str = ""
     """Of the site's several clusters that which the machine belongs to; empty: it names none."""
+    cluster: ClusterSight | None = None
+    """None: it is in none."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
