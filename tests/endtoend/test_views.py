@@ -15,6 +15,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.root
 
 SHOWN = ("cluster", "broker", "news", "traffic", "claims", "clocks", "members")
+FIND_WAIT_S = 180.0
+"""Two daemons start meanwhile, on whatever else the machine does."""
 LIKED = "\n[machine.attributes]\nHasMatlab = true\nSite = 2"
 
 
@@ -98,6 +100,7 @@ def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
     until(lambda: _reported(cluster) == {"ume", "kiku", "ran"}, "the broker to hear of all again")
 
 
+@pytest.mark.timeout(400)
 def test_machines_that_restart_find_each_other_though_the_one_they_joined_is_gone(person):
     network = Network(person)
     try:
@@ -108,7 +111,8 @@ def test_machines_that_restart_find_each_other_though_the_one_they_joined_is_gon
         ume.stop_processes()
         kiku.begin()
         ran.begin()
-        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), "the two to find each other")
+        found = "the two to find each other"
+        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), found, FIND_WAIT_S)
     finally:
         network.stop()
 
