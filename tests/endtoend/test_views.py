@@ -112,7 +112,7 @@ def test_machines_that_restart_find_each_other_though_the_one_they_joined_is_gon
         kiku.begin()
         ran.begin()
         found = "the two to find each other"
-        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), found, FIND_WAIT_S)
+        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), found, wait_s=FIND_WAIT_S)
     finally:
         network.stop()
 

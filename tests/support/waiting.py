@@ -14,13 +14,16 @@ _PAUSE_S = 0.005
 
 
 def until(
-    condition: Callable[[], Result], what: str = "the condition", pause_s: float = _PAUSE_S
+    condition: Callable[[], Result],
+    what: str = "the condition",
+    pause_s: float = _PAUSE_S,
+    wait_s: float = WAIT_S,
 ) -> Result:
     """What `condition` returns, once that is true; it is asked again after each `pause_s`."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + wait_s
     while not (result := condition()):
         if time.monotonic() > deadline_s:
-            raise AssertionError(f"{what} did not come true within {WAIT_S:.0f} s")
+            raise AssertionError(f"{what} did not come true within {wait_s:.0f} s")
         time.sleep(pause_s)
     return result
 
