@@ -30,7 +30,7 @@ def sections(name: str) -> list[str]:
 SECTIONS = sections("002-messages.md")
 NODE_HOME_BROKER, _LEASES, DRIVER, LAUNCHER, CLIENTS, _BACK_ENDS = SECTIONS[1:]
 GREETINGS, LINKS = sections("005-links.md")[:2]
-BROKERS, *_, CLUSTERS = sections("008-brokers.md")
+BROKERS, *_, CLUSTERS, _AHEAD = sections("008-brokers.md")
 INQUIRIES, QUESTIONS = sections("009-inquiries.md")[:2]
 _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 

@@ -157,7 +157,7 @@ class Machine:
     @property
     def has_neighbours(self) -> bool:
         """Whether there are other clusters, to which work can be passed on."""
-        return bool(self._neighbours)
+        return len(self._neighbours) > 1  # its own is among them
 
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
