@@ -104,15 +104,15 @@ def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
 def test_machines_that_restart_find_each_other_though_the_one_they_joined_is_gone(person):
     network = Network(person)
     try:
-        ume, kiku, ran = (network.add(name) for name in ("ume", "kiku", "ran"))
-        network.start()  # through ume, the only one that the others were told of
-        kiku.leave_launcher()
-        ran.leave_launcher()
-        ume.stop_processes()
-        kiku.begin()
-        ran.begin()
+        first, take, sugi = (network.add(name) for name in ("matsu", "take", "sugi"))
+        network.start()  # through matsu, the only one that the others were told of
+        take.leave_launcher()
+        sugi.leave_launcher()
+        first.stop_processes()
+        take.begin()
+        sugi.begin()
         found = "the two to find each other"
-        until(lambda: "kiku" in ran.sees() and "ran" in kiku.sees(), found, wait_s=FIND_WAIT_S)
+        until(lambda: "take" in sugi.sees() and "sugi" in take.sees(), found, wait_s=FIND_WAIT_S)
     finally:
         network.stop()
 
