@@ -8,6 +8,7 @@ from iriai.sim.faults import fails
 from iriai.sim.scenario import scenario_of
 from tests.mutants.elected import ELECTED
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.parted import PARTED
 
 SEEDS = 100
 FOUND_WITH = {
@@ -45,4 +46,13 @@ def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     found = any(fails(scenario_of(seed, is_elected=True)) for seed in seeds)
+    assert found, f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", PARTED)
+def test_a_mutant_is_found_where_there_are_several_clusters(name, monkeypatch):
+    patch, known = PARTED[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    found = any(fails(scenario_of(seed, is_parted=True)) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"

@@ -139,8 +139,8 @@ class Abroad:
     # --- for people ------------------------------------------------------------------------------
 
     def may_run_elsewhere(self, need: Resources) -> bool:
-        """Whether another cluster may have a machine that is large enough."""
-        return any(other.may_hold(need) for other in self.neighbours)
+        """Whether another cluster may have a machine that is large enough, as far as is known."""
+        return any(other.heard_s == -inf or other.may_hold(need) for other in self.neighbours)
 
     def explain(self, job: JobId, now_s: float) -> list[Reason]:
         """Why a job that waits here has not been started by other clusters."""

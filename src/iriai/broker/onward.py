@@ -90,8 +90,9 @@ class Onward:
         return job in self._of_jobs
 
     def clusters_of(self, job: JobId) -> list[str]:
-        """Where tasks of it are."""
-        return [passed.cluster for passed in self._of_jobs.get(job, {}).values()]
+        """Those that have not answered yet what becomes of tasks of it."""
+        there = self._of_jobs.get(job, {}).values()
+        return [passed.cluster for passed in there if not passed.is_answered]
 
     def why_not(self, job: JobId, cluster: str) -> Reason | None:
         """Why a cluster returned the job's tasks, if it said so."""
@@ -287,7 +288,7 @@ class Onward:
 
 
 def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
-    """`count` in proportion to `fits`, whose sum is no less; what is left over is thrown for.
+    """`count`, above 0, in proportion to `fits`, whose sum is no less; the rest is thrown for.
 
     So that many brokers that see the same rooms do not all choose the largest.
     """

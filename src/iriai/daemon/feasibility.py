@@ -27,7 +27,8 @@ class Feasibility:
     def check(self, want: Want) -> None:
         """Raise `Refused` where no machine could ever run a task of `want`, or no account may."""
         machines = self._machines()
-        check_fits(want.resources, machines)
+        if not self._may_run_elsewhere(want.resources):
+            check_fits(want.resources, machines)
         self._check_cap(want, machines)
         if machines:
             reasons = self._engine.machine.broker.never_runs(want)
@@ -50,6 +51,13 @@ class Feasibility:
             )
             for name, needed, there in least
         )
+
+    def _may_run_elsewhere(self, resources: Resources) -> bool:
+        """Whether another cluster of the site may have a machine for it."""
+        machine = self._engine.machine
+        if Part.BROKER not in machine.parts:
+            return False
+        return machine.broker.abroad.may_run_elsewhere(resources)
 
     def _machines(self) -> dict[str, Resources]:
         """What each machine has; empty while one that is known has not said.

@@ -28,8 +28,8 @@ SHORT_CHANCE = 0.3
 """Of a seed to have many short tasks as well."""
 FRONT = "front"
 CLUSTER = "lab"
-CLUSTERS = (CLUSTER, "art", "law")
-"""Where there are several: the machines in turn."""
+CLUSTERS = (CLUSTER, "art", "law", "sea")
+"""Where there are several: the first two to four, the machines in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
 FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", *PEOPLE))
 SYNCS_S = (0.0, 0.005, 0.05, 1.0)
@@ -71,7 +71,7 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     """The scenario of a seed: one in six is calm, which means that nothing breaks.
 
     `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
-    `is_parted`: so they do, in up to three clusters.
+    `is_parted`: so they do, in two to four clusters.
     """
     is_elected |= is_parted
     shape = Dice(seed, "shape")
@@ -79,7 +79,7 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     network = LAN if is_calm else shape.pick(NETWORKS)
     members = _members(seed, shape, is_calm)
     if is_elected:
-        names = CLUSTERS if is_parted else (CLUSTER,)
+        names = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
         members = tuple(
             Member(_elects(plan, names[number % len(names)]), clock)
             for number, (plan, clock) in enumerate(members)
