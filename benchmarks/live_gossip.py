@@ -1,6 +1,6 @@
 """64 real daemons in network namespaces: how fast news reaches all, and how a broker is succeeded.
 
-A third of the machines accepts no connections; a switch holds each frame back for 10 ms. `change`:
+A third of the machines accepts no connections; a bridge of the kernel connects them. `change`:
 seconds until a change at one machine is known to all: of a document that an operator signed (told
 at once), and of a machine that came up again (told with probes and exchanges); `ideal` is what
 push-pull in rounds of a second could reach if nothing took time. `match`: seconds from `kill -9` of
@@ -44,7 +44,6 @@ KILLS, QUICK_KILLS = 20, 2
 """In each run: 100 in five runs, all with the same daemons."""
 SETTLE_S = 30.0
 REST_S = 60.0
-DELAY_S = 0.01
 PERIOD_S = 1.0
 """Between two exchanges of a machine."""
 IDEAL_RUNS = 500
@@ -182,7 +181,7 @@ def main() -> None:
     options = read_options(str(__doc__))
     count = QUICK_MACHINES if options.quick else MACHINES
     facts = machine_facts(Path(tempfile.gettempdir()))
-    with live_network(count, delay_s=DELAY_S) as (network, whole_s):
+    with live_network(count) as (network, whole_s):
         trial = Trial(network, options)
         settle_s, rest_s = (1.0, 2.0) if options.quick else (SETTLE_S, REST_S)
         rest = rest_figures(network, settle_s, rest_s)
@@ -218,7 +217,6 @@ def main() -> None:
             "runs": options.runs,
             "machines": count,
             "outward_only": count - reachable,
-            "delay_s": DELAY_S,
             "period_s": PERIOD_S,
         },
         "machine": facts,

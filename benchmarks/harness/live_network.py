@@ -16,6 +16,7 @@ from harness.task_user import task_user
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the machines are those of the tests
 network_kit = importlib.import_module("tests.endtoend.network")
+bridge_kit = importlib.import_module("tests.endtoend.bridge")
 switch_kit = importlib.import_module("tests.endtoend.switch")
 judge_kit = importlib.import_module("tests.endtoend.judge")
 people_kit = importlib.import_module("tests.support.people")
@@ -47,17 +48,20 @@ def live_network(
     cpus: int = 2,
     jobs: str = "",
     more: str = "",
-    delay_s: float,
+    delay_s: float | None = None,
     loss: float = 0.0,
 ) -> Iterator[tuple[Network, float]]:
     """Bring up m0, m1 and so on, each third of them accepting no connections.
+
+    Without `delay_s` frames go through the kernel's own bridge, at its speed.
 
     Gives the network, all of whose machines see all, and how long that took. `jobs` are lines of
     `[jobs]` in their configuration, `more` other sections of it.
     """
     user = task_user()
     person = people_kit.TestPerson(user.pw_name, user.pw_uid, user.pw_gid, ())
-    network = network_kit.Network(person)
+    bridge = bridge_kit.Bridge() if delay_s is None else None
+    network = network_kit.Network(person, switch=bridge)
     vars(waiting_kit)["WAIT_S"] = WAIT_S
     began_s = time.monotonic()
     with none_left(), ExitStack() as stack:
@@ -69,5 +73,6 @@ def live_network(
         network.start()
         whole_s = time.monotonic() - began_s
         progress(f"all {machines} see all after {whole_s:.1f} s")
-        network.switch.delay_s, network.switch.loss = delay_s, loss
+        if delay_s is not None:
+            network.switch.delay_s, network.switch.loss = delay_s, loss
         yield network, whole_s

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from iriai.client import Client
 from iriai.client.answers import StatusReport
 from iriai.model.problem import Problem
+from tests.endtoend.bridge import Bridge
 from tests.endtoend.cluster import IDLE
 from tests.endtoend.installation import CALL_WAIT_S, IRIAI, Installation
 from tests.endtoend.switch import Switch
@@ -102,9 +103,12 @@ class Networked(Installation):
 class Network:
     """A cluster; the first machine lets the others in. Needs root. Ended after the test."""
 
-    def __init__(self, person: TestPerson | None, seed: int = 0) -> None:
+    def __init__(
+        self, person: TestPerson | None, seed: int = 0, switch: Bridge | None = None
+    ) -> None:
+        """`switch` is what connects them: without one, a `Switch` that can delay and lose."""
         self.person = person
-        self.switch = Switch(seed)
+        self.switch = switch or Switch(seed)
         self.machines: dict[str, Networked] = {}
 
     def add(
