@@ -336,3 +336,28 @@ def test_tasks_that_wait_again_count_for_the_throttle_as_others_do():
     said = home.tell(*(end(each, EndCause.EVICTED, None) for each in runs))
     [want] = said.broker
     assert (want.count, want.front) == (2, 2)
+
+
+# --- handed out ahead ----------------------------------------------------------------------------
+
+
+def test_what_was_handed_out_ahead_is_explained_until_it_starts():
+    home = LoneHome()
+    home.submit()
+    [run] = home.tell(match()).node
+    home.tell(Accepted(run.attempt, HOME, is_ahead=True))
+    reason = home.home.explain_ahead(run.attempt)
+    assert reason.machine == HOME
+    assert "handed out ahead" in reason.had
+    home.tell(Begun(run.attempt, HOME, WALL_S))
+    assert home.home.explain_ahead(run.attempt) is None
+
+
+def test_what_waited_in_vain_is_explained_no_more_and_waits_again():
+    home = LoneHome()
+    home.submit()
+    [run] = home.tell(match()).node
+    home.tell(Accepted(run.attempt, HOME, is_ahead=True))
+    home.tell(Refusal(run.attempt, Reason(Rule.MACHINE_BUSY, "a place", "none came")))
+    assert home.home.explain_ahead(run.attempt) is None
+    assert home.home.jobs[1].ready == 1

@@ -240,7 +240,9 @@ class JobAnswers:
                 continue
             attempt = AttemptId(home, job.number, index, task.attempt)
             started = self._home.started_wall_s(attempt)
-            attempts.append(running_row(home, job, index, task, started, spool))
+            ahead = self._home.explain_ahead(attempt)
+            message = "" if ahead is None else f"{ahead.had}: it starts after what runs there"
+            attempts.append(running_row(home, job, index, task, started, spool, message))
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:
             attempts += self._past.attempts(selected, job.spec, room)
@@ -266,13 +268,25 @@ class JobAnswers:
             state = job.task_state(index)
             waits = state in (TaskState.QUEUED, TaskState.HELD)
         if not (waits and job.waiting):
-            asked.answer(Reasons(body.id, state, ()))
+            asked.answer(Reasons(body.id, state, self._ahead(job, index)))
             return
 
         def tell(reasons: list[Reason]) -> None:
             asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
 
         self._whys.ask(job.number, now, tell)
+
+    def _ahead(self, job: JobState, index: int | None) -> tuple[Why, ...]:
+        """Why a task has not started that was handed out ahead; of a job, the first such."""
+        home = self._settings.home
+        for number in job.tasks if index is None else (index,):
+            task = job.tasks.get(number)
+            if task is not None:
+                attempt = AttemptId(home, job.number, number, task.attempt)
+                reason = self._home.explain_ahead(attempt)
+                if reason is not None:
+                    return (_why(reason),)
+        return ()
 
     # --- waiting ---------------------------------------------------------------------------------
 

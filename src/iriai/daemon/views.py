@@ -81,9 +81,15 @@ def amounts(resources: Resources) -> dict[str, int]:
 
 
 def running_row(
-    home: str, job: JobState, index: int, task: Task, started_wall_s: float | None, spool: str
+    home: str,
+    job: JobState,
+    index: int,
+    task: Task,
+    started_wall_s: float | None,
+    spool: str,
+    message: str = "",
 ) -> AttemptRow:
-    """An attempt that holds a claim."""
+    """An attempt that holds a claim; `message` is why it has not started."""
     attempt = AttemptId(home, job.number, index, task.attempt)
     output, error = output_paths(job.spec, attempt, spool)
     return AttemptRow(
@@ -102,7 +108,7 @@ def running_row(
         None,
         0.0,
         0.0,
-        "",
+        message,
         output,
         error,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from iriai.home.changes import TurnChanges
 from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
-from iriai.home.explain import explain_here, explain_open
+from iriai.home.explain import explain_here, explain_open, waits_for_place
 from iriai.home.job import JobState, Outcome
 from iriai.home.leases import lost_result
 from iriai.home.nodes import Nodes
@@ -108,6 +108,8 @@ class Home:
         self._finished: dict[int, JobState] = {}
         """Those that ended in this turn, until they are recorded."""
         self._effects: list[Effect] = []
+        self._ahead: dict[AttemptId, str] = {}
+        """The machines at which attempts wait that were handed out ahead, as those last said."""
         self._begun_wall_s: dict[AttemptId, float] = {}
         """When the attempts that run began; after a restart their nodes say it again."""
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -288,6 +290,10 @@ class Home:
         """What in the home itself keeps the job's waiting tasks from starting."""
         return explain_here(self.name, self.job(number), self.jobs)
 
+    def explain_ahead(self, attempt: AttemptId) -> Reason | None:
+        """Why an attempt that has a claim has not started: it was handed out ahead."""
+        return waits_for_place(self._ahead[attempt]) if attempt in self._ahead else None
+
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
         self._nodes.rejoin(now.steady_s)
@@ -338,7 +344,9 @@ class Home:
 
     def _accepted(self, accepted: Accepted, now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""
-        self._nodes.heard(accepted.attempt, accepted.machine)
+        job = self._nodes.heard(accepted.attempt, accepted.machine)
+        if job is not None and accepted.is_ahead:
+            self._ahead[accepted.attempt] = accepted.machine
 
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._nodes.current(refusal.attempt)
@@ -351,6 +359,7 @@ class Home:
         job = self._nodes.heard(begun.attempt, begun.machine)
         if job is None:
             return
+        self._ahead.pop(begun.attempt, None)
         self._begun_wall_s[begun.attempt] = begun.started_wall_s
         _, number, index, attempt = begun.attempt
         if job.tasks[index].state is TaskState.CLAIMED:
@@ -451,6 +460,7 @@ class Home:
         refusal: Reason | None = None,
     ) -> None:
         index = attempt.index
+        self._ahead.pop(attempt, None)
         self._begun_wall_s.pop(attempt, None)
         self._nodes.ended(attempt, job.tasks[index].machine)
         final = job.ended(index, attempt.attempt, cause, exit_code, signal)

@@ -26,6 +26,12 @@ def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list
     return reasons
 
 
+def waits_for_place(machine: str) -> Reason:
+    """What an attempt waits for that was handed out ahead."""
+    needed = "what runs there before it to end"
+    return Reason(Rule.MACHINE_BUSY, needed, f"it was handed out ahead to {machine}", machine)
+
+
 def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState]) -> list[Reason]:
     """The first dependencies that are not met."""
     return [_open(each, jobs.get(each.number)) for each in open_after[:EXPLAINED_MAX]]
