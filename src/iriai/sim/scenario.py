@@ -24,7 +24,7 @@ FAULTS_UNTIL_S = 200.0
 """From here on everything works, and every feasible job must end."""
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
-SHORT_CHANCE = 0.3
+SHORT_CHANCE = 0.2
 """Of a seed to have many short tasks as well."""
 FRONT = "front"
 CLUSTER = "lab"
@@ -200,7 +200,7 @@ def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
         submission = Submission(
             user=dice.pick(("ann", "bob", "sam")),
             cpus=dice.pick((1, 1, 1, 2)) if cpus_max > 1 else 1,
-            tasks=12 + dice.below(24),
+            tasks=6 + dice.below(12),
             work=Work(dice.pick((0.3, 1.0, 2.0)), SUCCESS),
             limit_s=4.0 if is_limited else None,
             lease_s=dice.pick((12.0, 20.0, 40.0)),
