@@ -61,7 +61,9 @@ class Ahead:
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """A task runs; perhaps it is a short one."""
-        if self._is_short(account, running.limit_s):
+        views = self._state.machines
+        is_alone = len(views) == 1 and self._machine in views
+        if not is_alone and self._is_short(account, running.limit_s):
             place = Place(view, running.resources, now_s + SHORT_S)
             self._places[running.attempt] = place
 
@@ -82,8 +84,6 @@ class Ahead:
         """
         state, decisions = self._state, []
         views = state.machines
-        if self._machine in views and len(views) == 1:
-            self._places.clear()
         work = state.settings.turn_work_max
         for attempt, place in list(self._places.items()):
             if not state.queues.entries or work <= 0:
