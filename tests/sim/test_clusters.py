@@ -9,7 +9,7 @@ import pytest
 from iriai.broker.onward import HOPS_MAX
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.protocol.messages import Decline, Forward, Returned, Summary
+from iriai.protocol.messages import Decline, Forward, Match, Returned, Summary
 from iriai.sim.faults import fails
 from iriai.sim.network import NetworkPlan
 from iriai.sim.scenario import scenario_of
@@ -140,6 +140,25 @@ def test_the_broker_of_the_other_cluster_dies_and_its_successor_goes_on():
     world.come_up(first)
     run(world, 120.0)
     assert all(has_ended(world, job) for job in jobs)
+
+
+def test_a_match_that_is_told_again_names_its_broker_as_the_first_did():
+    world = clusters("west", "east", machines=1)
+    matches: list[Match] = []
+    for machine in world.machines.values():
+        machine.on_send = partial(_without_matches, matches, machine.on_send)
+    submit(world, "west0", run_s=100.0)
+    submit(world, "west0", run_s=5.0)
+    run(world, 5.0)
+    assert len(matches) > 1
+    assert {match.broker for match in matches} == {"east0"}
+
+
+def _without_matches(matches, send, sender, each) -> None:
+    if isinstance(each.message, Match):
+        matches.append(each.message)
+    else:
+        send(sender, each)
 
 
 def test_what_was_passed_on_to_a_broker_that_dies_comes_back():

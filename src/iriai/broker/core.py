@@ -521,5 +521,6 @@ class Broker:
             self._is_told_away = True
             if matched.told_s + RESEND_S <= now_s:
                 view.matched[capability] = matched._replace(told_s=now_s)
-                match = Match(job, view.name, capability, matched.until_s - now_s)
+                named = self._named_for(matched.entry)
+                match = Match(job, view.name, capability, matched.until_s - now_s, named)
                 self._said.append(Send(job.home, Part.HOME, match))
