@@ -27,7 +27,8 @@ from harness.report import finish, machine_facts, progress
 
 MACHINES, QUICK_MACHINES = 20, 4
 HOMES, QUICK_HOMES = 5, 2
-TASKS, QUICK_TASKS = 2_000, 120
+TASKS, QUICK_TASKS = 8_000, 240
+"""Thirty begin each second: enough for all blows, so that the last of them finds a queue too."""
 CPUS = 3
 SLEEP_S = 2.0
 STOP_S = 30.0
@@ -48,6 +49,7 @@ class Trial:
 
     def __init__(self, network: Network, options: Options) -> None:
         self.quick = options.quick
+        self.tasks = options.tasks(TASKS, QUICK_TASKS)
         self.network = network
         self.machines: dict[str, Any] = network.machines
         homes = list(self.machines)[1 : 1 + (QUICK_HOMES if self.quick else HOMES)]
@@ -60,7 +62,7 @@ class Trial:
 
     def submit(self) -> None:
         """Hand in the work; the second home accepts no connections."""
-        tasks = (QUICK_TASKS if self.quick else TASKS) // len(self.judges)
+        tasks = self.tasks // len(self.judges)
         for name, judge in self.judges.items():
             home = self.machines[name]
             with home.client() as client:
@@ -71,6 +73,8 @@ class Trial:
     def blow(self, what: str, strike: Callable[[], str]) -> None:
         """Strike, and see how long nothing begins; `strike` returns which machine was hurt."""
         progress(f"{what}; {self._begins.count()} tasks have begun")
+        if self._begins.count() >= self.tasks:
+            raise RuntimeError(f"all tasks had begun before {what}: there were too few")
         began_s = time.monotonic()
         hurt = strike()
         before = self._begins.count()
