@@ -107,6 +107,7 @@ class ClusterNetwork:
         self._settings = settings
         self._cluster = cluster
         self._engine = engine
+        engine.on_noticed = self._noticed
         self._take_document = take_document
         self._inquirer = inquirer
         inquirer.send = self.send
@@ -346,11 +347,8 @@ class ClusterNetwork:
                         if entry.kind in BY_OPERATORS:
                             kind = document_kind(entry)
                             self._take_document(kind, entry.body, "the directory")
-                case PeerNoticed(code, machine, message, count):
-                    times = f" ({count} times)" if count > 1 else ""
-                    words = f"{machine or 'somebody'}: {message} ({code}){times}"
-                    log.warning("noticed of %s", words)
-                    self._notices = [*self._notices, words][-NOTICES_SHOWN:]
+                case PeerNoticed():
+                    self._noticed(effect)
                 case _:
                     pass
 
@@ -366,6 +364,12 @@ class ClusterNetwork:
         sent, received = (sum(each) for each in zip((0, 0), *map(_totals, states), strict=True))
         self._measures.moved(sent, received, now_s)
         self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
+
+    def _noticed(self, notice: PeerNoticed) -> None:
+        times = f" ({notice.count} times)" if notice.count > 1 else ""
+        words = f"{notice.machine or 'somebody'}: {notice.message} ({notice.code}){times}"
+        log.warning("noticed of %s", words)
+        self._notices = [*self._notices, words][-NOTICES_SHOWN:]
 
     def _set_alarm(self, part: Part, delay_s: float) -> None:
         alarm = self._alarms.pop(part, None)

@@ -25,6 +25,7 @@ from iriai.protocol.effects import (
     JobSettled,
     LaunchAttempt,
     Part,
+    PeerNoticed,
     Send,
     Wake,
     WakeAt,
@@ -53,12 +54,16 @@ class Carrier(Protocol):
         ...
 
 
-NOT_ORDERS = (JobSettled, Send, WhyAnswered)
+NOT_ORDERS = (JobSettled, PeerNoticed, Send, WhyAnswered)
 """Effects that the launcher has nothing to do with."""
 
 
 def _unheard(number: int) -> None:
     """Before somebody listens."""
+
+
+def _unseen(notice: PeerNoticed) -> None:
+    """Where there are no other machines."""
 
 
 def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
@@ -81,6 +86,8 @@ class Engine:
         """Told of each job that has finished, once that is durable."""
         self.on_why: Callable[[int, tuple[Reason, ...]], None] = _unanswered
         """Told what the broker of another machine says of a job that waits."""
+        self.on_noticed: Callable[[PeerNoticed], None] = _unseen
+        """Told what the home says that another machine should not have done."""
         self.on_notice: Callable[[int], None] = _unheard
         """Told of each of these whose user wants to be told."""
         self.on_changed: Callable[[int], None] = _unheard
@@ -199,6 +206,8 @@ class Engine:
         for effect in effects:
             if isinstance(effect, WhyAnswered):
                 self.on_why(effect.number, effect.reasons)
+            if isinstance(effect, PeerNoticed):
+                self.on_noticed(effect)
             if type(effect) is JobSettled:
                 self.on_settled(effect.number)
                 if effect.has_notice:

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from iriai.home.changes import TurnChanges
 from iriai.home.dependencies import TOLD_MAX, Dependents, Ends, Settled
 from iriai.home.explain import explain_here, explain_open, waits_for_place
@@ -67,6 +69,7 @@ from iriai.protocol.messages import (
     Renew,
     ToHome,
 )
+from iriai.protocol.notices import Notices
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
@@ -105,6 +108,7 @@ class Home:
         """Jobs that were told in this turn how something ended that they wait for."""
         self._alarm_s: float | None = None
         self._changes = TurnChanges()
+        self._notices = Notices()
         self._finished: dict[int, JobState] = {}
         """Those that ended in this turn, until they are recorded."""
         self._effects: list[Effect] = []
@@ -342,20 +346,33 @@ class Home:
     def _explained(self, explained: Explained, now: Instant) -> None:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
 
+    def _may_tell(self, machine: str, attempt: AttemptId) -> bool:
+        """Whether news of an attempt come from where it is; of one that is over none count."""
+        job = self._nodes.current(attempt)
+        if job is None or job.tasks[attempt.index].machine == machine:
+            return True
+        given = job.tasks[attempt.index].machine
+        self._notices.note("not-its-own", machine, f"it spoke of {attempt}, which {given} has")
+        return False
+
     def _accepted(self, accepted: Accepted, now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""
+        if not self._may_tell(accepted.machine, accepted.attempt):
+            return
         job = self._nodes.heard(accepted.attempt, accepted.machine)
         if job is not None and accepted.is_ahead:
             self._ahead[accepted.attempt] = accepted.machine
 
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._nodes.current(refusal.attempt)
-        if job is not None:
+        if job is not None and self._may_tell(refusal.reason.machine, refusal.attempt):
             self.observed.refused(refusal.reason)
             refused = (EndCause.REFUSED, None, None)
             self._end_attempt(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def _begun(self, begun: Begun, now: Instant) -> None:
+        if not self._may_tell(begun.machine, begun.attempt):
+            return
         job = self._nodes.heard(begun.attempt, begun.machine)
         if job is None:
             return
@@ -369,6 +386,8 @@ class Home:
 
     def _end(self, end: End, now: Instant) -> None:
         result = end.result
+        if not self._may_tell(result.machine, end.attempt):
+            return
         self._nodes.acknowledge(end.attempt, result.machine)
         job = self._nodes.current(end.attempt)
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
@@ -380,7 +399,8 @@ class Home:
     # --- leases ----------------------------------------------------------------------------------
 
     def _renew(self, renew: Renew, now: Instant) -> None:
-        self._nodes.renew(renew, now.steady_s)
+        own = tuple(a for a in renew.unconfirmed if self._may_tell(renew.machine, a))
+        self._nodes.renew(replace(renew, unconfirmed=own), now.steady_s)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         self._nodes.reached(event.machine)
@@ -520,6 +540,7 @@ class Home:
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         effects += self._nodes.take()
+        effects += self._notices.take()
         return effects
 
 

@@ -43,12 +43,14 @@ from iriai.protocol.effects import (
 from iriai.protocol.messages import (
     AskBroker,
     BrokerIs,
+    Charging,
     Counted,
     Explain,
     Forward,
     Heard,
     Idle,
     Message,
+    Quiet,
     Returned,
     Summary,
     Want,
@@ -64,6 +66,7 @@ PartEvent = Message | Wake | LinkUp | LinkDown
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
+_OF_BROKERS = (Charging, Quiet)
 _BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
@@ -302,6 +305,8 @@ class Machine:
         if isinstance(message, _OF_SUCCESSION):
             if not self._is_of_neighbour(sender, message):
                 self._of_succession(sender, message, now)
+        elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
+            return  # it was the broker a moment ago, or says so
         else:
             self._take(self._told(part, message, now))
 

@@ -142,7 +142,7 @@ class EntriesChanged(msgspec.Struct, frozen=True):
 
 
 class PeerNoticed(msgspec.Struct, frozen=True):
-    """Membership and directory: something for the log, and for `status`.
+    """Membership, directory and home: something for the log, and for `status`.
 
     Said the first time, and again each time that it has happened ten times as often.
     """

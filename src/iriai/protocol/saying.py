@@ -13,6 +13,8 @@ from iriai.protocol.messages import (
     Counted,
     Decline,
     End,
+    Explain,
+    Explained,
     Forward,
     Idle,
     Match,
@@ -25,6 +27,7 @@ from iriai.protocol.messages import (
     Stop,
     Summary,
     Want,
+    Wants,
     Withdraw,
 )
 from iriai.protocol.output_messages import AskOutput, Output
@@ -36,19 +39,21 @@ def may_say(sender: str, receiver: str, message: Message) -> bool:
         return message.attempt.home == sender
     if isinstance(message, Accepted | Begun):
         return message.machine == sender and message.attempt.home == receiver
-    if isinstance(message, Refusal | Output):
+    if isinstance(message, Refusal):
+        return message.reason.machine == sender and message.attempt.home == receiver
+    if isinstance(message, Output):
         return message.attempt.home == receiver
     if isinstance(message, End):
         return message.result.machine == sender and message.attempt.home == receiver
     if isinstance(message, Renewed):
         return message.home == sender
-    if isinstance(message, Renew | Idle | Counted):
+    if isinstance(message, Renew | Idle | Counted | Wants):
         return message.machine == sender
-    if isinstance(message, Want | Withdraw | Decline):
+    if isinstance(message, Want | Withdraw | Decline | Explain):
         return message.job.home == sender
     if isinstance(message, Match):
         return message.job.home == receiver and message.broker in ("", sender)
-    if isinstance(message, Promise):
+    if isinstance(message, Promise | Explained):
         return message.job.home == receiver
     if isinstance(message, Summary | Forward):
         return message.broker == sender

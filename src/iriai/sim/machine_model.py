@@ -38,6 +38,7 @@ from iriai.protocol.effects import (
     LauncherEvent,
     LauncherLost,
     Part,
+    PeerNoticed,
     Send,
     Wake,
     WakeAt,
@@ -348,6 +349,8 @@ class SimulatedMachine:
                 self.settled.append(effect.number)
             elif isinstance(effect, WhyAnswered):
                 self.whys[effect.number] = effect.reasons
+            elif isinstance(effect, PeerNoticed):
+                raise AssertionError(f"an honest machine is accused: {effect}")
             elif launcher.is_up:
                 self.inbox.extend(launcher.order(effect, now_s))
         for answer in answers:

@@ -1,0 +1,74 @@
+"""Each message may be said by the machine that it speaks for, and by no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.protocol.messages import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Counted,
+    Explain,
+    Explained,
+    Refusal,
+    Renew,
+    Renewed,
+    Stop,
+    Want,
+    Wants,
+    Withdraw,
+)
+from iriai.protocol.output_messages import AskOutput, Output
+from iriai.protocol.saying import may_say
+from tests.home.lone_home import end
+
+HOME, NODE, LIAR = "ume", "take", "oni"
+ATTEMPT, JOB = AttemptId(HOME, 1, 0, 1), JobId(HOME, 1)
+REFUSED = Reason(Rule.MACHINE_BUSY, "1 cpu", "0 free", NODE)
+OF_HOME = [
+    Stop(ATTEMPT, EndCause.CANCELLED, 1.0),
+    Acknowledge(ATTEMPT),
+    AskOutput(ATTEMPT, "out", 0),
+    Renewed(HOME, 1.0),
+    Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1),
+    Withdraw(JOB),
+    Wants(HOME),
+    Explain(JOB),
+]
+OF_NODE = [
+    Accepted(ATTEMPT, NODE),
+    Begun(ATTEMPT, NODE, 0.0),
+    Refusal(ATTEMPT, REFUSED),
+    end(ATTEMPT, machine=NODE),
+    Renew(NODE, 1.0),
+    Counted(NODE, (), ()),
+]
+TO_HOME = [*OF_NODE[:4], Output(ATTEMPT, "out", 0, b"", is_complete=True), Explained(JOB, ())]
+
+
+def name(message: object) -> str:
+    return type(message).__name__
+
+
+@pytest.mark.parametrize("message", OF_HOME, ids=name)
+def test_a_home_speaks_of_its_own(message):
+    assert may_say(HOME, NODE, message)
+    assert not may_say(LIAR, NODE, message)
+
+
+@pytest.mark.parametrize("message", OF_NODE, ids=name)
+def test_a_node_speaks_for_itself(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(LIAR, HOME, message)
+
+
+@pytest.mark.parametrize("message", TO_HOME, ids=name)
+def test_a_home_hears_of_its_own_alone(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(NODE, LIAR, message)
