@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from iriai.client.remote import authenticated
+from iriai.client.transport import ConnectionLost
 from iriai.daemon.cluster_part import renew
 from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token
+from iriai.wire.requests import JobList, Jobs
 from tests.endtoend.installation import IRIAI, Installation
 from tests.support.people import People
 from tests.support.waiting import until
@@ -218,3 +221,15 @@ def test_a_person_elsewhere_is_the_user_whose_token_it_is(ume: Installation, peo
     say(ume, "token", "--revoke", parse_token(token, TokenKind.USER).id)
     code, refused = ask("jobs")
     assert (code, refused["error"]["code"]) == (3, "token-revoked")
+
+
+@pytest.mark.root
+def test_who_is_connected_is_cut_off_when_the_token_is_revoked(ume: Installation, people: People):
+    say(ume, "cluster", "create", "lab")
+    token = say(ume, "token", "--user", people.ann.name)["text"]
+    conversation = authenticated(parse_token(token, TokenKind.USER))
+    assert conversation.ask(Jobs(), JobList).rows == ()
+    say(ume, "token", "--revoke", parse_token(token, TokenKind.USER).id)
+    with pytest.raises(ConnectionLost):
+        conversation.await_end()
+    conversation.close()

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from iriai.daemon.address import parse_address
+from iriai.daemon.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
 from iriai.daemon.listener import listen, open_doors
 from iriai.daemon.machine_facts import capacity, measure
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
     """Everything that is done before privileges are dropped."""
+    raise_descriptor_limit()
     configuration = read_configuration(paths)
     facts = measure()
     identity = settle_directory(paths, configuration, facts)

@@ -56,6 +56,8 @@ class ClusterAnswers:
 
         `on_leave` tells the others that the machine leaves.
         """
+        self.on_revoked: Callable[[str], None] = lambda _: None
+        """Told of each token that was revoked."""
         self._settings = settings
         self._engine = engine
         self._on_take_up = on_take_up
@@ -182,6 +184,7 @@ class ClusterAnswers:
         cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
         cluster.files.keep_tokens(cluster.tokens)
         asked.answer(Done())
+        self.on_revoked(body.id)
 
     # --- documents -------------------------------------------------------------------------------
 

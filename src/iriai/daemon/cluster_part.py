@@ -75,6 +75,7 @@ class ClusterPart:
         self.strangers = Strangers(
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
+        self._answers.on_revoked = self.strangers.revoked
         self._look(self.state)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from iriai.daemon.descriptor_limit import NEEDED, descriptors_allowed
 from iriai.daemon.doctor_tasks import around_tasks, notes_around_tasks
 from iriai.daemon.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.settings import Mode, Settings
@@ -39,7 +40,7 @@ def findings(
     found += [_limit(row) for row in enforcement]
     found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
     found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
-    for look in (_processes, _machine, _state_directory, _space, _people):
+    for look in (_processes, _descriptors, _machine, _state_directory, _space, _people):
         found += look(settings)
     return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
 
@@ -56,6 +57,16 @@ def _processes(settings: Settings) -> Iterator[Finding]:
     if settings.supervisor_pid is None:
         hint = "'iriai up' brings a supervisor"
         yield Finding("supervisor", NOTE, "nobody starts launcher and daemon again", hint)
+
+
+def _descriptors(_settings: Settings) -> Iterator[Finding]:
+    allowed = descriptors_allowed()
+    if allowed >= NEEDED:
+        yield Finding("descriptors", OK, f"{allowed} may be open")
+        return
+    text = f"{allowed} may be open; with all clients and links it takes {NEEDED}"
+    hint = "raise the hard limit of the daemon's supervisor (LimitNOFILE= in a unit, ulimit -Hn)"
+    yield Finding("descriptors", NOTE, text, hint)
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

@@ -6,13 +6,14 @@ that user from then on. Whoever listens brings them here (`Strangers.take`), TLS
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from iriai.daemon.clients import Asked, Clients, ClientStream, Handler
+from iriai.daemon.clients import Asked, Clients, ClientStream, Connection, Handler
 from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Caller, Users
@@ -34,6 +35,7 @@ from iriai.wire.requests import PROTOCOL_VERSION, Hello, Welcome
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.token_book import Entry
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class Strangers:
         self._users = users
         self._of_users = handlers
         self._members = members
+        self._by_token: dict[str, dict[Connection, None]] = {}
 
     def take(self, stream: StrangeStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
@@ -86,6 +89,26 @@ class Strangers:
             Authenticate: partial(self._authenticate, stream),
         }
         self._clients.adopt(stream, NOBODY, handlers, MISTAKES_MAX)
+
+    def revoked(self, token_id: str) -> None:
+        """A token is good for nothing any more: nor are the connections that showed it."""
+        for connection in list(self._by_token.get(token_id, ())):
+            connection.flush()
+            connection.close("its token was revoked")
+
+    def _end_with_token(self, connection: Connection, entry: Entry, now: Instant) -> None:
+        """A connection is good for as long as the token that was shown on it."""
+        open_now = self._by_token.setdefault(entry.id, {})
+        open_now[connection] = None
+        timer = asyncio.get_running_loop().call_later(
+            max(0.0, entry.ends_wall_s - now.wall_s), connection.close, "its token has ended"
+        )
+
+        def closed() -> None:
+            timer.cancel()
+            open_now.pop(connection, None)
+
+        connection.on_close.append(closed)
 
     def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
         """As a client is greeted, but for what is nobody's business."""
@@ -141,4 +164,5 @@ class Strangers:
         caller = self._users.caller_named(entry.user)
         stream.trust(FRAME_BYTES_MAX)
         asked.connection.become(caller, self._of_users)
+        self._end_with_token(asked.connection, entry, now)
         asked.answer(Authenticated(caller.person.name, caller.operator))
