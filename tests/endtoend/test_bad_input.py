@@ -130,6 +130,16 @@ def test_more_memory_than_there_is(refused):
     assert "--wait-for-resources" in line
 
 
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [("Cpus >", "--requirements"), ("1 + " * 20_000 + "1", "--requirements")],
+)
+def test_an_expression_that_cannot_be_read_or_is_too_long(refused, expression, words):
+    line = refused("submit", "--requirements", expression, "--", "true", code=ExitCode.USAGE)
+    assert words in line
+    assert len(line) < 1000
+
+
 def test_an_account_that_nobody_has(refused):
     line = refused("submit", "--account", "no-such-user", "--", "true", code=ExitCode.REFUSED)
     assert "there is no account of 'no-such-user'" in line

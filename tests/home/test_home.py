@@ -358,6 +358,6 @@ def test_what_waited_in_vain_is_explained_no_more_and_waits_again():
     home.submit()
     [run] = home.tell(match()).node
     home.tell(Accepted(run.attempt, HOME, is_ahead=True))
-    home.tell(Refusal(run.attempt, Reason(Rule.MACHINE_BUSY, "a place", "none came")))
+    home.tell(Refusal(run.attempt, Reason(Rule.MACHINE_BUSY, "a place", "none came", HOME)))
     assert home.home.explain_ahead(run.attempt) is None
     assert home.home.jobs[1].ready == 1
