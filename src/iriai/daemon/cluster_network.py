@@ -149,17 +149,18 @@ class ClusterNetwork:
         )
         self._kept = KeptMembers(identity.name, cluster.files, engine)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
-        near = back_ends.known.names
         self._output = OutputSource(engine, spool, self.mesh.send)
-        self.copies = OutputCopies(
-            spool, self.mesh.send, waits_for, lambda name: name not in (identity.name, *near())
-        )
+        self.copies = OutputCopies(spool, self.mesh.send, waits_for, self._is_far)
         self._ledger = LedgerNews(
             identity.name,
             Fading.of(settings.configuration.order),
             self._counted(),
             read_clocks("cluster"),
         )
+
+    def _is_far(self, machine: str) -> bool:
+        """Whether the files of a machine are not on this host."""
+        return machine not in (self._cluster.identity.name, *self._back_ends.known.names())
 
     # --- for the daemon --------------------------------------------------------------------------
 
