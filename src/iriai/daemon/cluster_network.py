@@ -68,7 +68,9 @@ from iriai.wire.reports import ClusterSight
 if TYPE_CHECKING:
     from iriai.identity.cluster_files import SeedMember
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.machine_identity import MachineIdentity
     from iriai.identity.signed_document import DocumentKind
+    from iriai.identity.trust import Trust
 
 log = logging.getLogger(__name__)
 
@@ -123,13 +125,7 @@ class ClusterNetwork:
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
-        passport = Passport(
-            identity.name,
-            secrets.token_hex(16),
-            server_context(identity, trust),
-            client_context(identity, trust),
-            trust.check_peer,
-        )
+        passport = _passport(identity, trust)
         is_outward_only = settings.configuration.cluster.outward_only
         listener = Listener(
             self._happened,
@@ -443,6 +439,17 @@ class ClusterNetwork:
             instance=instance,
             cluster_name=settings.configuration.cluster.name or "",
         )
+
+
+def _passport(identity: MachineIdentity, trust: Trust) -> Passport:
+    """What this machine shows on its links, as an instance of its own."""
+    return Passport(
+        identity.name,
+        secrets.token_hex(16),
+        server_context(identity, trust),
+        client_context(identity, trust),
+        trust.check_peer,
+    )
 
 
 def _totals(state: LinkState) -> tuple[int, int]:
