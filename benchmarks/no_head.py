@@ -5,13 +5,17 @@ is the utilisation in the window over that of an oracle that gives each task to 
 come, first served, in no time, on the same arrivals. `central_5_s` and `central_60_s` are the same
 of a manager that decides once in 5 or 60 s. `bytes_per_s` is what a machine sends and receives,
 frames and all messages of these parts, but neither TLS nor the membership's gossip. What was
-assumed is in docs/experiments/no-head.md. `--large` adds 1,000 machines with few homes, and 10,000.
+assumed is in docs/experiments/no-head.md. From 1,000 machines up they are in clusters of 500.
+`--large` adds 1,000 machines with few homes, and 10,000; `--machines 100000` runs so many, with as
+many homes, and nothing else.
 
 `--runs` is not used: one seed is one run, and the seeds that were used are in the result.
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
 import os
 import resource
 import statistics
@@ -37,6 +41,19 @@ from iriai.sim.experiments.no_head import (
 def briefly(setting: Setting) -> Setting:
     """Where there are many machines, each still begins a task in the window, on average."""
     return replace(setting, warm_s=900.0, window_s=2700.0)
+
+
+CLUSTER_MACHINES = 500
+
+
+def many(machines: int, homes: int) -> Setting:
+    """In clusters of the largest size that there is."""
+    return briefly(Setting(machines, homes, cluster_machines=CLUSTER_MACHINES))
+
+
+def vast(machines: int) -> Setting:
+    """So many that each second of the window costs seconds: machines begin as busy as they stay."""
+    return replace(many(machines, machines), warm_s=300.0, window_s=1200.0)
 
 
 def saturated(machines: int, run_s: float, window_s: float) -> Setting:
@@ -92,14 +109,14 @@ def standard() -> list[Case]:
         Case("tasks of 10 s", saturated(50, 10.0, 300.0)),
         Case("tasks of 1 s", saturated(20, 1.0, 60.0)),
         Case("80 % load", briefly(Setting(300, 300, load=0.8))),
-        Case("1000 machines, 1000 homes", briefly(Setting(1000, 1000))),
+        Case("1000 machines, 1000 homes", many(1000, 1000)),
     ]
 
 
 def large() -> list[Case]:
     """What takes an hour."""
     cases = [
-        Case(f"{machines} machines, {homes} homes", briefly(Setting(machines, homes)))
+        Case(f"{machines} machines, {homes} homes", many(machines, homes))
         for machines, homes in ((10_000, 10_000), (10_000, 8), (10_000, 1), (1000, 8), (1000, 1))
     ]
     return [*cases, *standard()]
@@ -111,12 +128,14 @@ def quick() -> list[Case]:
     return [
         Case("6 machines, 6 homes", few),
         Case("10 % loss", replace(few, loss=0.1)),
+        Case("two clusters", replace(few, cluster_machines=3)),
         Case("tasks of 1 s", saturated(4, 1.0, 10.0)),
     ]
 
 
 def measure(setting: Setting) -> Seen:
     """One seed, in a process of its own."""
+    gc.set_threshold(200_000, 50, 100)  # hardly anything is garbage that counting does not free
     arrivals = arrivals_of(setting)
     best = oracle(setting, arrivals)
     trial = Trial(setting, arrivals)
@@ -166,12 +185,21 @@ def figures(case: Case, seen: list[Seen]) -> dict[str, object]:
     return answer
 
 
+def chosen() -> list[Case]:
+    """Which cases are asked for."""
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument("--large", action="store_true")
+    own.add_argument("--machines", type=int)
+    asked, sys.argv[1:] = own.parse_known_args()
+    options = read_options(__doc__ or "")
+    if asked.machines:
+        return [Case(f"{asked.machines} machines", vast(asked.machines))]
+    return quick() if options.quick else large() if asked.large else standard()
+
+
 def main() -> None:
     """Every case; seeds side by side, one on each processor: time is virtual."""
-    is_large = "--large" in sys.argv
-    sys.argv[1:] = [word for word in sys.argv[1:] if word != "--large"]
-    options = read_options(__doc__ or "")
-    cases = quick() if options.quick else large() if is_large else standard()
+    cases = chosen()
     answers: dict[str, dict[str, object]] = {}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), max_tasks_per_child=1) as pool:
         under_way = [

@@ -59,6 +59,8 @@ WIDE_EACH = 10
 """Each so many periods the exchange is with another cluster."""
 OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
+RIDE_PART = 0.5
+"""Of a period: so long an exchange waits for somebody who is spoken to anyway."""
 LATELY_LEAST = 3
 """Periods for which anything is told as learned lately; log2 of the members is added twice."""
 
@@ -120,7 +122,10 @@ class Directory:
         self.rumours = Rumours(settings.stop_after)
         """What is still told; of the paper's mode alone."""
         self._outline_due_s = -inf
+        self._due_s = -inf
+        """When the next exchange may begin ..."""
         self._period_ends_s = -inf
+        """... and when it does, whoever it is with."""
         self._alarm_s = inf
         self._effects: list[Effect] = []
 
@@ -316,17 +321,28 @@ class Directory:
         self._table.expire(now)
         self._publisher.due(now)
         if self._period_ends_s <= now.steady_s:
-            self._period_ends_s = now.steady_s + self._settings.period_s
             self._begin_exchange(now)
 
-    def _begin_exchange(self, now: Instant) -> None:
+    def ride(self, machine: str, now: Instant) -> None:
+        """This machine speaks to another one anyway: if an exchange is due, it is with that one.
+
+        It then needs no link of its own, and what it is answered shows that both arrived.
+        """
+        is_due = self._due_s <= now.steady_s and self._settings.mode is Mode.ANTI_ENTROPY
+        if is_due and machine in self.partners:
+            self._begin_exchange(now, machine)
+            self._period_ends_s += RIDE_PART * self._settings.period_s
+
+    def _begin_exchange(self, now: Instant, beside: str = "") -> None:
         self.rounds += 1
+        self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
         if self._settings.mode is Mode.RUMOUR:
             for name in some(self._reachable, self._settings.fanout, self._rng):
                 self._tell_rumours(name, self.rumours, now)
             return
         is_wide = bool(self.contacts) and self.rounds % WIDE_EACH == 0
-        for name in some(self.contacts if is_wide else self._reachable, 1, self._rng):
+        drawn = some(self.contacts if is_wide else self._reachable, 1, self._rng)
+        for name in [beside] if beside and not is_wide else drawn:
             rows = self._lately_rows(is_wide=is_wide)
             self._say(name, Offer(self._digest(is_wide=is_wide).checksum, tuple(rows), is_wide))
         if not is_wide:

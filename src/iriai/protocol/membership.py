@@ -85,6 +85,7 @@ class Membership:
     ) -> None:
         self.score = 0
         """How much this machine doubts itself."""
+        self._probed = ""
         self._settings = settings
         self._publisher = publisher
         self._table = table
@@ -117,6 +118,11 @@ class Membership:
             self._take(sender, message, now)
         self._look_at_the_clock(now)
         return self._taken(now)
+
+    def take_probed(self) -> str:
+        """Who was probed since this was asked last; empty: nobody."""
+        probed, self._probed = self._probed, ""
+        return probed
 
     def heard(self, entries: list[Entry], now: Instant) -> list[Effect]:
         """These entries of kind `member` are new in the table, this machine's own among them."""
@@ -333,6 +339,7 @@ class Membership:
     def _probe(self, name: str, now: Instant) -> None:
         number = self._probes.number()
         patience_s = self._settings.patience_s * (1 + self.score)
+        self._probed = name
         self._probes.own = OwnProbe(name, number, now.steady_s + patience_s)
         self._say(name, Probe(number, self._news_for(name, now)))
 

@@ -96,6 +96,7 @@ class Peers:
                     self.table.take(carried, sender, now)
                 effects = self._settled(sender, now)
             effects += self.membership.handle(sender, message, now)
+            self.directory.ride(self.membership.take_probed(), now)
         else:
             assert message is None or isinstance(message, ToDirectory)
             effects = []
