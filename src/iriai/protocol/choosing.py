@@ -24,8 +24,9 @@ CIRCLE = 8
 """So many others one machine speaks to by turns. Of hundreds, one in 3,000 (e^-8) is for a while in
 nobody's circle; each keeps some sixteen links, eight of them its own."""
 STAYS = 60
-"""Turns after which one of a circle makes room. Shorter: links are made and given up more often, at
-4 kB each; longer: who is in nobody's circle stays so. All together choose each once a minute."""
+"""Turns after which one of a circle makes room. Shorter: links are made and given up more often,
+for a handshake each; longer: who is in nobody's circle stays so. All together choose each once a
+minute."""
 
 
 class Round:
