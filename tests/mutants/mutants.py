@@ -158,6 +158,12 @@ def _with_nothing_charged(held):
     return held
 
 
+def _as_completed(end):
+    if end.result.cause is not EndCause.MEMORY_LIMIT:
+        return end
+    return replace(end, result=replace(end.result, cause=EndCause.COMPLETED))
+
+
 def _halved_each_other_time(row):
     return replace(row, counter=row.counter / 2) if row.runs % 2 else row
 
@@ -222,6 +228,12 @@ NAMED: dict[str, Patch] = {
         "read",
         lambda whole, meter, held, ran_s, cpu_s, now: whole(meter, held, 2 * ran_s, cpu_s, now),
     ),
+    "what is used beyond the claim is not charged": around(
+        Meter,
+        "read",
+        lambda whole, meter, held, ran_s, _cpu_s, now: whole(meter, held, ran_s, 0.0, now),
+    ),
+    "a machine whose prolog failed goes on": instead(Node, "_prolog_failed", nothing),
     "every restart is of the same incarnation": around(
         Capabilities, "__init__", lambda whole, each, _incarnation, rng: whole(each, 1, rng)
     ),
@@ -247,6 +259,11 @@ NAMED: dict[str, Patch] = {
         Home,
         "_end_attempt",
         lambda whole, home, *args: (whole(home, *args), home.posts._due.clear()),
+    ),
+    "a task that was ended for its memory is taken for completed": around(
+        Home,
+        "_end",
+        lambda whole, home, end, now: whole(home, _as_completed(end), now),
     ),
     "a lost task is not repeated": around(
         JobState,

@@ -18,9 +18,9 @@ def failing(seeds) -> list[str]:
     return [f"seed {failure.seed}: {failure.message}" for failure in found]
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, 20))
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, 10))
 def test_the_cores_pass_every_seed(first):
-    assert failing(range(first, first + 20)) == []
+    assert failing(range(first, first + 10)) == []
 
 
 @pytest.mark.parametrize("seed", range(1, ELECTED_SEEDS + 1))

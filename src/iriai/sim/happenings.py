@@ -37,6 +37,8 @@ class Submission:
     lease_s: float
     urgency: float
     max_restarts: int | None
+    memory_bytes: int = 0
+    """Of each task; 0: as much as there is."""
 
     def spec(self) -> JobSpec:
         """As its home keeps it."""
@@ -46,7 +48,7 @@ class Submission:
             "job",
             ("true",),
             "/",
-            Resources(self.cpus),
+            Resources(self.cpus, self.memory_bytes),
             ((1, self.tasks, 1),) if self.tasks > 1 else ((0, 0, 1),),
             self.tasks > 1,
             self.limit_s,
@@ -249,6 +251,18 @@ def _starts_nothing(world: World, machine: SimulatedMachine, happening: Happenin
     world.agenda.after(happening.lasts_s, partial(setattr, machine.launcher, "refuses", ""))
 
 
+def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """A task that is started meanwhile drains the machine; afterwards somebody takes it back."""
+
+    def is_mended() -> None:
+        machine.launcher.fails_prolog = False
+        resume = partial(machine.core.node.resume, BY, machine.clock.at(world.now_s))
+        _asks(world, machine, resume)
+
+    machine.launcher.fails_prolog = True
+    world.agenda.after(happening.lasts_s, is_mended)
+
+
 def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.network.break_link(machine.plan.name, happening.other)
 
@@ -297,6 +311,7 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "power-fails": _power_fails,
     "gone": _is_gone,
     "starts-nothing": _starts_nothing,
+    "prolog-fails": _prolog_fails,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
@@ -306,7 +321,9 @@ OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]]
     "cut-off": _is_cut_off,
 }
 """Kinds that only happen where machines elect their broker."""
-OF_NODES = frozenset({"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing"})
+OF_NODES = frozenset(
+    {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
+)
 """Kinds that only happen where tasks run."""
 
 
@@ -317,6 +334,7 @@ def end_all(world: World) -> None:
             watch.end()
     for machine in world.present():
         machine.launcher.refuses = ""
+        machine.launcher.fails_prolog = False
         world.power_on(machine)
         start_launcher(world, machine)
         wake_launcher(world, machine)

@@ -29,6 +29,8 @@ USAGE_TOLERANCE_S = 0.1
 """Clocks that differ by minutes let a week's half-life decay differently by less."""
 CHARGE_TOLERANCE_S = 1e-6
 """Rounding."""
+BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
+"""How tasks end whom nobody ends."""
 
 
 class Judge:
@@ -43,6 +45,10 @@ class Judge:
         self._ended: dict[AttemptId, Process] = {}
         self._rows: dict[tuple[str, Account], LedgerRow] = {}
         self._cores: dict[str, Machine] = {}
+        self._unfit: dict[str, tuple[Machine, dict[AttemptId, None]]] = {}
+        """Of each machine the prologs that had failed after its last turn, and who was told."""
+        self._drained_for: dict[AttemptId, None] = {}
+        """Attempts whose prolog failed, and that was seen to have its consequence."""
         self._promises: dict[JobId, tuple[int, float]] = {}
         """How many tasks waited when the start of the first was promised, and for when."""
         self.hops = Hops(lambda name: world.machines[name].plan.cluster)
@@ -95,6 +101,7 @@ class Judge:
         )
         if Part.NODE in parts:
             self._look_at_counters(machine)
+            self._look_at_prologs(machine)
         if Part.HOME in parts and self._is_calm:
             self._look_at_promises(machine)
         for effect in turn.outward:
@@ -117,6 +124,16 @@ class Judge:
             if before is not None and before.epoch_wall_s == row.epoch_wall_s:
                 assert row.counter >= before.counter, f"less use of {row.account} on {name}"
                 assert row.runs >= before.runs, f"fewer runs of {row.account} on {name}"
+
+    def _look_at_prologs(self, machine: SimulatedMachine) -> None:
+        """A machine that was told of a prolog that failed is drained after that turn."""
+        name, failed = machine.plan.name, dict.fromkeys(machine.launcher.unfit)
+        core, before = self._unfit.get(name, (machine.core, {}))
+        self._unfit[name] = machine.core, failed
+        told = [attempt for attempt in before if attempt not in self._drained_for]
+        if core is machine.core and told:
+            assert machine.core.node.drained is not None, f"{name} goes on: {told[0]}'s prolog"
+            self._drained_for.update(dict.fromkeys(told))
 
     def _look_at_promises(self, machine: SimulatedMachine) -> None:
         """(f), where nothing is an excuse: a promise is only ever improved while a job waits."""
@@ -173,7 +190,7 @@ class Judge:
         assert len(set(machine.settled)) == len(machine.settled), f"{name} told an end twice"
         completed: dict[int, int] = {}
         for attempt, result in store.results.items():
-            if result.cause in (EndCause.COMPLETED, EndCause.FAILED):
+            if result.cause in BY_ITSELF:
                 process = self._ended.get(attempt)
                 assert process is not None, f"{attempt} {result.cause}, and never ran"
                 assert process.end[0] is result.cause, f"{attempt} {result.cause}: {process.end}"
@@ -190,7 +207,8 @@ class Judge:
 
     def _check_charge(self, attempt: AttemptId, charge_s: float, process: Process) -> None:
         spec, ran_s = process.spec, process.end_s - process.started_s
-        whole_s = ran_s * spec.resources.cpus * spec.urgency
+        part = max(1.0, process.work.cpu_part)  # What is claimed and idles is charged, too.
+        whole_s = ran_s * spec.resources.cpus * part * spec.urgency
         assert abs(charge_s - whole_s) <= max(CHARGE_TOLERANCE_S, whole_s * 0.02), (
             f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
         )

@@ -31,7 +31,13 @@ CLUSTER = "lab"
 CLUSTERS = (CLUSTER, "art", "law", "sea")
 """Where there are several: the first two to four, the machines in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
-FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", *PEOPLE))
+FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", "prolog-fails", *PEOPLE))
+CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
+"""Of what tasks claim: most use it, some wait, some use more."""
+CLAIMED_BYTES = 1 << 28
+"""Of memory, by a third of the jobs: a machine of the world has room for four such tasks."""
+GROWTHS_BYTES_PER_S = (0.0, float(1 << 20), float(1 << 26))
+"""The fastest is at `CLAIMED_BYTES` after 4 s; the middle one never is."""
 SYNCS_S = (0.0, 0.005, 0.05, 1.0)
 """How long commits take; the last is no disk for promises to the second."""
 
@@ -91,13 +97,14 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     cpus = max(
         plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
     )
-    happenings = _work(Dice(seed, "work"), homes, cpus)
+    happenings = _work(Dice(seed, "work"), Dice(seed, "use"), homes, cpus)
     short = Dice(seed, "short")
     if short.chance(SHORT_CHANCE):
         happenings += _short_work(short, homes, cpus)
     if not is_calm:
         happenings += _people(Dice(seed, "people"), homes)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
+        happenings += _prologs(Dice(seed, "prologs"), nodes)
     if is_elected and not is_calm:
         happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
     if gone:
@@ -173,15 +180,20 @@ def _clock(dice: Dice) -> Clock:
     )
 
 
-def _work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+def _work(dice: Dice, use: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
     happenings = []
     for _ in range(4 + dice.below(9)):
         run_s = dice.pick((0.0, 0.5, 3.0, 10.0, 40.0))
+        work = Work(run_s, FAILURE if dice.chance(0.1) else SUCCESS, dice.chance(0.2))
         submission = Submission(
             user=dice.pick(("ann", "bob", "eve")),
             cpus=min(cpus_max, dice.pick((1, 1, 1, 2, 4))),
             tasks=dice.pick((1, 1, 1, 2, 5)),
-            work=Work(run_s, FAILURE if dice.chance(0.1) else SUCCESS, dice.chance(0.2)),
+            work=work._replace(
+                cpu_part=use.pick(CPU_PARTS),
+                memory_bytes_per_s=use.pick(GROWTHS_BYTES_PER_S),
+            ),
+            memory_bytes=use.pick((0, 0, CLAIMED_BYTES)),
             limit_s=dice.pick((None, 5.0, 20.0, 60.0)),
             lease_s=dice.pick((12.0, 20.0, 40.0)),
             urgency=dice.pick((1.0, 1.0, 1.0, 2.0)),
@@ -214,6 +226,19 @@ def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
             at_s += dice.between(0.0, 5.0)
             happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=late))
     return happenings
+
+
+def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
+    """Prologs that fail for a while; who runs the machine finds it drained, and takes it back."""
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            "prolog-fails",
+            dice.pick(nodes),
+            dice.between(2.0, 40.0),
+        )
+        for _ in range(dice.below(3) if nodes else 0)
+    ]
 
 
 def _people(dice: Dice, homes: list[str]) -> list[Happening]:
