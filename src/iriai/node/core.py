@@ -155,9 +155,13 @@ class Node:
             LinkDown: self._link_down,
         }
         self._claims.restore(claims, now)
-        for held in self._claims.waiting:  # their homes' word for them is with the old daemon
+        self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
+        """Give back what was handed out ahead: its homes' word for it is with the old daemon."""
+        for held in self._claims.waiting:
             had = "the machine's daemon was restarted before they did"
-            found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, settings.machine)
+            found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, self.settings.machine)
             self._refuse_held(held, found)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
