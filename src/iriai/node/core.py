@@ -129,14 +129,20 @@ class Node:
         self._alive: dict[AttemptId, None] | None = None
         """What a launcher that has just attached runs; None: nothing to compare."""
         self._is_compared = False
-        """Whether a launcher has said what became of the claims that were found in the store: some
-        may have ended, and their place may have been given to others, before the restart."""
+        """Whether a launcher has said what became of the claims found in the store: some may have
+        ended before the restart, and others may have their place."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
         self._is_settled = False
         """Whether nothing was heard, and nothing asked for, since it was settled."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
-        self._handlers: dict[type, Callable[[Any, Instant], None]] = {
+        self._handlers = self._table()
+        self._claims.restore(claims, now)
+        self._refuse_waiting()
+
+    def _table(self) -> dict[type, Callable[[Any, Instant], None]]:
+        """Who handles each event."""
+        return {
             Run: self._run,
             Stop: self._stop,
             Acknowledge: self._acknowledge,
@@ -154,8 +160,6 @@ class Node:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
         }
-        self._claims.restore(claims, now)
-        self._refuse_waiting()
 
     def _refuse_waiting(self) -> None:
         """Give back what was handed out ahead: its homes' word for it is with the old daemon."""
