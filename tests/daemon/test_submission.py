@@ -48,7 +48,11 @@ def submissions():
     users = Users(configuration, os.getuid())
     payloads = Payloads(lambda digest: b"")
     view = SimpleNamespace(calendar=SimpleNamespace(capacity=CAPACITY))
-    broker = SimpleNamespace(state=SimpleNamespace(machines={"ume": view}), never_runs=never_runs)
+    broker = SimpleNamespace(
+        state=SimpleNamespace(machines={"ume": view}),
+        never_runs=never_runs,
+        abroad=SimpleNamespace(may_run_elsewhere=lambda _need: False),
+    )
     machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), has_neighbours=False, broker=broker)
     no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))
     feasibility = Feasibility(settings, SimpleNamespace(machine=machine), no_back_ends)
