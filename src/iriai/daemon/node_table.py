@@ -145,7 +145,11 @@ class NodeTables:
     # --- as whoever was asked --------------------------------------------------------------------
 
     def _with_members(self, table: NodeTable) -> NodeTable:
-        """Beside what the broker knows of machines, what membership here takes them for."""
+        """Beside what the broker knows of machines, what is known of them here.
+
+        That is what membership takes them for, and what the home here saw: the tasks of each home
+        show it something else, and the broker knows of its own alone.
+        """
         rows = {row.name: row for row in table.rows}
         near = self._settings.configuration.cluster.name or ""
         home, broker = self._settings.home, self._engine.machine.broker_at
@@ -160,6 +164,7 @@ class NodeTables:
                 member=state,
                 cluster=member.cluster_name or member.cluster,
                 is_broker=name == broker,
+                differs=tuple(dict.fromkeys((*row.differs, *self._seen_of(name)))),
                 heard_s=None if name == home else min(heard, default=None),
             )
             if state in GONE:

@@ -21,6 +21,7 @@ from iriai.daemon.settings import Settings
 from iriai.daemon.views import amounts
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
+from iriai.model.reason import Rule
 from iriai.store.writer import Writer
 from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
 from iriai.wire.machines import LinkRow, MemberRow
@@ -208,6 +209,9 @@ class Reports:
             trouble += self._settings.cluster.trouble()
         if self._launcher.welcome is None and self._settings.role.has_launcher:
             trouble.append("no launcher is connected: nothing can be started")
+        unable = self._engine.machine.node.unavailable() if self._settings.role.has_node else None
+        if unable is not None and unable.rule is Rule.BACKED_OFF:
+            trouble.append(f"tasks are not started: the launcher was asked, and {unable.had}")
         if self._sensor.problem:
             trouble.append(self._sensor.problem)
         failure = self._writer.failure
