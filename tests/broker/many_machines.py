@@ -196,6 +196,11 @@ class ManyMachines:
         self.nodes[name].is_away = False
         self.tell(LinkUp(name), self.idle(self.nodes[name], whole=True))
 
+    def forget(self, name: str) -> None:
+        """Somebody says that a machine which is away is gone for good."""
+        self.broker.broker.forget_machine(name, instant(self.broker.now_s))
+        self.tell(LinkDown(name))
+
     # --- what is so ------------------------------------------------------------------------------
 
     def place_of(self, number: int) -> str:

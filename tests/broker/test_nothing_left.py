@@ -30,7 +30,8 @@ class Act:
     rank: str = ""
 
 
-USUAL = ["submit"] * 6 + ["end"] * 6 + ["withdraw", "drain", "resume", "break", "mend", "later"]
+USUAL = ["submit"] * 6 + ["end"] * 6 + ["withdraw", "drain", "resume", "later"]
+USUAL += ["break", "mend", "forget"]
 fields = {
     "which": st.integers(0, 99),
     "user": st.sampled_from(["ann", "bob", "eve"]),
@@ -90,6 +91,8 @@ def play(room: ManyMachines, act: Act) -> None:
             room.break_link(name)
         case "mend" if node.is_away:
             room.mend_link(name)
+        case "forget" if node.is_away:
+            room.forget(name)
         case "load" if not node.is_away:
             room.load(name, [0.0, 0.5, 2.0][act.which % 3])
         case "owner" if not node.is_away:

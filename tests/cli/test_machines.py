@@ -5,7 +5,7 @@ import pytest
 from iriai.client.answers import NodeRow
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotFound, Refused
-from iriai.wire.machines import Drain, NodeTable, Resume
+from iriai.wire.machines import Drain, Forget, NodeTable, Resume
 from iriai.wire.requests import PROTOCOL_VERSION, Done, JobList, Welcome
 from tests.client.double import Asking, double
 
@@ -41,6 +41,26 @@ def test_an_operator_takes_a_machine_out_and_back(state, shell, words, expected)
     assert said.code == 0
     assert daemon.received == [expected]
     assert said.out.startswith(expected.node or "ume")
+
+
+def test_an_operator_has_a_machine_forgotten(state, shell):
+    with double(state, lambda _: Done()) as daemon:
+        said = shell("nodes", "--forget", "b2")
+        document = shell("nodes", "--forget", "b2", "--json").document
+    assert said.code == 0
+    assert said.out.startswith("b2 is forgotten")
+    assert document == {"node": "b2"}
+    assert daemon.received == [Forget("b2")] * 2
+
+
+def test_a_machine_that_is_there_is_not_forgotten(state, shell):
+    def answer(_: Asking):
+        raise Refused("linked", "b1 is there, and linked")
+
+    with double(state, answer):
+        said = shell("nodes", "--forget", "b1")
+    assert said.code == 3
+    assert "b1 is there" in said.err
 
 
 def test_a_drain_needs_a_reason(shell):

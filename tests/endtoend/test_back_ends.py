@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
-from iriai.model.problem import NotAllowed, Refused, Unreachable
+from iriai.model.problem import NotAllowed, NotFound, Refused, Unreachable
 from iriai.wire import parts
 from iriai.wire.machines import Link, Linked
 from tests.client.double import double
@@ -227,6 +227,53 @@ def test_a_launcher_that_wakes_after_the_lease_ends_its_tasks_first(cluster):
         until(lambda: all(map(is_gone, on_b1)), "their end")
         client.cancel([job])
         client.wait([job])
+
+
+def forget(cluster, name):
+    with Client.connect(cluster.front.state) as root:
+        root.forget_node(name)
+
+
+@pytest.mark.root  # others are operators of their own machines
+def test_nobody_but_an_operator_has_a_machine_forgotten(four):
+    said = four.front.call("nodes", "--forget", "b1")
+    assert said.returncode == 5
+    with pytest.raises(NotFound, match="b9"):
+        forget(four, "b9")
+    assert set(four.nodes()) == set(four.backs)
+
+
+def test_a_machine_that_is_gone_for_good_is_forgotten_once_its_tasks_are_settled(cluster):
+    cluster.start("b1 b2")
+    b1 = cluster.backs["b1"]
+    with pytest.raises(Refused, match="b1 is there"):
+        forget(cluster, "b1")
+    with cluster.front.client() as client:
+        with Client.connect(cluster.front.state) as root:
+            root.drain("b2", "so that b1 has the task")
+        job = submit(cluster, client, "sleep", "600", output=os.devnull)
+        until(lambda: client.show(job).row.state == "running", "the task")
+        b1.stop_processes()
+        until(lambda: cluster.nodes()["b1"].state == "away", "its absence")
+        with pytest.raises(Refused, match=f"of {job} is not settled"):
+            forget(cluster, "b1")
+        b1.start()
+        until(cluster.is_whole, "its return")
+        client.cancel([job])
+        client.wait([job])
+    b1.stop_processes()
+    until(lambda: cluster.nodes()["b1"].state == "away", "its absence for good")
+    forget(cluster, "b1")
+    assert set(cluster.nodes()) == {"b2"}
+    cluster.front.stop_processes()
+    cluster.front.start()
+    assert set(cluster.nodes()) == {"b2"}
+    b1.start()  # it comes back after all, and is new
+    until(cluster.is_whole, "its link")
+    with cluster.front.client() as client:
+        job = submit(cluster, client, "true", output=os.devnull)
+        client.wait([job])
+        assert [row.machine for row in attempts(client, job)] == ["b1"]
 
 
 def test_a_second_machine_of_a_name_is_turned_away(cluster):

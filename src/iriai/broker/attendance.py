@@ -118,6 +118,11 @@ class Attendance:
             self._heard_s.pop(machine, None)
             self._heard_s[machine] = now_s
 
+    def forget(self, machine: str) -> None:
+        """It is gone for good: nothing is expected of it."""
+        self._heard_s.pop(machine, None)
+        self._nodes.pop(machine, None)
+
     def heard_ago_s(self, machine: str, now_s: float) -> float | None:
         """Since something came from a machine; None: it is the broker's own, or taken for gone."""
         heard_s = self._heard_s.get(machine)

@@ -30,6 +30,7 @@ from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
+from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
@@ -483,6 +484,28 @@ class Broker:
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """Nothing yet: the machine will report whole."""
+
+    def forget_machine(self, machine: str, now: Instant) -> None:
+        """A machine is gone for good: nothing is kept of it until it reports again.
+
+        Raises `Refused` where it is not away. Matches that it was not heard of since wait again.
+        """
+        view = self.state.machines.get(machine)
+        if view is None:
+            return
+        if not view.is_away:
+            raise Refused(
+                "not-away",
+                f"{machine} is there",
+                "end it first: 'iriai down --kill' with its --state; 'iriai drain' only rests it",
+            )
+        for capability, matched in list(view.matched.items()):
+            self._settle_match(view, capability)
+            self._give_back(matched.entry)
+        self.state.drop_machine(view, now.steady_s)
+        self.attendance.forget(machine)
+        self._backed_off.pop(machine, None)
+        self._must_pass = True
 
     def _wake(self, wake: Wake, now: Instant) -> None:
         self._alarm_s = None

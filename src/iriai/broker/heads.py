@@ -148,6 +148,13 @@ class Heads:
         self._keep(head)
         self.plan(head, view, now_s)
 
+    def give_up(self, machine: str, now_s: float) -> bool:
+        """A machine is gone for good; whether a place was kept there."""
+        head = self.by_machine.pop(machine, None)
+        if head is not None:
+            self.tell(head, None, now_s)
+        return head is not None
+
     def tell(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
         """Tell its home, unless it knows."""
         told = head.told_start_s

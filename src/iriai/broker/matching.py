@@ -60,6 +60,11 @@ class Matching:
             return True
         return self.matches.put(view.name, ad_of(view), measured(view))
 
+    def drop(self, machine: str) -> None:
+        """A machine is gone for good."""
+        if self.matches is not None:
+            self.matches.forget(machine)
+
     def measured(self, view: MachineView) -> bool:
         """A machine told its load; whether what may run there may be another."""
         return self.matches is not None and self.matches.measured(view.name, measured(view))

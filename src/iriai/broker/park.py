@@ -42,6 +42,13 @@ class Park:
         insort(self._kinds.setdefault(capacity, []), (end_s, view.name))
         self.grew(view)
 
+    def drop(self, view: MachineView) -> None:
+        """A machine is gone for good."""
+        self._leave_kind(view)
+        del self.views[view.name], self._ends[view.name]
+        self.fresh.pop(view.name, None)
+        self.news.pop(view.name, None)
+
     def capacities(self) -> list[Resources]:
         """Each that some machine has, once."""
         return list(self._kinds)

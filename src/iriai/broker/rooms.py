@@ -118,6 +118,15 @@ class Rooms:
         self._ahead.clear()
         self._union = self._gone = 0
 
+    def drop(self, view: MachineView) -> None:
+        """A machine is gone for good."""
+        self._found = None
+        self._unseen.pop(view.name, None)
+        self._ahead.pop(view.name, None)
+        old = self._of_machine.pop(view.name, None)
+        if old is not None:
+            self._count_out(old)
+
     def shrank(self, view: MachineView) -> None:
         """Something was claimed there, or a place was kept."""
         self._found = None
@@ -273,10 +282,13 @@ class Rooms:
         self._count[mask] = self._count.get(mask, 0) + 1
         self._union |= mask
         if old is not None:
-            self._count[old] -= 1
-            if not self._count[old]:
-                del self._count[old]
-                self._gone += 1
+            self._count_out(old)
+
+    def _count_out(self, mask: Mask) -> None:
+        self._count[mask] -= 1
+        if not self._count[mask]:
+            del self._count[mask]
+            self._gone += 1
 
     def _mask_of(self, view: MachineView) -> Mask:
         if not view.is_open:

@@ -116,8 +116,7 @@ class BrokerState:
         """A machine is new, or known anew: what the old view held is given up."""
         old = self.park.views.get(view.name)
         if old is not None:
-            for key in (*old.calendar, *old.calendar.ahead):
-                self.standings.ended(key)
+            self._end_all(old)
         before = self.park.capacities()
         self.park.put(view)
         after = self.park.capacities()
@@ -128,6 +127,24 @@ class BrokerState:
         self.exclusions.forget(view.name)
         self._must_review = self.matching.matches is not None or self.queues.are_bounded
         self.heads.changes += 1
+
+    def drop_machine(self, view: MachineView, now_s: float) -> None:
+        """A machine is gone for good: nothing is kept of it, and what it held is given up."""
+        self._end_all(view)
+        self.rooms.drop(view)
+        self.park.drop(view)
+        self.matching.drop(view.name)
+        self.exclusions.forget(view.name)
+        if self.heads.give_up(view.name, now_s):
+            for other in self.park.views.values():
+                self.park.grew(other)  # whatever the head kept others from
+        self.queues.review()
+        self.heads.changes += 1
+
+    def _end_all(self, view: MachineView) -> None:
+        """No claim of a machine counts any more."""
+        for key in (*view.calendar, *view.calendar.ahead):
+            self.standings.ended(key)
 
     def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
         """Claim the place of a task that starts; it counts, and one less of its job waits."""

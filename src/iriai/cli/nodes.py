@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
+
+import typer
 
 from iriai.cli.command import MACHINE, command_app
 from iriai.cli.complaint import remark
+from iriai.cli.completion import complete_node
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
+from iriai.cli.plain_text import printable
 from iriai.cli.table import Column, print_table
 from iriai.client.answers import NodeRow
 from iriai.client.client import Client
@@ -33,7 +38,19 @@ _ROOM = (
 )
 
 
-def nodes(options: GlobalOptions) -> None:
+def nodes(
+    options: GlobalOptions,
+    forget: Annotated[
+        str,
+        typer.Option(
+            "--forget",
+            metavar="NAME",
+            help="List a back end that is gone for good no more; for operators.",
+            autocompletion=complete_node,
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
     """List the machines that run tasks: all of the cluster, or a front end's back ends.
 
     In a cluster Member is what this machine takes each for, and Heard how long ago something came
@@ -41,7 +58,13 @@ def nodes(options: GlobalOptions) -> None:
     Cpus, memory and GPUs are free of all there are. Foreign is the part of the load that is not of
     our tasks; Why says what keeps a machine from starting more, and what was observed there that
     does not go with what it says of itself.
+
+    --forget drops a back end that is away and will not come back. It is refused while tasks that
+    were given to it are not settled; a cluster's members that are gone go by themselves.
     """
+    if forget:
+        _forget(options, forget)
+        return
     with Client.connect(options.state, follow=False) as client:
         table = client.node_table()
     rows = table.rows
@@ -59,6 +82,15 @@ def nodes(options: GlobalOptions) -> None:
     print_table(columns, [_cells(row, in_cluster=in_cluster) for row in rows])
     if table.note:
         remark(table.note)
+
+
+def _forget(options: GlobalOptions, name: str) -> None:
+    with Client.connect(options.state, follow=False) as client:
+        client.forget_node(name)
+    if options.as_json:
+        print_document({"node": name})
+    else:
+        print(f"{printable(name)} is forgotten; if it comes back, it is new here.")
 
 
 def _cells(row: NodeRow, *, in_cluster: bool) -> tuple[str, ...]:
@@ -96,5 +128,6 @@ app = command_app(
     examples=(
         ("iriai nodes", "all machines of the cluster, from any of them"),
         ("iriai nodes --json", "for a program: sizes in bytes"),
+        ("iriai nodes --forget b2", "it will not come back: a back end that is away for good"),
     ),
 )

@@ -19,7 +19,7 @@ from iriai.model.problem import Problem
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
 from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
-from iriai.wire.machines import Drain, NodeRow, Nodes, NodeTable, Resume
+from iriai.wire.machines import Drain, Forget, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
@@ -256,6 +256,10 @@ class Client(ClusterRequests):
     def resume(self, node: str) -> None:
         """Have a drained machine (empty: this one) start tasks again; for operators."""
         self._line.ask(Resume(node), Done)
+
+    def forget_node(self, node: str) -> None:
+        """Have a front end list a machine that is gone for good no more; for operators."""
+        self._line.ask(Forget(node), Done)
 
     def alter(self, request: Alter) -> Altered:
         """Change what the waiting tasks of jobs ask for."""

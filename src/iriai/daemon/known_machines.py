@@ -2,7 +2,7 @@
 
 A machine with attempts that are not settled must not be replaced by another of its name, which
 knows nothing of them: what it would answer is not true. So this outlives the daemon, in one small
-file that is written when a machine is new.
+file that is written when a machine is new, or an operator says that one is gone for good.
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ class KnownMachines:
         """
         if self._tokens.get(name) == token:
             return
-        tokens = self._tokens | {name: token}
+        self._write(self._tokens | {name: token})
+
+    def forget(self, name: str) -> None:
+        """Nothing is known of the name from now on; durable when this returns.
+
+        Raises OSError where it cannot be written; then nothing was changed.
+        """
+        if name in self._tokens:
+            self._write({each: token for each, token in self._tokens.items() if each != name})
+
+    def _write(self, tokens: dict[str, str]) -> None:
         fresh = self._path.with_suffix(".new")
         with fresh.open("w") as file:
             json.dump(tokens, file)

@@ -16,6 +16,7 @@ from iriai.daemon.link import MachineLink, Texts
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.settings import Settings
 from iriai.daemon.state_directory import problem_of
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
@@ -51,15 +52,15 @@ class Links:
         engine: Engine,
         payloads: Payloads,
         descriptors: Descriptors,
-        has_attempts: Callable[[str], bool],
+        unsettled: Callable[[str], list[JobId]],
     ) -> None:
-        """`has_attempts` tells whether attempts on a machine are not settled."""
+        """`unsettled` gives the jobs with attempts on a machine that are not settled."""
         self.known = KnownMachines(settings.paths.store)
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
         self._descriptors = descriptors
-        self._has_attempts = has_attempts
+        self._unsettled = unsettled
         self._links: dict[str, MachineLink] = {}
         self._gone: dict[str, tuple[float, str]] = {}
         """Machines without a link: since when (on the wall), and why."""
@@ -129,6 +130,15 @@ class Links:
         self._bids[number] = (machine, asked)
         link.say(Bid(number, body, asked.caller.person.name))
 
+    def forget(self, machine: str) -> None:
+        """A machine without a link is gone for good; durable when this returns."""
+        try:
+            self.known.forget(machine)
+        except OSError as error:
+            raise problem_of(error, self._settings.paths.store) from None
+        self._gone.pop(machine, None)
+        self._turned.pop(machine, None)
+
     def close(self) -> None:
         """End all links."""
         for link in list(self._links.values()):
@@ -180,7 +190,7 @@ class Links:
         if known not in (None, body.identity):
             if body.name in self._links:
                 raise self._name_taken(body.name, "another machine of that name is linked")
-            if self._has_attempts(body.name):
+            if self._unsettled(body.name):
                 words = "another machine of that name has tasks that are not settled"
                 raise self._name_taken(body.name, words)
         try:

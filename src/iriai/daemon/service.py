@@ -21,6 +21,7 @@ from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.feasibility import Feasibility
 from iriai.daemon.fit_questions import FitQuestions
+from iriai.daemon.forgetting import Forgetting
 from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.links import Links
@@ -144,7 +145,7 @@ class Service:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
         links = self._links = Links(
-            settings, engine, self._payloads, self._descriptors, engine.machine.home.has_attempts_on
+            settings, engine, self._payloads, self._descriptors, engine.machine.home.unsettled_on
         )
         feasibility = Feasibility(settings, engine, links)
         submissions = Submissions(settings, users, self._payloads, feasibility.check)
@@ -217,10 +218,12 @@ class Service:
         nodes = NodeAnswers(settings, engine, self._unstored, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
         table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
+        forgetting = Forgetting(settings, engine, self._links, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
         reports.began(now)
-        return reports.handlers() | nodes.handlers() | table.handlers()
+        handlers = reports.handlers() | nodes.handlers() | table.handlers()
+        return handlers | forgetting.handlers()
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None

@@ -242,13 +242,19 @@ class Home:
         job = self._nodes.current(attempt)
         return job is not None and machine in ("", job.tasks[attempt.index].machine)
 
-    def has_attempts_on(self, machine: str) -> bool:
-        """Whether attempts on a machine are not settled. Looks at everything: not for each turn."""
-        return any(
-            task.machine == machine and task.state is not TaskState.QUEUED
-            for job in self.jobs.values()
-            for task in job.tasks.values()
-        )
+    def unsettled_on(self, machine: str) -> list[JobId]:
+        """The jobs with attempts on a machine that are not settled.
+
+        Looks at everything: not for each turn.
+        """
+        return [
+            JobId(self.name, number)
+            for number, job in self.jobs.items()
+            if any(
+                task.machine == machine and task.state is not TaskState.QUEUED
+                for task in job.tasks.values()
+            )
+        ]
 
     # --- messages --------------------------------------------------------------------------------
 

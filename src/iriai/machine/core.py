@@ -71,6 +71,8 @@ _BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
 """A turn settles in a handful of rounds; more is parts that answer each other for ever."""
+UNSETTLED_SHOWN = 5
+"""Jobs that a refusal names: a line for people."""
 PUT_OFF_S = 1.0
 """An alarm that would ring so much too early is put off: what it was for was acknowledged, and to
 wake costs more than to set it anew."""
@@ -213,6 +215,26 @@ class Machine:
     def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
         """Accept a job; its id may leave when the turn's records are durable."""
         return self.home.submit(spec, payloads, now)
+
+    def forget(self, machine: str, now: Instant) -> None:
+        """A machine that ran tasks of this home is gone for good.
+
+        Raises `Refused` while it is there, or attempts on it are not settled: what it would tell
+        of these is still waited for.
+        """
+        jobs = self.home.unsettled_on(machine)
+        if jobs:
+            shown = ", ".join(str(job) for job in jobs[:UNSETTLED_SHOWN])
+            more = len(jobs) - UNSETTLED_SHOWN
+            raise Refused(
+                "not-settled",
+                f"what {machine} was given of {shown}{f' and {more} more' if more > 0 else ''} "
+                "is not settled",
+                "bring it back, or wait: when their leases are over these tasks are lost, and run "
+                "again elsewhere",
+            )
+        if self._broker is not None:
+            self._broker.forget_machine(machine, now)
 
     def settle(self, now: Instant) -> Turn:
         """Deliver, decide, record: the turn's records and what must wait for them."""

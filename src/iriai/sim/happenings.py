@@ -208,6 +208,12 @@ def _is_gone(world: World, machine: SimulatedMachine, _happening: Happening) -> 
     world.network.leave(machine.plan.name)
 
 
+def _is_forgotten(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """An operator says that a machine is gone for good; it may come back all the same."""
+    now = machine.clock.at(world.now_s)
+    _asks(world, machine, lambda: machine.core.forget(happening.other, now))
+
+
 def _daemon_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     if machine.is_up and not machine.is_stopped:
         world.stop(machine)
@@ -310,6 +316,7 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "launcher-stops": _launcher_stops,
     "power-fails": _power_fails,
     "gone": _is_gone,
+    "forgotten": _is_forgotten,
     "starts-nothing": _starts_nothing,
     "prolog-fails": _prolog_fails,
     "link-breaks": _link_breaks,

@@ -31,7 +31,9 @@ CLUSTER = "lab"
 CLUSTERS = (CLUSTER, "art", "law", "sea")
 """Where there are several: the first two to four, the machines in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
-FAULTS = tuple(kind for kind in KINDS if kind not in ("submit", "gone", "prolog-fails", *PEOPLE))
+OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails")
+"""Kinds that are drawn apart from the others."""
+FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
 CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
 """Of what tasks claim: most use it, some wait, some use more."""
 CLAIMED_BYTES = 1 << 28
@@ -105,6 +107,7 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
         happenings += _people(Dice(seed, "people"), homes)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
         happenings += _prologs(Dice(seed, "prologs"), nodes)
+        happenings += _forgotten(Dice(seed, "forgotten"), homes, nodes)
     if is_elected and not is_calm:
         happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
     if gone:
@@ -238,6 +241,16 @@ def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
             dice.between(2.0, 40.0),
         )
         for _ in range(dice.below(3) if nodes else 0)
+    ]
+
+
+def _forgotten(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+    """Operators who take machines for gone, again and again: it is refused while they are not."""
+    return [
+        Happening(dice.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", dice.pick(homes), 0.0, other)
+        for other in nodes
+        if dice.chance(0.5)
+        for _ in range(6)
     ]
 
 

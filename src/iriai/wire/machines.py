@@ -62,6 +62,12 @@ class Resume(msgspec.Struct, frozen=True, tag="resume"):
     node: str
 
 
+class Forget(msgspec.Struct, frozen=True, tag="forget"):
+    """A back end is gone for good: it is listed no more. For operators of its front end."""
+
+    node: str
+
+
 class Link(msgspec.Struct, frozen=True, tag="link"):
     """Make this connection a link: a back end's request.
 

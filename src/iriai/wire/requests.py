@@ -18,6 +18,7 @@ from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.joining import ClusterAnswer, ClusterRequest
 from iriai.wire.machines import (
     Drain,
+    Forget,
     Link,
     Linked,
     Nodes,
@@ -382,6 +383,7 @@ RequestBody = (
     | AskMatch
     | Drain
     | Resume
+    | Forget
     | Link
     | ClusterRequest
 )
