@@ -173,7 +173,7 @@ class Installation:
     def command(self, *words: str, person: TestPerson | None = None) -> list[str]:
         """`iriai WORDS` as `person`, by default the one who hands jobs in."""
         who = person or self.person
-        return [*self.prefix, *(_as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
+        return [*self.prefix, *(as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
 
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""
@@ -207,7 +207,7 @@ class Installation:
         )
 
 
-def _as_person(person: TestPerson) -> list[str]:
+def as_person(person: TestPerson) -> list[str]:
     """Become `person`, but able to read the Python that runs the tests, wherever that lies."""
     reading = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
     user = ["--reuid", str(person.uid), "--regid", str(person.gid), "--init-groups"]

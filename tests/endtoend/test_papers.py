@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.endtoend.installation import IRIAI
+from tests.endtoend.installation import IRIAI, as_person
+from tests.support.people import TestPerson
 from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
@@ -20,6 +21,7 @@ STORIES = re.findall(
     r"^### (Story \d+): .*?^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
 )
 WAIT_S = 240.0
+NOT_AS_ROOT = {"Story 4"}
 SHOWS = {
     "Story 1": (
         r"b1 +up .* 0\.90 ",
@@ -36,6 +38,14 @@ SHOWS = {
         r"biology/eve +3 ",
     ),
     "Story 3": (r"exit code 3", r"\n\w+-2 .* 2\.\ds ", r"\n\w+-1 .* 1\.\ds "),
+    "Story 4": (
+        r"\na +up +alive .* broker ",
+        r" long .* running ",
+        r"\nbroker +a\n(.*\n)*broker +[bc]\n",
+        r"name +long\n(.*\n)*.*-1\.0 +1 +completed +0 +c ",
+        r"name +next\n(.*\n)*.*-2\.0 +1 +completed +0 +c ",
+        r"\na +away +dead ",
+    ),
 }
 
 
@@ -57,9 +67,15 @@ def _removed(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(("name", "text"), STORIES, ids=[name for name, _ in STORIES])
-def test_a_story_of_the_page_runs_as_it_stands(directory: Path, name: str, text: str):
+def test_a_story_of_the_page_runs_as_it_stands(
+    directory: Path, person: TestPerson | None, name: str, text: str
+):
+    as_them: list[str] = []
+    if person is not None and name in NOT_AS_ROOT:
+        os.chown(directory, person.uid, person.gid)
+        as_them = as_person(person)
     done = subprocess.run(
-        ["bash", "-euc", text],
+        [*as_them, "bash", "-euc", text],
         cwd=directory,
         env=os.environ
         | {
