@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.protocol.candidates import Peer, ranked
+from iriai.protocol.candidates import Peer, ranked, speakers
 
 NAMES = st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), min_size=1, max_size=20, unique=True)
 
@@ -34,6 +34,13 @@ def test_who_is_outward_only_or_suspect_or_has_no_broker_is_not_among_them(names
     assert names[0] not in ranked("lab", peers)
     assert ranked("lab", [Peer(name, is_suspect=True) for name in names]) == ()
     assert ranked("lab", [Peer(name, has_broker=False) for name in names]) == ()
+
+
+@given(NAMES)
+def test_a_cluster_of_outward_only_machines_is_spoken_to_all_the_same(names):
+    outward = tuple(Peer(name, is_outward_only=True) for name in names)
+    assert speakers("lab", outward) == ranked("lab", map(Peer, names))
+    assert speakers("lab", (*outward, Peer("DOOR"))) == ("DOOR",)
 
 
 def test_a_machine_that_is_always_on_is_chosen_about_as_often_as_its_weight_says():

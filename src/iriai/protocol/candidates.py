@@ -61,15 +61,27 @@ class Neighbour(NamedTuple):
 
     cluster: str
     candidates: tuple[str, ...]
-    """The first of its rank, the best first; none where nobody of it is there."""
+    """The first of its rank, the best first; none where nobody of it is there.
+
+    Where the rank is empty each machine is its own broker: then the first of them.
+    """
 
 
 def neighbours_of(peers_by_cluster: Mapping[str, Iterable[Peer]]) -> tuple[Neighbour, ...]:
     """The clusters of a site with their candidates, from the members of each."""
     return tuple(
-        Neighbour(cluster, ranked(cluster, peers)[:CANDIDATES_MAX])
+        Neighbour(cluster, speakers(cluster, tuple(peers))[:CANDIDATES_MAX])
         for cluster, peers in sorted(peers_by_cluster.items())
     )
+
+
+def speakers(cluster: str, peers: tuple[Peer, ...]) -> tuple[str, ...]:
+    """Who may speak for a cluster, best first.
+
+    Where all are outward-only each is its own broker, and relays reach it.
+    """
+    reachable = ranked(cluster, peers)
+    return reachable or ranked(cluster, (each._replace(is_outward_only=False) for each in peers))
 
 
 def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:

@@ -130,10 +130,11 @@ class Judge:
         name, failed = machine.plan.name, dict.fromkeys(machine.launcher.unfit)
         core, before = self._unfit.get(name, (machine.core, {}))
         self._unfit[name] = machine.core, failed
-        told = [attempt for attempt in before if attempt not in self._drained_for]
-        if core is machine.core and told:
-            assert machine.core.node.drained is not None, f"{name} goes on: {told[0]}'s prolog"
-            self._drained_for.update(dict.fromkeys(told))
+        if machine.core.node.drained is not None:
+            self._drained_for.update(failed)
+        elif core is machine.core:
+            told = [attempt for attempt in before if attempt not in self._drained_for]
+            assert not told, f"{name} goes on: {told[0]}'s prolog"
 
     def _look_at_promises(self, machine: SimulatedMachine) -> None:
         """(f), where nothing is an excuse: a promise is only ever improved while a job waits."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from iriai.protocol.candidates import CANDIDATES_MAX, Neighbour, Peer, ranked
+from iriai.protocol.candidates import CANDIDATES_MAX, Neighbour, Peer, speakers
 from iriai.protocol.effects import Part, PeersChanged
 from iriai.sim.agenda import Agenda
 from iriai.sim.dice import Dice
@@ -64,7 +64,7 @@ class Members:
             for cluster, machines in self._of_clusters.items()
         }
         self._candidates = {
-            cluster: ranked(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
+            cluster: speakers(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
         }
         if len(peers) > 1:
             self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
@@ -119,10 +119,10 @@ class Members:
 
     def _rank(self, cluster: str, names: list[str]) -> None:
         """Those of `names` that come first are the candidates of a cluster; others hear of it."""
-        there = [
+        there = tuple(
             self._peer(each.plan) for each in self._named(names) if self._is_up[each.plan.name]
-        ]
-        candidates = ranked(cluster, there)[:CANDIDATES_MAX]
+        )
+        candidates = speakers(cluster, there)[:CANDIDATES_MAX]
         if self._candidates.get(cluster) == candidates:
             return
         self._candidates[cluster] = candidates
@@ -130,7 +130,9 @@ class Members:
             self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
             for other, first in self._candidates.items():
                 if other != cluster:
-                    machines = self._named(first) if first else self._of_clusters[other]
+                    machines = self._named(first)
+                    if all(each.plan.outward_only for each in machines):
+                        machines = self._of_clusters[other]
                     for machine in machines:
                         self._tell_soon(machine)
 
