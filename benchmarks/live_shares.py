@@ -70,6 +70,7 @@ class Trial:
             with self.machines[home].client() as client:
                 assert client.show(job).row.waiting > 0, f"{home} ran out of work"
                 client.cancel([job])
+                client.wait([job])  # else its tasks outlive the machine whose file they write to
         self._check_once()
         return counted
 

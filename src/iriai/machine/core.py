@@ -253,7 +253,7 @@ class Machine:
                 self._deliver(now)
             if self._broker is not None:
                 self._take(self._broker.settle(now))
-            if not inbox:
+            if not inbox and (node is None or node.is_settled):
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")

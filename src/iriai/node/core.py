@@ -134,7 +134,6 @@ class Node:
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
         self._is_settled = False
-        """Whether nothing was heard, and nothing asked for, since it was settled."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -197,6 +196,11 @@ class Node:
             self._tell_idle(now)
         self._set_alarm(now)
         return self._take_effects()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing was heard, and nothing asked for, since it was settled."""
+        return self._is_settled
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start nothing more until `resume`; what runs goes on."""
@@ -445,7 +449,8 @@ class Node:
     def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
-        if event.cause is not EndCause.LOST:  # which says nothing of how long the next one takes
+        # What is lost, or was never started, says nothing of how long the next one takes.
+        if event.cause is not EndCause.LOST and held.is_ordered:
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         end = held.ended(event, self.settings.machine)
         self._free(claim)

@@ -22,6 +22,8 @@ PING_S = 3.0
 """How long others take a daemon that is stopped for one that works."""
 WRITES_WITHIN_S = 60.0
 """A daemon that writes nothing for so long is spared."""
+TOLD_S = 30.0
+"""After this whatever a launcher had to say was said, and written, on the slowest disk."""
 BY = "someone"
 
 
@@ -334,6 +336,13 @@ OF_NODES = frozenset(
 """Kinds that only happen where tasks run."""
 
 
+def _taken_back(world: World, machine: SimulatedMachine) -> None:
+    def resume() -> None:
+        machine.core.node.resume(BY, machine.clock.at(world.now_s))
+
+    _asks(world, machine, resume)
+
+
 def end_all(world: World) -> None:
     """From here on everything works."""
     for watch in list(world.watchers):
@@ -349,8 +358,9 @@ def end_all(world: World) -> None:
             world.wake(machine)
         if Part.NODE in machine.plan.parts:
             _measured(world, machine, 0.0)
-            node, now = machine.core.node, machine.clock.at(world.now_s)
-            _asks(world, machine, partial(node.resume, BY, now))
+            _taken_back(world, machine)
+            # A prolog that failed just now is told a moment later.
+            world.agenda.after(TOLD_S, partial(_taken_back, world, machine))
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:
