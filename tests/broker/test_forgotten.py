@@ -55,6 +55,17 @@ def test_one_that_nobody_knows_is_forgotten_already():
     assert set(machines.state.machines) == {"m0", "m1"}
 
 
+def test_what_the_directory_forgot_is_dropped_at_the_latest_when_it_is_away():
+    machines = room()
+    now = instant(machines.broker.now_s)
+    machines.break_link("m0")
+    for name in ("m0", "m1", "m9"):
+        machines.broker.broker.member_forgotten(name, now)
+    assert set(machines.state.machines) == {"m1"}
+    machines.break_link("m1")
+    assert machines.state.machines == {}
+
+
 def test_a_place_that_was_kept_there_is_promised_no_more():
     machines = room(Resources(8), FOUR)
     machines.submit(resources=Resources(8), limit_s=100.0)

@@ -1,6 +1,7 @@
 """Old history is deleted beside the work of a real daemon, and what is gone is said."""
 
 import json
+from pathlib import Path
 
 from iriai.model.problem import NotFound
 from tests.endtoend.installation import Installation
@@ -22,10 +23,14 @@ def test_finished_jobs_are_deleted_and_missed_by_name(iriai: Installation):
         ]
         client.wait(jobs)
     iriai.leave_launcher()
+    first, last = (Path(iriai.paths.spool, f"{job}.0-1.out") for job in (jobs[0], jobs[-1]))
+    for printed in (first, last):
+        printed.write_text("as if somebody had followed it\n")
     iriai.configure(f"{ONE_CPU}[jobs]\nkeep_jobs = 4\n")
     iriai.start()
     with iriai.client() as client:
         until(lambda: _says_it_is_gone(client, jobs[0]), "the deletion")
+        assert (first.exists(), last.exists()) == (False, True)
         assert client.usage(0.0, everyone=True, by="account").history_from_wall_s is not None
         fresh = client.submit(iriai.draft("true")).id
         assert int(fresh.rpartition("-")[2]) == 13

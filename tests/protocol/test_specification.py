@@ -58,7 +58,8 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)
-            | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged", "UsageLearned"},
+            | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged", "MachineForgotten"}
+            | {"UsageLearned"},
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),

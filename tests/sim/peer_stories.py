@@ -36,7 +36,7 @@ def all_take_for(world: PeerWorld, name: str, state: MemberState) -> bool:
 
 def have_one_table(world: PeerWorld) -> bool:
     """Whether all that are up hold the same."""
-    return len({machine.peers.table.all.checksum for machine in world.up()}) == 1
+    return len({machine.peers.table.digest.checksum for machine in world.up()}) == 1
 
 
 def codes(world: PeerWorld) -> set[str]:

@@ -140,7 +140,7 @@ def test_once_all_is_known_only_checksums_pass():
     world.run_until(120.0)
 
     told = [send.message for send in sent if send.part is Part.DIRECTORY]
-    assert told == [Offer(world.machines["m0"].peers.table.all.checksum)] * len(told)
+    assert told == [Offer(world.machines["m0"].peers.table.digest.checksum)] * len(told)
     assert len(told) == pytest.approx(12 * 60, rel=0.02)
 
 
@@ -167,7 +167,7 @@ def test_nobody_may_fetch_everything_for_ever():
     m0 = world.machines["m0"]
     publish(world, "m0", EntryKind.AD, bytes(48 << 10))
     world.run_until(world.now_s + 20.0)
-    row = m0.peers.table.all.row(Key("m0", EntryKind.AD))
+    row = m0.peers.table.digest.row(Key("m0", EntryKind.AD))
     ask = Delivered("m1", Part.DIRECTORY, Wanted((row,) * ROWS_A_MESSAGE_MAX))
 
     sent_bytes = 0
@@ -196,30 +196,6 @@ def test_certificates_travel_before_what_they_prove():
         lambda: all(len(machine.peers.members) == 5 for machine in world.up()), MEANWHILE_S
     )
     assert have_one_table(world)
-
-
-def test_clusters_exchange_what_goes_everywhere_and_nothing_else():
-    world = PeerWorld(1)
-    world.add("m0")
-    world.add("m1", ["m0"])
-    world.add("x0", cluster="art")
-    world.add("x1", ["x0"], cluster="art")
-    world.machines["m0"].peers.meet(["x0"])
-    publish(world, "m0", EntryKind.SUMMARY, b"lab: 40 cpus")
-    publish(world, "x0", EntryKind.SUMMARY, b"art: 8 cpus")
-    publish(world, "x0", EntryKind.AD, b"of art alone")
-
-    assert world.run_until_true(
-        lambda: (
-            have(world, "m0", EntryKind.SUMMARY, b"lab: 40 cpus")
-            and have(world, "x0", EntryKind.SUMMARY, b"art: 8 cpus")
-        ),
-        MEANWHILE_S * 2,
-    )
-    world.run_until(120.0)
-    assert world.machines["m1"].peers.table.get(Key("x0", EntryKind.AD)) is None
-    assert "x0" not in world.machines["m0"].peers.members
-    assert codes(world) == set()
 
 
 def test_publishing_again_and_again_is_paced():

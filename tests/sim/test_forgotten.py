@@ -1,4 +1,4 @@
-"""In worlds of faults operators have machines forgotten that are away, and some come back."""
+"""In worlds of faults machines that are away are forgotten, and some of them come back."""
 
 from iriai.broker.core import Broker
 from iriai.sim.faults import fails
@@ -21,3 +21,18 @@ def test_machines_are_forgotten_in_worlds_of_faults(monkeypatch):
     monkeypatch.setattr(Broker, "forget_machine", seen)
     assert [seed for seed in SEEDS if fails(scenario_of(seed))] == []
     assert forgotten
+
+
+def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypatch):
+    dropped: list[str] = []
+    forget = Broker.member_forgotten
+
+    def seen(broker, machine, now):
+        was_known = machine in broker.state.machines
+        forget(broker, machine, now)
+        broker.check()
+        dropped.extend([machine] * (was_known and machine not in broker.state.machines))
+
+    monkeypatch.setattr(Broker, "member_forgotten", seen)
+    assert [seed for seed in SEEDS if fails(scenario_of(seed, is_elected=True))] == []
+    assert dropped

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iriai.protocol.directory import LOST_EACH
+from iriai.protocol.entries import EntryKind
 from iriai.protocol.members import MemberState
+from iriai.protocol.publisher import PACES
 from iriai.sim.clock import Clock
 from iriai.sim.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import (
@@ -169,6 +172,21 @@ def test_halves_that_were_parted_find_each_other_again():
 
     assert world.run_until_true(lambda: all_know_all(world), world.now_s + 3 * SUSPECTED_S)
     assert world.run_until_true(lambda: have_one_table(world), world.now_s + MEANWHILE_S)
+
+
+def test_halves_that_forgot_each_other_find_each_other_again():
+    world = joined(4)
+    world.part({"m0": 1, "m1": 1})
+    world.run_until(world.now_s + 2 * PACES[EntryKind.MEMBER].lifetime_s)
+    assert [set(world.machines[name].peers.members) for name in ("m0", "m2")] == [{"m1"}, {"m3"}]
+
+    world.heal()
+
+    assert world.run_until_true(
+        lambda: all_know_all(world), world.now_s + 2 * LOST_EACH + MEANWHILE_S
+    )
+    for machine in world.up():
+        machine.peers.check()
 
 
 def test_machines_that_can_only_connect_outwards_take_part():

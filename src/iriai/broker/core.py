@@ -466,9 +466,9 @@ class Broker:
         return matched
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
-        self._away(event.machine)
+        self._away(event.machine, now)
 
-    def _away(self, machine: str) -> None:
+    def _away(self, machine: str, now: Instant) -> None:
         """Nothing is started there until the machine has reported whole; what runs goes on.
 
         Nor is anything for the jobs of its home, which will tell its wants again.
@@ -479,6 +479,8 @@ class Broker:
             view.is_away = True
             self.state.availability_changed(view)
             self._must_pass = True
+            if view.is_forgotten:
+                self._drop(view, now)
         for job in [job for job in self.state.queues.entries if job.home == machine]:
             self._forget(job)
 
@@ -499,12 +501,23 @@ class Broker:
                 f"{machine} is there",
                 "end it first: 'iriai down --kill' with its --state; 'iriai drain' only rests it",
             )
+        self._drop(view, now)
+
+    def member_forgotten(self, machine: str, now: Instant) -> None:
+        """As `forget_machine`, for one that the directory forgot; at the latest when it is away."""
+        view = self.state.machines.get(machine)
+        if view is not None and view.is_away:
+            self._drop(view, now)
+        elif view is not None:
+            view.is_forgotten = True
+
+    def _drop(self, view: MachineView, now: Instant) -> None:
         for capability, matched in list(view.matched.items()):
             self._settle_match(view, capability)
             self._give_back(matched.entry)
         self.state.drop_machine(view, now.steady_s)
-        self.attendance.forget(machine)
-        self._backed_off.pop(machine, None)
+        self.attendance.forget(view.name)
+        self._backed_off.pop(view.name, None)
         self._must_pass = True
 
     def _wake(self, wake: Wake, now: Instant) -> None:
@@ -512,7 +525,7 @@ class Broker:
         self._work = 0
         self._must_pass |= self._left is None
         for machine in self.attendance.silent(now.steady_s):
-            self._away(machine)
+            self._away(machine, now)
         self._is_told_away = False
         self.state.exclusions.expire(now.steady_s)
         for view in list(self._matching.values()):

@@ -66,6 +66,7 @@ class MachineView:
         "foreign_load",
         "incarnation",
         "is_away",
+        "is_forgotten",
         "keyboard_idle_s",
         "load",
         "matched",
@@ -95,6 +96,8 @@ class MachineView:
         """Why it takes nothing, as it says."""
         self.is_away = False
         """Whether it cannot be reached."""
+        self.is_forgotten = False
+        """Whether the directory keeps nothing of it: it is dropped once it is away."""
         self.back_off = BackOff(name)
         self.speed = 1.0
         self.load = 0.0

@@ -47,6 +47,7 @@ from iriai.protocol.effects import (
     Delivered,
     Effect,
     EntriesChanged,
+    MachineForgotten,
     MembersChanged,
     Part,
     PeerNoticed,
@@ -336,18 +337,27 @@ class ClusterNetwork:
                     self._set_alarm(part, steady_s - now.steady_s)
                 case MembersChanged(members):
                     self._members_changed(members)
-                case EntriesChanged(entries):
-                    self._measure_news(entries, now)
-                    for learned in self._ledger.learned(self._carried(entries, now), now):
-                        self._engine.event(learned)
-                    for entry in entries:
-                        if entry.kind in BY_OPERATORS:
-                            kind = document_kind(entry)
-                            self._take_document(kind, entry.body, "the directory")
+                case EntriesChanged(entries, gone):
+                    self._entries_changed(entries, now)
+                    self._gone(gone)
                 case PeerNoticed():
                     self._noticed(effect)
                 case _:
                     pass
+
+    def _entries_changed(self, entries: Iterable[Entry], now: Instant) -> None:
+        self._measure_news(entries, now)
+        for learned in self._ledger.learned(self._carried(entries, now), now):
+            self._engine.event(learned)
+        for entry in entries:
+            if entry.kind in BY_OPERATORS:
+                self._take_document(document_kind(entry), entry.body, "the directory")
+
+    def _gone(self, keys: Iterable[Key]) -> None:
+        """The directory keeps these no more; of whom it has no `member` it knows nothing."""
+        for key in keys:
+            if key.kind is EntryKind.MEMBER:
+                self._engine.event(MachineForgotten(key.machine))
 
     def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
         others = [entry for entry in entries if entry.machine != self.peers.name]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 
 from iriai.daemon.engine import Engine
+from iriai.daemon.spool_files import OF_OTHERS_KEPT_S, SWEEP_S, drop_of_others
 from iriai.launcher.spool import spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.output_messages import AskOutput, Output
+
+log = logging.getLogger(__name__)
 
 PIECE_BYTES = 64 << 10
 """Of one answer: small beside a frame, large beside what it costs."""
@@ -29,10 +34,12 @@ class OutputSource:
 
     def __init__(self, engine: Engine, spool: str, say: Callable[[list[Send]], None]) -> None:
         self._engine = engine
+        self._home = engine.machine.name
         self._spool = spool
         self._say = say
         self._loop = asyncio.get_running_loop()
         self._pending: dict[tuple[AttemptId, str], asyncio.TimerHandle] = {}
+        self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
 
     def asked(self, sender: str, ask: AskOutput) -> None:
         """A home asks; that the attempt is its own was seen to."""
@@ -41,8 +48,20 @@ class OutputSource:
 
     def close(self) -> None:
         """Answer nobody any more."""
-        for timer in self._pending.values():
+        for timer in (self._sweeping, *self._pending.values()):
             timer.cancel()
+
+    def _sweep(self) -> None:
+        """Again and again: files of other homes that nobody asks for any more are deleted."""
+        machine = self._engine.machine
+        running = frozenset(machine.node.calendar) if Part.NODE in machine.parts else frozenset()
+        until_wall_s = time.time() - OF_OTHERS_KEPT_S
+
+        def sweep() -> int:
+            return drop_of_others(self._spool, self._home, running, until_wall_s)
+
+        self._engine.in_thread(sweep, _tell_swept)
+        self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
 
     def _look(self, sender: str, ask: AskOutput, until_s: float) -> None:
         key = ask.attempt, ask.kind
@@ -77,3 +96,13 @@ class OutputSource:
             return os.pread(descriptor, PIECE_BYTES, max(0, ask.offset))
         finally:
             os.close(descriptor)
+
+
+def _tell_swept(result: asyncio.Future[int]) -> None:
+    problem = result.exception()
+    if isinstance(problem, OSError):
+        log.warning("old output of other homes' tasks was not deleted: %s", problem)
+    elif problem is not None:
+        raise problem
+    elif result.result():
+        log.info("%d files of old output of other homes' tasks are deleted", result.result())

@@ -3,7 +3,8 @@
 Which jobs that are is asked in a thread; the deletion itself is a record for each job, written with
 whatever else the writer has. So no transaction is long, and submissions before and after keep their
 order: a payload that is about to go is forgotten here first, and a job handed in after that brings
-its own copy.
+its own copy. What a job printed goes before its history, so that a daemon that dies in between
+finds the job once more and nothing stays behind.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.payloads import Payloads
+from iriai.daemon.spool_files import drop_of_jobs
 from iriai.model.records import HistoryDropped
 from iriai.store.problems import StoreFailure
 from iriai.store.reading import Reader
@@ -39,10 +41,17 @@ class Retention:
         writer: Writer,
         reader: Reader,
         payloads: Payloads,
+        spool: str,
+        home: str,
         keep_s: float | None,
         keep_jobs: int | None,
     ) -> None:
-        """`keep_s` is how long finished jobs are kept, `keep_jobs` how many; None: no bound."""
+        """`keep_s` is how long finished jobs are kept, `keep_jobs` how many; None: no bound.
+
+        In `spool` lies what jobs of `home` printed that somebody followed.
+        """
+        self._spool = spool
+        self._home = home
         self._engine = engine
         self._writer = writer
         self._reader = reader
@@ -59,7 +68,10 @@ class Retention:
         until_wall_s = None if self._keep_s is None else time.time() - self._keep_s
 
         def ask() -> dict[int, tuple[str, ...]]:
-            return self._reader.expired(until_wall_s, self._keep_jobs, JOBS_A_PORTION)
+            expired = self._reader.expired(until_wall_s, self._keep_jobs, JOBS_A_PORTION)
+            if expired:
+                drop_of_jobs(self._spool, self._home, expired)
+            return expired
 
         self._engine.in_thread(ask, self._drop)
 
@@ -73,7 +85,7 @@ class Retention:
                 rows = max(1, ATTEMPTS_A_PORTION // len(expired))
                 records = [HistoryDropped(number, rows) for number in expired]
                 self._writer.submit(records)
-        except StoreFailure as failure:
+        except (StoreFailure, OSError) as failure:
             log.warning("old history was not deleted: %s", failure)
             pause_s = LOOK_S
         self._engine.later(pause_s, self._look)

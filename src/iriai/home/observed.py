@@ -81,6 +81,10 @@ class Observed:
             times.count[machine] = times.count.get(machine, 0) + 1
             times.sum_s[machine] = times.sum_s.get(machine, 0.0) + result.elapsed_s
 
+    def forget(self, machine: str) -> None:
+        """Nothing more is heard of a machine."""
+        self._ends.pop(machine, None)
+
     def differences(self, machine: str) -> list[str]:
         """What does not go with a machine as it says it is, in words."""
         ends = list(self._ends.get(machine, ()))

@@ -32,6 +32,7 @@ from iriai.protocol.effects import (
     LauncherEvent,
     LinkDown,
     LinkUp,
+    MachineForgotten,
     Part,
     PeersChanged,
     Persist,
@@ -59,7 +60,16 @@ from iriai.protocol.messages import (
 from iriai.protocol.posting import Posting
 from iriai.protocol.succession import Succession
 
-MachineEvent = LauncherEvent | Wake | Delivered | LinkUp | LinkDown | PeersChanged | UsageLearned
+MachineEvent = (
+    LauncherEvent
+    | Wake
+    | Delivered
+    | LinkUp
+    | LinkDown
+    | PeersChanged
+    | MachineForgotten
+    | UsageLearned
+)
 PartEvent = Message | Wake | LinkUp | LinkDown
 
 # Looked up once: a member of an enumeration costs as much as a call.
@@ -190,6 +200,8 @@ class Machine:
             self._others_changed(event, now)
         elif isinstance(event, UsageLearned):
             self._learn(event.machine, event.rows, now)
+        elif isinstance(event, MachineForgotten):
+            self._forgotten(event.machine, now)
         else:
             self._take(self.node.handle(event, now))
 
@@ -235,6 +247,13 @@ class Machine:
             )
         if self._broker is not None:
             self._broker.forget_machine(machine, now)
+
+    def _forgotten(self, machine: str, now: Instant) -> None:
+        """The directory keeps nothing of a machine: nor do the parts, but for jobs it still has."""
+        if self._broker is not None:
+            self._broker.member_forgotten(machine, now)
+        if self._home is not None:
+            self._home.observed.forget(machine)
 
     def settle(self, now: Instant) -> Turn:
         """Deliver, decide, record: the turn's records and what must wait for them."""

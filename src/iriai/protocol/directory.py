@@ -17,9 +17,9 @@ from typing import assert_never
 
 from iriai.model.instant import Instant
 from iriai.protocol.choosing import some
-from iriai.protocol.digest import BUCKETS, Digest
+from iriai.protocol.digest import BUCKETS
 from iriai.protocol.effects import Effect, Part, Send, WakeAt
-from iriai.protocol.entries import EVERYWHERE, Carried, Entry, EntryKind, Key, Row
+from iriai.protocol.entries import Carried, Entry, EntryKind, Key, Row
 from iriai.protocol.members import MemberState
 from iriai.protocol.notices import PERIODS, Allowance, Notices
 from iriai.protocol.peer_messages import (
@@ -55,8 +55,9 @@ ASKED_BYTES_A_PERIOD_MAX = 2 << 20
 URGENT_FANOUT = 3
 """To how many what is urgent is told at once; each of them does likewise: all know it in a second
 or two, but for some of e^-3, which the next exchanges tell."""
-WIDE_EACH = 10
-"""Each so many periods the exchange is with another cluster."""
+LOST_EACH = 30
+"""Each so many periods the exchange is with a machine that was forgotten, if there is one: halves
+of a network that was parted for longer than a lifetime find each other again."""
 OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
 RIDE_PART = 0.5
@@ -104,8 +105,8 @@ class Directory:
         """`seeds` are machines to begin with: those that this one joined through."""
         self.partners: Sequence[str] = ()
         """Present members of the cluster that can be reached."""
-        self.contacts: Sequence[str] = ()
-        """Machines of other clusters."""
+        self.lost: Sequence[str] = ()
+        """Machines that were forgotten and did not leave: they may be there again."""
         self.rounds = 0
         """Exchanges that this machine began."""
         self._publisher = publisher
@@ -168,8 +169,8 @@ class Directory:
                 self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
             case Entries(entries):
                 self._take_entries(sender, entries, now)
-            case Outline(checksums, is_wide):
-                self._answer_outline(sender, checksums, is_wide=is_wide)
+            case Outline(checksums):
+                self._answer_outline(sender, checksums)
             case Detail():
                 self._answer_detail(sender, message, now)
             case Rumour():
@@ -180,30 +181,29 @@ class Directory:
                 assert_never(message)
 
     def _answer_offer(self, sender: str, offer: Offer) -> None:
-        digest = self._digest(is_wide=offer.is_wide)
-        wanted = self._wanted(offer.lately, is_wide=offer.is_wide)
+        digest = self._table.digest
+        wanted = self._wanted(offer.lately)
         named = {row.key: row for row in offer.lately}
-        lately = [row for row in self._lately_rows(is_wide=offer.is_wide) if _is_later(row, named)]
+        lately = [row for row in self._lately_rows() if _is_later(row, named)]
         if not (wanted or lately) and offer.checksum == digest.checksum:
             return  # both hold the same
         checksum = digest.checksum_with(wanted)
-        answer = Counteroffer(checksum, tuple(lately), tuple(wanted), offer.is_wide)
+        answer = Counteroffer(checksum, tuple(lately), tuple(wanted))
         self._say(sender, answer)
 
     def _answer_counteroffer(self, sender: str, message: Counteroffer, now: Instant) -> None:
-        is_wide = message.is_wide
         self._send_entries(sender, [row.key for row in message.wanted], now)
-        wanted = self._wanted(message.lately, is_wide=is_wide)
+        wanted = self._wanted(message.lately)
         if wanted:
             self._say(sender, Wanted(tuple(wanted)))
-        digest = self._digest(is_wide=is_wide)
+        digest = self._table.digest
         differs = digest.checksum_with(wanted) != message.checksum
         if differs and self._outline_due_s <= now.steady_s:
             self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
-            self._say(sender, Outline(tuple(digest.outline), is_wide))
+            self._say(sender, Outline(tuple(digest.outline)))
 
-    def _answer_outline(self, sender: str, checksums: Sequence[int], *, is_wide: bool) -> None:
-        digest = self._digest(is_wide=is_wide)
+    def _answer_outline(self, sender: str, checksums: Sequence[int]) -> None:
+        digest = self._table.digest
         if len(checksums) != BUCKETS:
             words = f"an outline of {len(checksums)} buckets; there are {BUCKETS}"
             self._notices.note("malformed-outline", sender, words)
@@ -216,7 +216,7 @@ class Directory:
                 continue
             more = digest.rows(bucket)
             if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
-                self._say(sender, Detail(tuple(buckets), tuple(rows), is_wide))
+                self._say(sender, Detail(tuple(buckets), tuple(rows)))
                 details += 1
                 buckets, rows = [], []
                 if details == DETAILS_MAX:
@@ -224,11 +224,11 @@ class Directory:
             buckets.append(bucket)
             rows += more
         if buckets:
-            self._say(sender, Detail(tuple(buckets), tuple(rows), is_wide))
+            self._say(sender, Detail(tuple(buckets), tuple(rows)))
 
     def _answer_detail(self, sender: str, detail: Detail, now: Instant) -> None:
-        digest = self._digest(is_wide=detail.is_wide)
-        wanted = self._wanted(detail.rows, is_wide=detail.is_wide)
+        digest = self._table.digest
+        wanted = self._wanted(detail.rows)
         for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
             self._say(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
         theirs = {row.key: row for row in detail.rows}
@@ -257,16 +257,13 @@ class Directory:
 
     # --- what is sent ----------------------------------------------------------------------------
 
-    def _digest(self, *, is_wide: bool) -> Digest:
-        return self._table.wide if is_wide else self._table.all
+    def _wanted(self, rows: Iterable[Row]) -> list[Row]:
+        return [row for row in rows if self._table.wants(row)]
 
-    def _wanted(self, rows: Iterable[Row], *, is_wide: bool) -> list[Row]:
-        return [row for row in rows if self._table.wants(row, is_wide=is_wide)]
-
-    def _lately_rows(self, *, is_wide: bool) -> list[Row]:
-        digest = self._digest(is_wide=is_wide)
+    def _lately_rows(self) -> list[Row]:
+        digest = self._table.digest
         newest_first = reversed(self._lately)
-        rows = (digest.row(key) for key in newest_first if not is_wide or key.kind in EVERYWHERE)
+        rows = (digest.row(key) for key in newest_first)
         return [row for row in rows if row is not None][:ROWS_A_MESSAGE_MAX]
 
     def _send_entries(self, machine: str, keys: Iterable[Key], now: Instant) -> None:
@@ -340,13 +337,11 @@ class Directory:
             for name in some(self._reachable, self._settings.fanout, self._rng):
                 self._tell_rumours(name, self.rumours, now)
             return
-        is_wide = bool(self.contacts) and self.rounds % WIDE_EACH == 0
-        drawn = some(self.contacts if is_wide else self._reachable, 1, self._rng)
-        for name in [beside] if beside and not is_wide else drawn:
-            rows = self._lately_rows(is_wide=is_wide)
-            self._say(name, Offer(self._digest(is_wide=is_wide).checksum, tuple(rows), is_wide))
-        if not is_wide:
-            self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
+        is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
+        drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
+        for name in [beside] if beside and not is_search else drawn:
+            self._say(name, Offer(self._table.digest.checksum, tuple(self._lately_rows())))
+        self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
 
     @property
     def _reachable(self) -> Sequence[str]:

@@ -234,6 +234,15 @@ class PeersChanged(msgspec.Struct, frozen=True):
     """Each cluster of the site, its own among them or not; empty: there is only one."""
 
 
+class MachineForgotten(msgspec.Struct, frozen=True):
+    """The directory keeps nothing of a machine any more: it left, was thrown out or is long gone.
+
+    Whoever keeps a list by machine drops it there, or its lists would grow for ever.
+    """
+
+    machine: str
+
+
 class UsageLearned(msgspec.Struct, frozen=True):
     """What a machine counted, as the directory has it; whatever became of the machine since."""
 

@@ -23,12 +23,10 @@ class EntryKind(StrEnum):
     """What the machine offers, a ClassAd."""
     LEDGER = "ledger"
     """What the machine did for each account; a `ledger.LedgerBatch`."""
-    SUMMARY = "summary"
-    """What a cluster has to offer, by its broker. Goes to other clusters too."""
     CONFIGURATION = "configuration"
-    """The cluster's configuration, by an operator. Goes to other clusters of the authority too."""
+    """The cluster's configuration, by an operator."""
     EJECT = "eject"
-    """That nobody talks to the machine any more, by an operator. Goes everywhere."""
+    """That nobody talks to the machine any more, by an operator."""
 
 
 BY_OPERATORS = frozenset({EntryKind.CONFIGURATION, EntryKind.EJECT})
@@ -79,7 +77,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The owner, or whom an operator's document is about; `CLUSTER` for its configuration."""
     kind: EntryKind
     cluster: str
-    """Of the owner: most kinds do not leave it."""
+    """The authority that the owner belongs to."""
     incarnation: int
     version: int
     lifetime_s: float
@@ -147,8 +145,6 @@ class Verifier(Protocol):
         ...
 
 
-EVERYWHERE = frozenset({EntryKind.SUMMARY, EntryKind.CONFIGURATION, EntryKind.EJECT})
-"""Kinds that go to other clusters."""
 OUTLIVES_ITS_MACHINE = BY_OPERATORS | {EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER}
 """Kinds that are kept when their machine has left: that it did, and what it counted."""
 

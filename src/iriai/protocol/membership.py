@@ -108,6 +108,11 @@ class Membership:
         """The others, by name, each as this machine takes it."""
         return {name: peer.member for name, peer in self._peers.items()}
 
+    def member(self, name: str) -> Member | None:
+        """One of the others, as this machine takes it; None: nothing is known of it."""
+        peer = self._peers.get(name)
+        return peer.member if peer else None
+
     def handle(self, sender: str, message: ToMembership | None, now: Instant) -> list[Effect]:
         """Take a message in, or (None) the alarm."""
         self._notice_sleep(now)

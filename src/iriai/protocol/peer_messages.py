@@ -77,8 +77,6 @@ class Offer(msgspec.Struct, frozen=True):
 
     checksum: int
     lately: tuple[Row, ...] = ()
-    is_wide: bool = False
-    """Between clusters: only of what goes everywhere; likewise in the others."""
 
 
 class Counteroffer(msgspec.Struct, frozen=True):
@@ -93,7 +91,6 @@ class Counteroffer(msgspec.Struct, frozen=True):
     lately: tuple[Row, ...] = ()
     """What it learned lately and the other did not name."""
     wanted: tuple[Row, ...] = ()
-    is_wide: bool = False
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -112,7 +109,6 @@ class Outline(msgspec.Struct, frozen=True):
     """What I hold, as a checksum for each bucket of keys. Answered with `Detail`."""
 
     checksums: tuple[int, ...]
-    is_wide: bool = False
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -124,7 +120,6 @@ class Detail(msgspec.Struct, frozen=True):
     buckets: tuple[int, ...]
     """Those that are told in full."""
     rows: tuple[Row, ...]
-    is_wide: bool = False
 
 
 class Rumour(msgspec.Struct, frozen=True):

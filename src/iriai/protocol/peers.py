@@ -13,12 +13,16 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory import Directory, DirectorySettings
 from iriai.protocol.effects import Delivered, Effect, EntriesChanged, MembersChanged, Part, Wake
 from iriai.protocol.entries import Carried, Entry, EntryKind, Key, Signer, Verifier
-from iriai.protocol.members import Member
+from iriai.protocol.members import Member, MemberState
 from iriai.protocol.membership import Membership, MembershipSettings
 from iriai.protocol.notices import Notices
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 from iriai.protocol.publisher import Publisher
 from iriai.protocol.table import Table
+
+LOST_MAX = 64
+"""Machines that were forgotten and are looked for; one of the other half of a parted network is
+enough, and the last to go are the likeliest to be there."""
 
 
 class Peers:
@@ -43,6 +47,7 @@ class Peers:
         """
         self.notices = Notices()
         self._partners: dict[str, None] = {}
+        self._lost: dict[str, None] = {}
         self.table = Table(member.name, member.cluster, verifier, self.notices)
         self.publisher = Publisher(
             member, signer, self.table, self.notices, incarnation=incarnation
@@ -118,10 +123,6 @@ class Peers:
         self.table.take(Carried(document, 0.0), self.name, now)
         return self._settled("", now)
 
-    def meet(self, machines: Sequence[str]) -> None:
-        """Machines of other clusters that can be reached: their brokers, from the summaries."""
-        self.directory.contacts = tuple(machines)
-
     def leave(self, now: Instant) -> list[Effect]:
         """This machine goes: say so. Its parts are to be driven for a few seconds more."""
         self.publisher.leave(now)
@@ -154,6 +155,7 @@ class Peers:
                 break
             members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
             effects += self.membership.heard(members, now)
+            self._lose(_members_of(gone))
             effects += self.membership.forgotten(_members_of(gone), now)
             self.directory.changed(came, gone, sender, now)
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
@@ -162,12 +164,27 @@ class Peers:
         self._follow_members(effects)
         return effects
 
+    def _lose(self, machines: Iterable[str]) -> None:
+        """These are forgotten; those that did not leave are looked for now and then."""
+        for name in machines:
+            member = self.membership.member(name)
+            if member is None or member.is_outward_only:
+                continue
+            if member.state is not MemberState.LEFT:
+                self._lost[name] = None
+        for name in list(self._lost)[:-LOST_MAX]:
+            del self._lost[name]
+        self.directory.lost = tuple(self._lost)
+
     def _follow_members(self, effects: Iterable[Effect]) -> None:
         before = len(self._partners)
         has_lost = False
         for effect in effects:
             if isinstance(effect, MembersChanged):
                 for member in effect.members:
+                    if member.is_present and member.name in self._lost:
+                        del self._lost[member.name]
+                        self.directory.lost = tuple(self._lost)
                     if member.is_present and not member.is_outward_only:
                         self._partners[member.name] = None
                     else:

@@ -37,7 +37,6 @@ PACES: Mapping[EntryKind, Pace] = {
     EntryKind.CERTIFICATE: Pace(60 * _DAY_S, 0.0),
     EntryKind.AD: Pace(1800.0, 5.0),
     EntryKind.LEDGER: Pace(60 * _DAY_S, 30.0),
-    EntryKind.SUMMARY: Pace(90.0, 1.0),
 }
 """A machine that is gone is forgotten after half an hour; what it counted, when it hardly counts
 any more (60 days are some eight half-lives). Certificates are needed for as long."""

@@ -18,7 +18,6 @@ BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.CERTIFICATE: 8 << 10,
     EntryKind.AD: 48 << 10,
     EntryKind.LEDGER: 256 << 10,
-    EntryKind.SUMMARY: 16 << 10,
     EntryKind.CONFIGURATION: 1 << 20,
     EntryKind.EJECT: 16 << 10,
 }

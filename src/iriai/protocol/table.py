@@ -16,7 +16,6 @@ from iriai.model.instant import Instant
 from iriai.protocol.digest import Digest
 from iriai.protocol.entries import (
     BY_OPERATORS,
-    EVERYWHERE,
     OUTLIVES_ITS_MACHINE,
     Carried,
     Entry,
@@ -62,10 +61,8 @@ class Table:
 
     def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Notices) -> None:
         """`own` is this machine's name, `cluster` its cluster's."""
-        self.all = Digest()
+        self.digest = Digest()
         """Of everything."""
-        self.wide = Digest()
-        """Of what goes to other clusters."""
         self._own = own
         self._cluster = cluster
         self._verifier = verifier
@@ -95,12 +92,12 @@ class Table:
         held = self._held.get(key)
         return Carried(held.entry, now.steady_s - held.published_s) if held else None
 
-    def wants(self, row: Row, *, is_wide: bool) -> bool:
+    def wants(self, row: Row) -> bool:
         """Whether what a row names would be new here."""
         over = self._over.get(row.key)
         if over is not None and row.order <= over[0].order:
             return False
-        return (not is_wide or row.kind in EVERYWHERE) and self.all.is_news(row)
+        return self.digest.is_news(row)
 
     def take(self, carried: Carried, sender: str, now: Instant) -> Verdict:
         """Keep an entry of another machine where it is later and honest."""
@@ -108,10 +105,10 @@ class Table:
         if code:
             return self._refuse(code, sender, words)
         entry = carried.entry
-        if entry.cluster != self._cluster and entry.kind not in EVERYWHERE:
-            return Verdict.KNOWN  # of another cluster: it concerns nobody here
+        if entry.cluster != self._cluster:
+            return Verdict.KNOWN  # it concerns nobody here
         row = entry.row
-        if not self.wants(row, is_wide=False):
+        if not self.wants(row):
             return Verdict.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return Verdict.KNOWN
@@ -137,8 +134,7 @@ class Table:
             self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
         self._held[key] = held
         self._over.pop(key, None)
-        for digest in self._digests(key.kind):
-            digest.put(row)
+        self.digest.put(row)
         self._end_at(held.over_s, key)
         self._changed[key] = entry
         if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
@@ -218,9 +214,6 @@ class Table:
 
     # --- dropping --------------------------------------------------------------------------------
 
-    def _digests(self, kind: EntryKind) -> tuple[Digest, ...]:
-        return (self.all, self.wide) if kind in EVERYWHERE else (self.all,)
-
     def _bury(self, machine: str, now: Instant) -> None:
         """A machine left: only that, and what it counted, is kept."""
         for kind in EntryKind:
@@ -232,8 +225,7 @@ class Table:
         self._machines[key.machine] -= 1
         if not self._machines[key.machine]:
             del self._machines[key.machine]
-        for digest in self._digests(key.kind):
-            digest.drop(key)
+        self.digest.drop(key)
         until_s = now.steady_s + held.entry.lifetime_s
         self._over[key] = (held.row, until_s)
         self._end_at(until_s, key)

@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from iriai.protocol.candidates import CANDIDATES_MAX, Neighbour, Peer, speakers
-from iriai.protocol.effects import Part, PeersChanged
+from iriai.protocol.effects import MachineForgotten, Part, PeersChanged
 from iriai.sim.agenda import Agenda
 from iriai.sim.dice import Dice
 from iriai.sim.machine_model import MachinePlan, SimulatedMachine
 
 NOTICE_S = 10.0
 """The longest that it takes until a machine knows that another is gone, or is back."""
+FORGOTTEN_S = 20.0
+"""How long one is remembered that is gone. A directory does so for half an hour; here it is less,
+so that machines come back after they were forgotten in short worlds, too."""
 
 
 class Members:
@@ -28,7 +31,7 @@ class Members:
         self,
         agenda: Agenda,
         seed: int,
-        tell: Callable[[SimulatedMachine, PeersChanged], None],
+        tell: Callable[[SimulatedMachine, PeersChanged | MachineForgotten], None],
         notice_s: float = NOTICE_S,
     ) -> None:
         """`tell` takes what reaches a machine."""
@@ -43,6 +46,8 @@ class Members:
         self._neighbours: tuple[Neighbour, ...] = ()
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
+        self._downs: dict[str, int] = {}
+        """How often each went down."""
         self._is_due: dict[str, None] = {}
         """Who will be told in a while."""
         self._is_gathering = False
@@ -94,6 +99,16 @@ class Members:
             self._is_up[machine.plan.name] = False
             self._is_missed(machine)
             self._spread(machine)
+            self._downs[machine.plan.name] = count = self._downs.get(machine.plan.name, 0) + 1
+            self._agenda.after(FORGOTTEN_S, partial(self._forget, machine, count))
+
+    def _forget(self, machine: SimulatedMachine, count: int) -> None:
+        """It was gone all the time since it went down that often."""
+        name = machine.plan.name
+        if not self._is_up[name] and self._downs[name] == count:
+            for other in self._of_clusters[machine.plan.cluster]:
+                if other.is_up:
+                    self._tell_machine(other, MachineForgotten(name))
 
     def suspect(self, machine: SimulatedMachine, lasts_s: float) -> None:
         """Somebody takes it for dead, for a while, and some believe it."""
