@@ -21,7 +21,7 @@ from iriai.model.resources import NOTHING, Resources
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
 from iriai.protocol.candidates import Neighbour
-from iriai.protocol.effects import Send
+from iriai.protocol.effects import LinkDown, Part, Send, Wake
 from iriai.protocol.messages import BrokerIs, Forward, Returned, Summary, Vacancy, Want
 from iriai.protocol.saying import may_say
 
@@ -64,6 +64,10 @@ def turn(core: Broker, steady_s: float, *messages: object) -> list:
 
 def told(sends: list, kind: type) -> list:
     return [message for _, message in sends if isinstance(message, kind)]
+
+
+def answers(sends: list) -> list:
+    return [(to, message) for to, message in sends if isinstance(message, Returned)]
 
 
 # --- rooms ---------------------------------------------------------------------------------------
@@ -142,6 +146,38 @@ def test_a_forward_without_an_answer_is_said_again_to_whoever_is_broker_and_then
     assert core.state.queues.entries[JobId("w0", 1)].count == 1
 
 
+def test_what_its_client_bound_to_a_host_is_never_passed_on():
+    core = broker(EAST)
+    bound = replace(want(1), only_on=("w0", "w1"))
+    assert not told(turn(core, 1.0, summary(3), bound), Forward)
+    assert core.state.queues.entries[bound.job].count == 1
+    assert "only on w0 and w1" in core.abroad.explain(bound.job, 1.0)[0].had
+    assert core.abroad.may_run_elsewhere(want(1))
+    assert not core.abroad.may_run_elsewhere(bound)
+
+
+def test_a_want_is_passed_on_with_all_that_it_says():
+    core = broker(EAST)
+    said = replace(want(1), user="ann-h", front=1, rank="KFlops", group="sem", grace_s=9.0)
+    [forward] = told(turn(core, 1.0, summary(3), said), Forward)
+    assert forward.want == replace(said, front=0)
+    there = broker(EAST)
+    there.handle(Forward("e0", 4, "east", 1, forward.want), at(1.0))
+    taken = there.state.queues.entries[said.job].want
+    assert [getattr(taken, name) for name in Want.__struct_fields__] == [
+        getattr(forward.want, name) for name in Want.__struct_fields__
+    ]
+
+
+def test_what_was_passed_on_of_a_home_that_is_gone_does_not_come_back():
+    core = broker(EAST)
+    assert told(turn(core, 1.0, summary(1), want(1, home="w1")), Forward)
+    turn(core, 2.0, LinkDown("w1"))
+    turn(core, 12.0, Wake(Part.BROKER))
+    assert not core.state.queues.entries
+    assert core.abroad.next_s > 12.5  # nothing is to be said again
+
+
 # --- guests --------------------------------------------------------------------------------------
 
 
@@ -169,6 +205,27 @@ def test_a_guest_is_passed_on_once_more_and_never_back(hops, goes_on):
     forwards = [(to, message.hops) for to, message in sends if isinstance(message, Forward)]
     assert forwards == ([("n0", 2)] if goes_on else [])
     assert bool(told(sends, Returned)) is not goes_on
+
+
+def test_a_guest_that_starts_at_the_second_hop_is_answered_in_the_same_turn():
+    core = broker(EAST, Neighbour("north", ("n0",)))
+    turn(core, 1.0, summary(3, "north", "n0"))
+    sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
+    [forward] = told(sends, Forward)
+    sends = turn(core, 2.1, Returned(forward.number, 0))
+    assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 0)]
+    turn(core, 60.0, Wake(Part.BROKER))
+    assert not core.state.queues.entries
+
+
+def test_what_does_not_start_at_the_second_hop_either_is_returned_at_once():
+    core = broker(EAST, Neighbour("north", ("n0",)))
+    turn(core, 1.0, summary(3, "north", "n0"))
+    sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
+    [forward] = told(sends, Forward)
+    sends = turn(core, 2.1, Returned(forward.number, 2))
+    assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 2)]
+    assert not core.state.queues.entries
 
 
 # --- summaries -----------------------------------------------------------------------------------

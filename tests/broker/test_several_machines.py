@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.broker.back_off import FAILURES_MIN, FIRST_S
 from iriai.broker.explain import MACHINES_MAX
+from iriai.broker.machines import MATCH_UNTIL_S
+from iriai.model.ids import JobId
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.protocol.effects import WakeAt
-from tests.broker.lone_broker import matches, want
+from iriai.protocol.effects import LinkDown, WakeAt
+from tests.broker.lone_broker import LoneBroker, matches, want
 from tests.broker.many_machines import ManyMachines
 from tests.support.told import job
 
@@ -127,6 +130,17 @@ def test_what_cannot_be_reached_is_asked_for_nothing_until_it_has_reported_whole
     assert reason.rule is Rule.MACHINE_AWAY
     machines.mend_link("m0")
     assert machines.place_of(number) == "m0"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_match_of_which_nothing_is_heard_waits_again_unless_its_home_is_gone(is_gone):
+    broker = LoneBroker()
+    assert matches(broker.tell(broker.idle(), replace(want(), job=JobId("w1", 1))))
+    if is_gone:
+        broker.tell(LinkDown("w1"))
+    broker.now_s += MATCH_UNTIL_S
+    assert bool(matches(broker.wake())) is not is_gone
+    assert not broker.broker.state.queues.entries
 
 
 def test_what_runs_there_keeps_its_place():

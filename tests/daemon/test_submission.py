@@ -51,7 +51,7 @@ def submissions():
     broker = SimpleNamespace(
         state=SimpleNamespace(machines={"ume": view}),
         never_runs=never_runs,
-        abroad=SimpleNamespace(may_run_elsewhere=lambda _need: False),
+        abroad=SimpleNamespace(may_run_elsewhere=lambda _want: False),
     )
     machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), has_neighbours=False, broker=broker)
     no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))

@@ -353,6 +353,15 @@ def test_what_was_handed_out_ahead_is_explained_until_it_starts():
     assert home.home.explain_ahead(run.attempt) is None
 
 
+def test_what_waits_for_a_place_no_more_is_not_said_to():
+    home = LoneHome()
+    home.submit()
+    [run] = home.tell(match()).node
+    home.tell(Accepted(run.attempt, HOME, is_ahead=True))
+    home.tell(Accepted(run.attempt, HOME))
+    assert home.home.explain_ahead(run.attempt) is None
+
+
 def test_what_waited_in_vain_is_explained_no_more_and_waits_again():
     home = LoneHome()
     home.submit()

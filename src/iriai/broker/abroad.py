@@ -19,7 +19,6 @@ from iriai.broker.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.model.resources import Resources
 from iriai.protocol.candidates import Neighbour
 from iriai.protocol.effects import Effect, Send
 from iriai.protocol.messages import BetweenClusters, Forward, Returned, Summary, Want
@@ -58,9 +57,7 @@ class Abroad:
             case Forward():
                 self._come(message, now.steady_s)
             case Returned():
-                job = self._onward.returned(message, self._state, now.steady_s)
-                if job is not None:
-                    self.must_pass |= message.count > 0
+                self.must_pass |= self._onward.returned(message, self._state, now.steady_s)
 
     def _come(self, forward: Forward, now_s: float) -> None:
         self.neighbours.asked(forward.broker)
@@ -81,9 +78,14 @@ class Abroad:
         return self._onward.wanted(job, want.count, queued) if self._onward.has(job) else want.count
 
     def forget(self, job: JobId) -> None:
-        """The job is wanted no more, or its home is gone."""
+        """The job is wanted no more."""
         self._onward.forget(job)
         self._guests.forget(job)
+
+    def forget_home(self, home: str) -> None:
+        """A home is gone: nobody waits for what becomes of its tasks."""
+        for job in self._onward.jobs_of(home) + self._guests.jobs_of(home):
+            self.forget(job)
 
     def is_over(self, entry: Entry) -> bool:
         """Whether a match that came to nothing was of a job that nobody here waits for any more."""
@@ -138,9 +140,11 @@ class Abroad:
 
     # --- for people ------------------------------------------------------------------------------
 
-    def may_run_elsewhere(self, need: Resources) -> bool:
+    def may_run_elsewhere(self, want: Want) -> bool:
         """Whether another cluster may have a machine that is large enough, as far as is known."""
-        return any(other.heard_s == -inf or other.may_hold(need) for other in self.neighbours)
+        return not want.only_on and any(
+            other.heard_s == -inf or other.may_hold(want.resources) for other in self.neighbours
+        )
 
     def explain(self, job: JobId, now_s: float) -> list[Reason]:
         """Why a job that waits here has not been started by other clusters."""
@@ -160,7 +164,9 @@ class Abroad:
         return told
 
     def _why_not(self, entry: Entry, other: Other, now_s: float) -> str:
-        need = entry.want.resources
+        need, only_on = entry.want.resources, entry.want.only_on
+        if only_on:
+            return f"it runs only on {' and '.join(only_on)}, which can be handed what was passed"
         reason = self._onward.why_not(entry.want.job, other.cluster)
         if other.heard_s == -inf:
             return "its broker has not said yet what is free there"

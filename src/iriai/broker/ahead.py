@@ -138,12 +138,15 @@ class Ahead:
 
     def _next(self, place: Place, dice: DecisionDice, now: Instant) -> Entry | None:
         """What would start if the place were free, by the order; None: nothing would."""
+        kept = {head.job for head in self._state.reserved.values()}
         shared = self._state.queues.shared
         if shared is not None:
-            return self._first(shared, place)
-        return self._drawn(place, dice, now)
+            return self._first(shared, place, kept)
+        return self._drawn(place, kept, dice, now)
 
-    def _drawn(self, place: Place, dice: DecisionDice, now: Instant) -> Entry | None:
+    def _drawn(
+        self, place: Place, kept: set[JobId], dice: DecisionDice, now: Instant
+    ) -> Entry | None:
         """The next of an account that is drawn from those of which something would fit there.
 
         As in a pass: of those within their burst, where there are any.
@@ -154,7 +157,7 @@ class Ahead:
         within: list[Contender] = []
         others: list[Contender] = []
         for seat in draws.seats.values():
-            entry = self._first(seat.queue, place)
+            entry = self._first(seat.queue, place, kept)
             if entry is None:
                 continue
             if entry is not seat.entry:
@@ -167,13 +170,12 @@ class Ahead:
         account = drawing_of(state.settings.order, contenders, draws.groups).draw(dice)
         return draws.seats[account].entry
 
-    def _first(self, queue: Queue, place: Place) -> Entry | None:
+    def _first(self, queue: Queue, place: Place, kept: set[JobId]) -> Entry | None:
         """A queue's first, if it fits there or a place may be kept for it; else what may fill in.
 
-        As in a pass, of those that may run.
+        As in a pass, of those that may run. For jobs of `kept` a place is kept.
         """
         state = self._state
-        kept = {head.job for head in state.reserved.values()}
         entries: list[Entry] = []
         for line in islice(queue.order, LINES_MAX):
             if not line.kind.key.is_guest:  # it is started at once, or goes back

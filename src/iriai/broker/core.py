@@ -243,7 +243,7 @@ class Broker:
 
     def never_runs(self, want: Want) -> list[Reason]:
         """What no machine will ever meet of such a job, machine by machine; empty: one may."""
-        if self.abroad.may_run_elsewhere(want.resources):
+        if self.abroad.may_run_elsewhere(want):
             return []
         return never_runs(self.state, want)
 
@@ -369,12 +369,12 @@ class Broker:
             capability, matched = latest
             self._settle_match(view, capability)
             view.give_back(capability, matched)
-            self._give_back(matched.entry)
+            self._give_back(matched)
 
-    def _give_back(self, entry: Entry) -> None:
-        """A match came to nothing: its task waits again, unless it was of another cluster."""
-        if not self.abroad.is_over(entry):
-            self.state.queues.give_back(entry)
+    def _give_back(self, matched: Matched) -> None:
+        """A match came to nothing: its task waits again, unless nobody here waits for it."""
+        if matched.is_wanted and not self.abroad.is_over(matched.entry):
+            self.state.queues.give_back(matched.entry)
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar:
@@ -483,6 +483,9 @@ class Broker:
                 self._drop(view, now)
         for job in [job for job in self.state.queues.entries if job.home == machine]:
             self._forget(job)
+        self.abroad.forget_home(machine)
+        for view in self._matching.values():
+            view.forsake(machine)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """Nothing yet: the machine will report whole."""
@@ -514,7 +517,7 @@ class Broker:
     def _drop(self, view: MachineView, now: Instant) -> None:
         for capability, matched in list(view.matched.items()):
             self._settle_match(view, capability)
-            self._give_back(matched.entry)
+            self._give_back(matched)
         self.state.drop_machine(view, now.steady_s)
         self.attendance.forget(view.name)
         self._backed_off.pop(view.name, None)
@@ -546,7 +549,7 @@ class Broker:
         for capability, matched in over:
             self._settle_match(view, capability)
             view.give_back(capability, matched)
-            self._give_back(matched.entry)
+            self._give_back(matched)
         if over:
             self.state.park.grew(view)
             self._must_pass = True

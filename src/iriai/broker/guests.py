@@ -7,6 +7,9 @@ elsewhere, and no task waits at two brokers. In draws they contend as any others
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
+
+from msgspec.structs import asdict
 
 from iriai.model.account import Account
 from iriai.model.ids import JobId
@@ -25,23 +28,17 @@ class GuestWant(Want, frozen=True):
     """The want of a job that another broker passed on. It never becomes a reserved head."""
 
 
+def unpromised(want: Want) -> dict[str, Any]:
+    """The fields of a want for another broker than its home's own.
+
+    No place is kept for it there, and it passes nobody because it ran before.
+    """
+    return asdict(want) | {"front": 0, "promised_in_s": None, "promised_machine": ""}
+
+
 def guest_want(want: Want, account: Account) -> GuestWant:
     """As it was passed on, in the name of `account`."""
-    return GuestWant(
-        want.job,
-        account,
-        want.resources,
-        want.limit_s,
-        want.urgency,
-        want.waited_s,
-        want.count,
-        want.grace_s,
-        exclusive=want.exclusive,
-        stamp=want.stamp,
-        requirements=want.requirements,
-        rank=want.rank,
-        group=want.group,
-    )
+    return GuestWant(**(unpromised(want) | {"account": account}))
 
 
 class Guest:
@@ -92,8 +89,12 @@ class Guests:
         self._answer(guest, guest.returned)
 
     def forget(self, job: JobId) -> None:
-        """Its home is gone; nobody waits for an answer."""
+        """Nobody waits for an answer."""
         self.open.pop(job, None)
+
+    def jobs_of(self, home: str) -> list[JobId]:
+        """Those of a home that are not answered yet."""
+        return [job for job in self.open if job.home == home]
 
     def take(self) -> list[Send]:
         """What was said since the last call."""

@@ -41,6 +41,8 @@ class Matched(NamedTuple):
     """When its home was told, the last time."""
     is_ahead: bool = False
     """It takes no place: the task is to wait there for one."""
+    is_wanted: bool = True
+    """Whether its task waits again if it comes to nothing; not, where the home is gone since."""
 
 
 class Rank(NamedTuple):
@@ -204,6 +206,12 @@ class MachineView:
     def give_back(self, capability: Capability, matched: Matched) -> None:
         """A match came to nothing; its capability may still be good."""
         (self.ahead_capabilities if matched.is_ahead else self.capabilities).append(capability)
+
+    def forsake(self, home: str) -> None:
+        """A home is gone: its tasks that are matched here do not wait again."""
+        for capability, matched in self.matched.items():
+            if matched.entry.want.job.home == home:
+                self.matched[capability] = matched._replace(is_wanted=False)
 
     def told(self, idle: Idle) -> None:
         """What the machine says of itself beside its claims."""

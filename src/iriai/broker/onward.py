@@ -13,7 +13,7 @@ from itertools import accumulate, chain, islice
 from math import inf
 from random import Random
 
-from iriai.broker.guests import Guests, is_guest
+from iriai.broker.guests import Guests, is_guest, unpromised
 from iriai.broker.neighbours import Neighbours, Other
 from iriai.broker.queue_walk import in_order
 from iriai.broker.queues import Entry
@@ -89,6 +89,10 @@ class Onward:
         """Whether tasks of it are with other clusters."""
         return job in self._of_jobs
 
+    def jobs_of(self, home: str) -> list[JobId]:
+        """Those of a home of which tasks are with other clusters."""
+        return [job for job in self._of_jobs if job.home == home]
+
     def clusters_of(self, job: JobId) -> list[str]:
         """Those that have not answered yet what becomes of tasks of it."""
         there = self._of_jobs.get(job, {}).values()
@@ -124,14 +128,14 @@ class Onward:
             del self._jobs[number]
         self._shunned.pop(job, None)
 
-    def returned(self, message: Returned, state: BrokerState, now_s: float) -> JobId | None:
-        """An answer: what was not started waits here again; the job, if it is known."""
+    def returned(self, message: Returned, state: BrokerState, now_s: float) -> bool:
+        """An answer: what was not started waits here again; whether anything does."""
         job = self._jobs.get(message.number)
         if job is None:
-            return None
+            return False
         passed = self._of_jobs[job][message.number]
         if passed.is_answered:
-            return None
+            return False
         passed.is_answered = True
         passed.until_s = now_s + GIVE_UP_S
         count = max(0, message.count)
@@ -143,9 +147,9 @@ class Onward:
             if other is not None and message.reason is None:
                 other.lacks(passed.entry.want.resources)
             self._give_back(passed, count, state)
-        if not passed.count:
-            self._drop(passed)
-        return job
+        if not passed.count or is_guest(passed.entry.want):
+            self._drop(passed)  # of guests that were started their home tells its own broker
+        return count > 0
 
     def review(self, state: BrokerState, now_s: float) -> tuple[list[Send], bool]:
         """What is to be said again; and whether tasks came back."""
@@ -237,6 +241,8 @@ class Onward:
     def _open_to(self, entry: Entry, guests: Guests, now_s: float) -> list[Other]:
         """Clusters to which tasks of the job may be passed on now."""
         job = entry.want.job
+        if entry.want.only_on:  # the terminal that was passed is on a machine of this cluster
+            return []
         origin = ""
         if is_guest(entry.want):
             guest = guests.open.get(job)
@@ -304,21 +310,7 @@ def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
 def told_of(want: Want, entry: Entry, count: int, now: Instant) -> Want:
     """The want as another broker is told it."""
     waited_s = max(want.waited_s, now.steady_s - entry.precedence.queued_at_s)
-    return Want(
-        want.job,
-        want.account,
-        want.resources,
-        want.limit_s,
-        want.urgency,
-        waited_s,
-        count,
-        want.grace_s,
-        exclusive=want.exclusive,
-        stamp=want.stamp,
-        requirements=want.requirements,
-        rank=want.rank,
-        group=want.group,
-    )
+    return Want(**(unpromised(want) | {"waited_s": waited_s, "count": count}))
 
 
 def _is_head(state: BrokerState, job: JobId) -> bool:

@@ -285,7 +285,6 @@ class BrokerState:
     def turned_away(self, machine: str, whose: TurnedAway, now_s: float) -> None:
         """A machine said that it does not run tasks of a user."""
         self.exclusions.add(machine, whose, now_s)
-        self.heads.changes += 1
 
     def _regroup_excluded(self) -> None:
         """Machines began, or ceased, to be out of the question for some users."""

@@ -27,7 +27,7 @@ class Feasibility:
     def check(self, want: Want) -> None:
         """Raise `Refused` where no machine could ever run a task of `want`, or no account may."""
         machines = self._machines()
-        if not self._may_run_elsewhere(want.resources):
+        if not self._may_run_elsewhere(want):
             check_fits(want.resources, machines)
         self._check_cap(want, machines)
         if machines:
@@ -52,12 +52,12 @@ class Feasibility:
             for name, needed, there in least
         )
 
-    def _may_run_elsewhere(self, resources: Resources) -> bool:
+    def _may_run_elsewhere(self, want: Want) -> bool:
         """Whether another cluster of the site may have a machine for it."""
         machine = self._engine.machine
         if Part.BROKER not in machine.parts:
             return False
-        return machine.broker.abroad.may_run_elsewhere(resources)
+        return machine.broker.abroad.may_run_elsewhere(want)
 
     def _machines(self) -> dict[str, Resources]:
         """What each machine has; empty while one that is known has not said.

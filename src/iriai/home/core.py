@@ -368,6 +368,8 @@ class Home:
         job = self._nodes.heard(accepted.attempt, accepted.machine)
         if job is not None and accepted.is_ahead:
             self._ahead[accepted.attempt] = accepted.machine
+        else:  # it waits for no place, or not any more
+            self._ahead.pop(accepted.attempt, None)
 
     def _refused(self, refusal: Refusal, now: Instant) -> None:
         job = self._nodes.current(refusal.attempt)

@@ -231,7 +231,7 @@ class PeersChanged(msgspec.Struct, frozen=True):
 
     peers: tuple[Peer, ...]
     neighbours: tuple[Neighbour, ...] = ()
-    """Each cluster of the site, its own among them or not; empty: there is only one."""
+    """Each cluster of the site, its own among them; empty, or that one alone: there is only one."""
 
 
 class MachineForgotten(msgspec.Struct, frozen=True):
