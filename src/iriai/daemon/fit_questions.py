@@ -1,8 +1,9 @@
 """Whether a job could ever run, asked of the broker before the job is accepted.
 
 A broker of another machine is asked only for what the machine here could not run itself. Where it
-does not answer in time the job is accepted, and `why` says later what it waits for. Requests of one
-client keep their order: what comes after one that waits for an answer waits behind it.
+does not answer in time the job is accepted, and `why` says later what it waits for. Submissions and
+alterations of one client keep their order: what comes after one that waits for an answer waits
+behind it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class FitQuestions:
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
         self._lines: dict[Connection, deque[_Waiting]] = {}
-        """Clients of which a request waits for an answer, and what came after it."""
+        """Of clients of which a request waits for an answer: that one, and what came after it."""
         inquirer.answerers[AskFit] = self._fit
 
     @property
@@ -86,15 +87,15 @@ class FitQuestions:
 
     def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
         """Call `act` with what judges these wants: now, or in a later turn."""
-        if self._inquirer.is_here:
-            act(self._feasibility.check, now)
-            return
         waiting = _Waiting(asked, wants, act)
         line = self._lines.get(asked.connection)
-        if line is not None:
+        if line is not None:  # also where the broker is here by now: nothing is overtaken
             line.append(waiting)
+        elif self._inquirer.is_here:
+            act(self._feasibility.check, now)
         else:
-            self._go_on(waiting, deque(), now)
+            self._lines[asked.connection] = deque([waiting])
+            self._go_on(asked.connection, now)
 
     def waits_for(
         self,
@@ -127,20 +128,21 @@ class FitQuestions:
 
     # --- within ----------------------------------------------------------------------------------
 
-    def _go_on(self, waiting: _Waiting, line: deque[_Waiting], now: Instant) -> None:
-        """Ask for what is not known yet, or act; then what came after it."""
-        unknown = next((want for want in waiting.wants[:ASKED_MAX] if self._asks(want, now)), None)
-        if unknown is not None:
-            self._lines[waiting.asked.connection] = line
-            self._ask(unknown, waiting, line, now)
-            return
-        self._lines.pop(waiting.asked.connection, None)
-        try:
-            waiting.act(partial(self._judge, now), now)
-        except Problem as problem:
-            waiting.asked.fail(problem)
-        if line:
-            self._go_on(line.popleft(), line, now)
+    def _go_on(self, connection: Connection, now: Instant) -> None:
+        """Act on what waits first, and on what came after it, until one of them is to be asked."""
+        line = self._lines[connection]
+        while line:
+            asked, wants, act = line[0]
+            unknown = next((want for want in wants[:ASKED_MAX] if self._asks(want, now)), None)
+            if unknown is not None:
+                self._ask(unknown, connection, now)
+                return
+            try:
+                act(partial(self._judge, now), now)
+            except Problem as problem:
+                asked.fail(problem)
+            line.popleft()
+        del self._lines[connection]
 
     def _asks(self, want: Want, now: Instant) -> bool:
         """Whether the broker is to be asked."""
@@ -158,13 +160,13 @@ class FitQuestions:
         is_choosy = own is not None and bool(own.requirements)
         return not is_choosy and want.resources.fits_in(self._settings.capacity)
 
-    def _ask(self, want: Want, waiting: _Waiting, line: deque[_Waiting], now: Instant) -> None:
+    def _ask(self, want: Want, connection: Connection, now: Instant) -> None:
         def hear(fit: Fit, later: Instant) -> None:
             self._known[want] = _Known(later.steady_s + REMEMBERED_S, fit.refusal)
             self._known.move_to_end(want)
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
-            self._go_on(waiting, line, later)
+            self._go_on(connection, later)
 
         def fail(problem: Problem, later: Instant) -> None:
             log.info("the broker does not say whether a job could run: %s", problem)
@@ -173,7 +175,7 @@ class FitQuestions:
         def miss(words: str, later: Instant) -> None:
             log.info("a job is accepted unseen: %s", words)
             self._silent_until_s = later.steady_s + SILENT_S
-            self._go_on(waiting, line, later)
+            self._go_on(connection, later)
 
         self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
 
