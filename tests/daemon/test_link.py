@@ -7,6 +7,7 @@ import socket
 import pytest
 from msgspec.structs import replace
 
+from iriai.daemon import hearing
 from iriai.daemon import link as link_module
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.link import LOCAL, NETWORK, MachineLink, Manner
@@ -217,12 +218,11 @@ def test_an_operators_wish_is_answered():
 
 def test_a_link_is_kept_up_by_pings_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(link_module, "PING_S", 0.01)
-    monkeypatch.setattr(link_module, "SILENCE_S", 5.0)
 
     async def body(front: End, back: End) -> None:
-        heard = front.link._heard_s
-        await until(lambda: front.link._heard_s > heard)
-        await until(lambda: back.link._heard_s > heard)
+        for end in (front, back):
+            heard_s = end.link._hearing.heard_s
+            await until(lambda e=end, h=heard_s: e.link._hearing.heard_s > h)
         assert not front.over
 
     story(body)
@@ -230,7 +230,7 @@ def test_a_link_is_kept_up_by_pings_alone(monkeypatch: pytest.MonkeyPatch):
 
 def test_who_says_nothing_is_taken_for_away(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(link_module, "PING_S", 0.02)
-    monkeypatch.setattr(link_module, "SILENCE_S", 0.2)
+    monkeypatch.setattr(hearing, "SILENCE_S", 0.2)
 
     async def body() -> None:
         ours, silent = socket.socketpair(socket.AF_UNIX)

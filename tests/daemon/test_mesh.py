@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from iriai.daemon import address_book
 from iriai.daemon import mesh as mesh_module
 from iriai.daemon.address_book import relay_order
+from iriai.daemon.neighbour import RETRY_MIN_S
 from iriai.protocol.members import MemberState
 from tests.support.meshes import Meshed, story, until
 
@@ -175,6 +176,39 @@ def test_a_machine_that_started_again_is_told_of(tmp_path):
         await until(lambda: ume.told().count(("LinkUp", "take")) == 2)
         ume.say("take", 2)
         await until(lambda: reborn.heard() == [2])
+
+    story(tmp_path, body)
+
+
+def test_two_of_one_name_break_each_others_links_ever_more_slowly(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        copy = Meshed(take.trusted, is_outward_only=False, instance="copy")
+        copy.book.take([ume.member])
+        try:
+            take.say("ume", 1)
+            await until(lambda: ume.heard() == [1])
+            copy.say("ume", 2)
+            both = [each.mesh._neighbours["ume"] for each in (take, copy)]
+            # Links are made all the time: that alone is no reason to be quick again.
+            await until(lambda: all(each.pause_s >= 8 * RETRY_MIN_S for each in both))
+        finally:
+            copy.mesh.close()
+
+    story(tmp_path, body)
+
+
+def test_after_a_link_that_lasted_attempts_begin_anew(tmp_path, monkeypatch):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        ume.say("take", 1)
+        await until(lambda: take.heard() == [1])
+        neighbour = ume.mesh._neighbours["take"]
+        neighbour.pause_s = 10.0
+        monkeypatch.setattr("iriai.daemon.neighbour.LASTED_S", 0.0)
+        neighbour.link.end("pulled out")
+        await until(lambda: ume.is_linked("take"))
+        assert neighbour.pause_s == 2 * RETRY_MIN_S
 
     story(tmp_path, body)
 

@@ -27,6 +27,7 @@ from iriai.daemon.kept_members import KeptMembers
 from iriai.daemon.links import Links
 from iriai.daemon.mesh import LinkState, Listener, Mesh
 from iriai.daemon.node_table import SeenMember
+from iriai.daemon.noticed import Noticed
 from iriai.daemon.output_copies import OutputCopies
 from iriai.daemon.output_source import OutputSource
 from iriai.daemon.own_steadiness import OwnSteadiness
@@ -76,8 +77,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
-NOTICES_SHOWN = 20
-"""The latest of what membership and directory noticed."""
 LEAVE_S = 1.0
 """What a machine that leaves gives its word to get about."""
 
@@ -110,7 +109,8 @@ class ClusterNetwork:
         self._settings = settings
         self._cluster = cluster
         self._engine = engine
-        engine.on_noticed = self._noticed
+        self._noticed = Noticed()
+        engine.on_noticed = self._noticed.note
         self._take_document = take_document
         self._inquirer = inquirer
         inquirer.send = self.send
@@ -119,7 +119,6 @@ class ClusterNetwork:
         self._publishing: asyncio.TimerHandle | None = None
         self._measuring: asyncio.TimerHandle | None = None
         self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
-        self._notices: list[str] = []
         self._present: dict[str, Member] = {}
         identity, trust = cluster.identity, cluster.trust
         self._steadiness = OwnSteadiness(cluster.files, self._announce)
@@ -262,7 +261,7 @@ class ClusterNetwork:
     def trouble(self) -> list[str]:
         """What is wrong with links, and what others did that they should not."""
         offences = self.mesh.offences.rows(read_clocks("cluster").steady_s)
-        return self._back_ends.trouble() + offences + self._notices + self._clocks()
+        return self._back_ends.trouble() + offences + self._noticed.rows() + self._clocks()
 
     def _clocks(self) -> list[str]:
         """Machines whose clock is so far off that the ledger keeps their rows aside."""
@@ -341,7 +340,7 @@ class ClusterNetwork:
                     self._entries_changed(entries, now)
                     self._gone(gone)
                 case PeerNoticed():
-                    self._noticed(effect)
+                    self._noticed.note(effect)
                 case _:
                     pass
 
@@ -371,12 +370,6 @@ class ClusterNetwork:
         sent, received = (sum(each) for each in zip((0, 0), *map(_totals, states), strict=True))
         self._measures.moved(sent, received, now_s)
         self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
-
-    def _noticed(self, notice: PeerNoticed) -> None:
-        times = f" ({notice.count} times)" if notice.count > 1 else ""
-        words = f"{notice.machine or 'somebody'}: {notice.message} ({notice.code}){times}"
-        log.warning("noticed of %s", words)
-        self._notices = [*self._notices, words][-NOTICES_SHOWN:]
 
     def _set_alarm(self, part: Part, delay_s: float) -> None:
         alarm = self._alarms.pop(part, None)

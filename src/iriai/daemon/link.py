@@ -17,6 +17,7 @@ import msgspec
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.hearing import PING_S, SILENCE_S, Hearing
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.pipe import DESCRIPTORS_MAX, close_descriptor
 from iriai.daemon.stream import FrameStream
@@ -24,6 +25,7 @@ from iriai.daemon.text_pieces import TextPieces, pieces
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.messages import Message, Run
+from iriai.protocol.saying import is_answer
 from iriai.wire.links import (
     BATCH_BYTES_MAX,
     NETWORK_BATCH_BYTES_MAX,
@@ -47,18 +49,10 @@ from iriai.wire.parts import Envelope, pack, unpack
 
 log = logging.getLogger(__name__)
 
-PING_S = 1.0
-"""Between two pings: a machine that is gone is noticed within a few of them."""
-SILENCE_S = 5.0
-"""A machine that has said nothing for so long is taken for away. Longer, and more work waits for a
-machine that is stopped; shorter, and a busy one is taken for away."""
 UNSENT_BYTES_MAX = 64 << 20
 """What waits for a machine that does not read; it is told everything again when it comes back."""
 TEXTS_BYTES_MAX = 32 << 20
 """Of environments and scripts that the other end is trusted to have kept."""
-QUIET_S = 15.0
-"""Over a network: how long nothing may be heard before a ping. Routers between an outward-only
-machine and the world forget a connection after some minutes, the hasty ones after one."""
 MESSAGES_PER_S_MAX = 20_000
 """That another machine may send over a network: ten times what the busiest front end has to say.
 More is a flood, which would leave this machine no time for others."""
@@ -79,6 +73,10 @@ class Manner(NamedTuple):
     """Whether each ping costs, and the other end may be anybody's: see docs/spec/005."""
     batch_bytes_max: int
 
+
+NO_QUESTIONS = (Pong, CarryOver, Carry, Credit)
+"""Frames to which no answer is due on this link: `Pong` is one, and the ends of a circuit ask each
+other."""
 
 LOCAL = Manner(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
 NETWORK = Manner(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
@@ -118,6 +116,8 @@ class _Gathered:
     passed: list[tuple[int, int]] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
     forget: bool = False
+    is_answer: bool = True
+    """Whether all of it answers something, and asks nothing."""
     size_bytes: int = 0
 
     def is_full(self, bytes_max: int) -> bool:
@@ -160,9 +160,8 @@ class MachineLink:
         self._pieces = TextPieces()
         self._stream = stream
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._ticked_s = self._used_s = _steady_s()
-        self._unanswered_s: float | None = None
-        """Since when something was said and nothing heard."""
+        self._began_s = self._used_s = _steady_s()
+        self._hearing = Hearing(self._began_s, is_network=manner.is_network)
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
         self._is_over = False
         self._timer = self._loop.call_later(PING_S, self._tick)
@@ -179,7 +178,12 @@ class MachineLink:
     @property
     def silent_s(self) -> float:
         """Since anything came."""
-        return _steady_s() - self._heard_s
+        return _steady_s() - self._hearing.heard_s
+
+    @property
+    def lived_s(self) -> float:
+        """Since it began."""
+        return _steady_s() - self._began_s
 
     @property
     def idle_s(self) -> float:
@@ -192,13 +196,14 @@ class MachineLink:
         for gathered in self._batches(sends):
             if self._manner.is_network:
                 self._send_long_texts(gathered)
-            self._write(link_frame(gathered.batch()), gathered.descriptors)
+            frame, descriptors = link_frame(gathered.batch()), gathered.descriptors
+            self._write(frame, descriptors, is_answer=gathered.is_answer)
 
     def say(self, content: LinkFrame) -> None:
         """Send one frame."""
         if isinstance(content, Carry):
             self._used_s = _steady_s()
-        self._write(link_frame(content), [])
+        self._write(link_frame(content), [], is_answer=isinstance(content, NO_QUESTIONS))
 
     def read_out(self) -> None:
         """Take in everything that has arrived."""
@@ -215,10 +220,9 @@ class MachineLink:
 
     # --- out -------------------------------------------------------------------------------------
 
-    def _write(self, data: bytes, descriptors: list[int]) -> None:
+    def _write(self, data: bytes, descriptors: list[int], *, is_answer: bool = False) -> None:
         self.sent_bytes += len(data)
-        if self._unanswered_s is None:
-            self._unanswered_s = _steady_s()
+        self._hearing.said(_steady_s(), is_answer=is_answer)
         self._stream.write(data, descriptors)
 
     def _send_long_texts(self, gathered: _Gathered) -> None:
@@ -234,6 +238,7 @@ class MachineLink:
             if isinstance(send.message, Run):
                 self._add_needs(send.message, gathered)
             gathered.envelopes.append(envelope)
+            gathered.is_answer &= is_answer(send.message)
             gathered.size_bytes += len(envelope.body)
             if gathered.is_full(self._manner.batch_bytes_max):
                 yield gathered
@@ -263,8 +268,7 @@ class MachineLink:
 
     def take(self, frames: list[bytes]) -> None:
         """What the other machine has sent."""
-        self._heard_s = _steady_s()
-        self._unanswered_s = None
+        self._hearing.heard(_steady_s())
         for payload in frames:
             if self.is_closed:
                 return
@@ -292,7 +296,7 @@ class MachineLink:
         self._closed(reason)
 
     def _batch(self, batch: Batch) -> None:
-        self._used_s = self._heard_s
+        self._used_s = self._hearing.heard_s
         self._spend(len(batch.messages))
         for number, count in batch.passed:
             received = self._stream.descriptors[:count]
@@ -327,7 +331,7 @@ class MachineLink:
             case Bye():
                 self._owner.bye(self, content.reason)
             case Carry() | Credit() | CarryOver():
-                self._used_s = self._heard_s
+                self._used_s = self._hearing.heard_s
                 self._owner.circuit(self, content)
 
     def _spend(self, messages: int) -> None:
@@ -341,37 +345,22 @@ class MachineLink:
 
     def _tick(self) -> None:
         now_s = _steady_s()
-        own_pause_s = now_s - self._ticked_s
-        self._ticked_s = now_s
+        hearing, own_pause_s = self._hearing, self._hearing.looked(now_s)
         more = MESSAGES_PER_S_MAX * own_pause_s
         self._budget = min(MESSAGES_PER_S_MAX * _BURST_S, self._budget + more)
-        if self._is_silent(now_s):
+        if hearing.is_silent(now_s):
             # It may be ourselves who were stopped, with all it said waiting to be read.
             self.read_out()
             if own_pause_s > 2 * PING_S:
-                self._give_time(2 * PING_S, now_s)
+                hearing.give_time(2 * PING_S, now_s)
         if self.is_closed:
             return
-        if self._is_silent(now_s):
+        if hearing.is_silent(now_s):
             self._stream.close(f"it has not answered for {SILENCE_S:.0f} s")
             return
         self._timer = self._loop.call_later(PING_S, self._tick)
-        quiet_s = QUIET_S if self._manner.is_network and self._unanswered_s is None else 0.0
-        if now_s - self._heard_s >= quiet_s:
+        if hearing.is_ping_due(now_s):
             self._ping()
-
-    def _is_silent(self, now_s: float) -> bool:
-        """Whether the other machine should have said something long since."""
-        if not self._manner.is_network:
-            return now_s - self._heard_s > SILENCE_S
-        return self._unanswered_s is not None and now_s - self._unanswered_s > SILENCE_S
-
-    def _give_time(self, time_s: float, now_s: float) -> None:
-        """The other machine has at least so much more time to say something."""
-        since_s = now_s - SILENCE_S + time_s
-        self._heard_s = max(self._heard_s, since_s)
-        if self._unanswered_s is not None:
-            self._unanswered_s = max(self._unanswered_s, since_s)
 
     def _ping(self) -> None:
         self.say(Ping(_steady_s()))

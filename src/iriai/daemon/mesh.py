@@ -373,7 +373,6 @@ class Mesh:
         neighbour.certificate, neighbour.instance = greeted.certificate, greeted.instance
         neighbour.is_wanted = False
         neighbour.answered_until_s = 0.0
-        neighbour.pause_s = RETRY_MIN_S
         neighbour.problem = ""
         neighbour.since_wall_s = read_clocks("mesh").wall_s
 

@@ -17,6 +17,10 @@ HELD_S = 10.0
 """How long it waits. Longer, and what is said is older than what has happened meanwhile."""
 RETRY_MIN_S = 0.1
 """A machine that was only restarted is back within a second or two."""
+LASTED_S = 30.0
+"""A link that was there for so long was a good one: after it attempts begin anew. One that breaks
+sooner does so for a reason that is still there, such as a copy of either machine elsewhere, and a
+machine that tried again at once would break the other's link ten times a second."""
 RETRY_MAX_S = 30.0
 """The longest pause between two attempts: what a machine that comes back waits for at most."""
 
@@ -81,7 +85,9 @@ class Neighbour:
         return pause_s * (0.5 + rng.random() / 2)
 
     def count(self, link: MachineLink) -> None:
-        """A link is over: what went over it stays counted."""
+        """A link is over: what went over it stays counted, and whether it was a good one."""
+        if link.lived_s >= LASTED_S:
+            self.pause_s = RETRY_MIN_S
         self.sent_bytes += link.sent_bytes
         self.received_bytes += link.received_bytes
 

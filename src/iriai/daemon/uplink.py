@@ -15,7 +15,8 @@ from iriai import __version__
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
-from iriai.daemon.link import SILENCE_S, MachineLink, Texts
+from iriai.daemon.hearing import SILENCE_S
+from iriai.daemon.link import MachineLink, Texts
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.settings import Settings

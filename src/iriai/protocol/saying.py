@@ -6,16 +6,19 @@ of a message, so that a machine that lies can do harm to its own work alone.
 
 from __future__ import annotations
 
+from iriai.protocol.inquiry_messages import Inform
 from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
     Begun,
+    BrokerIs,
     Counted,
     Decline,
     End,
     Explain,
     Explained,
     Forward,
+    Heard,
     Idle,
     Match,
     Message,
@@ -31,6 +34,9 @@ from iriai.protocol.messages import (
     Withdraw,
 )
 from iriai.protocol.output_messages import AskOutput, Output
+from iriai.protocol.peer_messages import Known, ProbeAnswer, ProbeMissed
+
+_ANSWERS = (ProbeAnswer, ProbeMissed, Known, BrokerIs, Heard, Inform)
 
 
 def may_say(sender: str, receiver: str, message: Message) -> bool:
@@ -58,3 +64,11 @@ def may_say(sender: str, receiver: str, message: Message) -> bool:
     if isinstance(message, Summary | Forward):
         return message.broker == sender
     return True
+
+
+def is_answer(message: Message) -> bool:
+    """Whether this was asked for, and is asked for again where it does not arrive.
+
+    Nobody waits for a sign that it did: a link is not looked after for its sake.
+    """
+    return isinstance(message, _ANSWERS)

@@ -1,0 +1,66 @@
+"""Whether the other end of a link is there: what was said, what was heard, and when to ping.
+
+Input: moments of the steady clock, when something is said or comes. Output: whether a ping is due,
+and whether the other end is silent. Over a network every frame costs, some two hundred bytes of a
+machine that has nothing to do: what is an answer itself asks for none (docs/adr/0077).
+"""
+
+from __future__ import annotations
+
+PING_S = 1.0
+"""Between two pings, and how long an answer is waited for before one: a machine that is gone is
+noticed within a few of them."""
+SILENCE_S = 5.0
+"""A machine that has said nothing for so long is taken for away. Longer, and more work waits for a
+machine that is stopped; shorter, and a busy one is taken for away."""
+QUIET_S = 15.0
+"""Over a network: how long nothing may be heard before a ping. Routers between an outward-only
+machine and the world forget a connection after some minutes, the hasty ones after one."""
+
+
+class Hearing:
+    """See the module. Times are those of the steady clock, in seconds."""
+
+    def __init__(self, now_s: float, *, is_network: bool) -> None:
+        """`is_network`: frames cost, and the other end is pinged only where there is a reason."""
+        self.heard_s = now_s
+        """When anything came."""
+        self._is_network = is_network
+        self._asked_s: float | None = None
+        """Since when something was said that an answer is due to; None: nothing since `heard_s`."""
+        self._looked_s = now_s
+
+    def said(self, now_s: float, *, is_answer: bool) -> None:
+        """Something was said; `is_answer`: nobody at either end waits for a sign that it came."""
+        if self._asked_s is None and not is_answer:
+            self._asked_s = now_s
+
+    def heard(self, now_s: float) -> None:
+        """Something came: the other end was there."""
+        self.heard_s = now_s
+        self._asked_s = None
+
+    def looked(self, now_s: float) -> float:
+        """It is looked at; how long ago it was the last time: longer than asked for if we slept."""
+        pause_s, self._looked_s = now_s - self._looked_s, now_s
+        return pause_s
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether the other end should have said something long since."""
+        since_s = self._asked_s if self._is_network else self.heard_s
+        return since_s is not None and now_s - since_s > SILENCE_S
+
+    def is_ping_due(self, now_s: float) -> bool:
+        """Whether it is time to ask whether the other end is there."""
+        if not self._is_network:
+            return True
+        if self._asked_s is not None:
+            return now_s - self._asked_s >= PING_S
+        return now_s - self.heard_s >= QUIET_S
+
+    def give_time(self, time_s: float, now_s: float) -> None:
+        """The other end has at least so much more time to say something."""
+        since_s = now_s - SILENCE_S + time_s
+        self.heard_s = max(self.heard_s, since_s)
+        if self._asked_s is not None:
+            self._asked_s = max(self._asked_s, since_s)
