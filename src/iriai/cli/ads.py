@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("KFlops", right=True, wide=True),
     Column("Load", right=True),
     Column("Idle", right=True, wide=True),
-    Column("Requires", folds=True),
+    Column("Requires", folds=True, below=True),
 )
 
 

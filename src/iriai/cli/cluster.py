@@ -13,8 +13,7 @@ import typer
 from iriai.cli.command import MACHINE, add_command, empty_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
-from iriai.cli.table import Column, print_table
+from iriai.cli.table import print_pairs
 from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
 from iriai.model.paths import StatePaths
@@ -100,20 +99,17 @@ def show(options: GlobalOptions) -> None:
 def _print(report: ClusterReport) -> None:
     ends = time.strftime("%Y-%m-%d", time.localtime(report.certificate_ends_wall_s))
     signs = ", and signs machines for it" if report.is_issuer else ""
+    ejected = {each.machine for each in report.ejected}
     rows = [
         ("Cluster", f"{report.cluster} ({report.cluster_id})"),
         ("Authority", f"{report.fingerprint[:FINGERPRINT_SHOWN]}..."),
         ("This machine", f"{report.machine}{signs}"),
         ("Certificate", f"by {report.issuer}, until {ends}"),
         ("Configuration", _document_words(report)),
-        ("Known members", ", ".join(report.machines)),
+        ("Known members", ", ".join(name for name in report.machines if name not in ejected)),
     ]
-    rows += [
-        ("Ejected", printable(f"{each.machine}, by {each.operator}: {each.reason}"))
-        for each in report.ejected
-    ]
-    rows += [("Trouble", printable(each)) for each in report.conflicts]
-    print_table((Column("", style="bold"), Column("", folds=True)), rows)
+    gone = [f"{each.machine}, by {each.operator}: {each.reason}" for each in report.ejected]
+    print_pairs([*rows, ("Ejected", "\n".join(gone)), ("Trouble", "\n".join(report.conflicts))])
 
 
 def _document_words(report: ClusterReport) -> str:

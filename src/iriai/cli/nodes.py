@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
 
 from iriai.cli.command import MACHINE, command_app
@@ -34,7 +35,7 @@ _ROOM = (
     Column("Foreign", right=True, wide=True),
     Column("Speed", right=True, wide=True),
     Column("Tasks", right=True),
-    Column("Why", folds=True),
+    Column("Why", folds=True, below=True),
 )
 
 
@@ -79,6 +80,8 @@ def nodes(
         return
     in_cluster = any(row.member for row in rows)
     columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM)
+    if len({row.cluster for row in rows}) == 1:  # no column of one word
+        rows = tuple(msgspec.structs.replace(row, cluster="") for row in rows)
     print_table(columns, [_cells(row, in_cluster=in_cluster) for row in rows])
     if table.note:
         remark(table.note)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from iriai.client.answers import Why
 from iriai.model.reason import Rule
+
+MACHINES_SHOWN_MAX = 8
+"""Of those for which the same holds: a line of a terminal; `--json` has all."""
 
 _MEANINGS: dict[str, str] = {
     Rule.NO_MACHINE_LARGE_ENOUGH: "no machine is large enough",
@@ -48,8 +55,24 @@ def reason_text(reason: Why) -> str:
     return f"{meaning_of(reason)}: {'; '.join(details)}"
 
 
+def alike(reasons: Iterable[Why]) -> list[Why]:
+    """The reasons in their order, those that differ by the machine alone as one of all of them."""
+    machines: dict[Why, list[str]] = {}
+    for reason in reasons:
+        machines.setdefault(msgspec.structs.replace(reason, machine=""), []).append(reason.machine)
+    return [
+        msgspec.structs.replace(reason, machine=_list_text(names))
+        for reason, names in machines.items()
+    ]
+
+
+def _list_text(names: list[str]) -> str:
+    more = len(names) - MACHINES_SHOWN_MAX
+    return ", ".join(names[:MACHINES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
 def reason_lines(reason: Why) -> str:
-    """One reason in some lines, with the rule's name and the machine."""
+    """One reason in some lines, with the rule's name and the machine, or several."""
     parts = (("on", reason.machine), ("needs", reason.needed), ("there", reason.had))
     lines = [f"{meaning_of(reason)} ({reason.rule})"]
     return "\n".join(lines + [f"  {name:<6} {text}" for name, text in parts if text])

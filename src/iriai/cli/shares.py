@@ -14,7 +14,7 @@ from iriai.client.answers import ShareRow, ShareTable
 from iriai.client.client import Client
 
 _COLUMNS = (
-    Column("Account", style="bold"),
+    Column("Account", style="bold", shrinks=True),
     Column("Right", right=True),
     Column("Used", right=True),
     Column("Ahead", right=True),

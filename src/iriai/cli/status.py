@@ -49,8 +49,9 @@ def _cluster(report: StatusReport) -> list[tuple[str, str]]:
     )
     refused = ", ".join(f"{count} {rule}" for rule, count in sight.claims_refused.items())
     return [
-        ("cluster", f"{sight.name}: {counts}; this one is there {sight.steadiness * 100:.0f} %"),
+        ("cluster", f"{sight.name}: {counts}"),
         ("broker", ", ".join(sight.brokers)),
+        ("there", f"{sight.steadiness * 100:.0f} % of the time, for the choice of a broker"),
         ("news", _news(sight)),
         ("traffic", f"{sent} sent, {received} received"),
         ("claims", f"{count_text(sight.begun, 'attempt')} began; refused: {refused or 'none'}"),

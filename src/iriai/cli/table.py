@@ -49,6 +49,8 @@ class Column(NamedTuple):
     """Where the terminal is too narrow, long text goes on in further lines."""
     wide: bool = False
     """Left out of terminals with less than `WIDE_COLUMNS`."""
+    below: bool = False
+    """On terminals with less than `WIDE_COLUMNS` a sentence that stands below the table instead."""
     shrinks: bool = False
     """Where the terminal is too narrow, long text is cut here before it is elsewhere."""
 
@@ -57,16 +59,19 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title:
     """Print `rows`; columns without any content are left out."""
     is_terminal = sys.stdout.isatty()
     is_narrow = is_terminal and get_terminal_size().columns < WIDE_COLUMNS
+    below = [place for place, column in enumerate(columns) if column.below and is_narrow]
     used = [
         place
         for place, column in enumerate(columns)
-        if not (column.wide and is_narrow)
+        if not ((column.wide and is_narrow) or place in below)
         and (not rows or any(row[place] not in ("", "-") for row in rows))
     ]
+    said = [(row[0], row[place]) for row in rows for place in below]
     columns = [columns[place] for place in used]
     cells = [[printable(row[place]) for place in used] for row in rows]
     if is_terminal:
         _print_rich(columns, cells, title)
+        print_pairs(said)
     else:
         _print_plain(columns, cells, title)
 

@@ -123,6 +123,9 @@ def _look(options: GlobalOptions, revoke: str) -> None:
 
 
 def _print(table: TokenTable) -> None:
+    if not table.rows:
+        print("There is no token: this machine made none, or they ended long ago.")
+        return
     rows = [
         (
             each.id,

@@ -23,7 +23,7 @@ from iriai.model.units import parse_duration
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 _COLUMNS = (
     Column("Job", style="bold"),
-    Column("Account", style="bold"),
+    Column("Account", style="bold", shrinks=True),
     Column("Tasks", right=True),
     Column("Failed", right=True, style="red"),
     Column("Cpu", right=True),

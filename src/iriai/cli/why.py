@@ -11,7 +11,7 @@ from iriai.cli.completion import complete_job
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import printable_lines
-from iriai.cli.reasons import reason_lines
+from iriai.cli.reasons import alike, reason_lines
 from iriai.client.client import Client
 from iriai.model.state import TaskState
 
@@ -27,7 +27,8 @@ def why(
 ) -> None:
     """Say what a job waits for, the main reason first.
 
-    Each reason names the rule that says no, what the job needs, and what is there.
+    Each reason names the rule that says no, what the job needs, and what is there; machines of
+    which the same holds stand together.
     """
     with Client.connect(options.state) as client:
         answer = client.why(job)
@@ -37,7 +38,7 @@ def why(
         more = f": iriai show {job} tells how" if answer.state == TaskState.FINISHED else ""
         print(f"{answer.id} is {answer.state}, and waits for nothing{more}")
     else:
-        first, *others = answer.reasons
+        first, *others = alike(answer.reasons)
         print(printable_lines(f"{answer.id} is {answer.state}: {reason_lines(first)}"))
         for reason in others:
             print(printable_lines(f"also: {reason_lines(reason)}"))

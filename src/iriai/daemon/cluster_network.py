@@ -461,7 +461,7 @@ def _totals(state: LinkState) -> tuple[int, int]:
 
 def _row(state: LinkState, now_wall_s: float) -> LinkRow:
     for_s = max(0.0, now_wall_s - state.since_wall_s)
-    words = f"{state.problem or 'up'} for {for_s:.0f} s"
+    words = f"for {for_s:.0f} s: {state.problem}" if state.problem else f"up for {for_s:.0f} s"
     offset = state.offset
     return LinkRow(
         state.machine,
