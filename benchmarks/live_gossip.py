@@ -25,9 +25,8 @@ from typing import Any
 import msgspec
 from harness.at_rest import rest_figures
 from harness.ideal_gossip import ideal_spread_s
-from harness.intruder import Intruder
 from harness.lines import Lines
-from harness.live_network import Network, live_network, network_kit, until
+from harness.live_network import Network, intruder_kit, live_network, network_kit, until
 from harness.live_pictures import draw_gossip
 from harness.options import Options, read_options
 from harness.report import finish, machine_facts, percentile, progress
@@ -138,7 +137,8 @@ class Trial:
         stolen.leave_launcher()
         self._lines.forget(stolen.name)
         there = [each for each in (first, *others) if not each.is_outward_only]
-        intruder = Intruder(stolen, {each.name: f"{each.host}:{port}" for each in there})
+        addresses = {each.name: f"{each.host}:{port}" for each in there}
+        intruder = intruder_kit.ejected_one(stolen, addresses)
         intruder.await_belief()
         began_s = time.monotonic()
         first.as_root("eject", stolen.name, "--reason", "stolen")

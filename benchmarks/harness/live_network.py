@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the machines are those of 
 network_kit = importlib.import_module("tests.endtoend.network")
 bridge_kit = importlib.import_module("tests.endtoend.bridge")
 switch_kit = importlib.import_module("tests.endtoend.switch")
+intruder_kit = importlib.import_module("tests.endtoend.intruder")
 judge_kit = importlib.import_module("tests.endtoend.judge")
 people_kit = importlib.import_module("tests.support.people")
 waiting_kit = importlib.import_module("tests.support.waiting")

@@ -8,7 +8,8 @@ from iriai.client import Client
 from iriai.client.answers import Jobs
 from iriai.model.problem import ExitCode
 from tests.endtoend.installation import Installation
-from tests.support.people import People, TestPerson
+from tests.endtoend.trespass import becoming, words_about
+from tests.support.people import People
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
@@ -40,29 +41,6 @@ def waiting(machine: Installation):
         job = client.submit(machine.draft("true", SECRET, name=SECRET, held=True)).id
         yield job
         client.cancel([job])
-
-
-def words_about(job: str) -> list[tuple[str, ...]]:
-    return [
-        ("show", job),
-        ("why", job),
-        ("story", job),
-        ("logs", job),
-        ("wait", job),
-        ("cancel", job),
-        ("hold", job),
-        ("release", job),
-        ("alter", job, "--name", "mine"),
-        ("submit", "--after", f"any:{job}", "--", "true"),
-        ("submit", "--dry-run", "--after", f"any:{job}", "--", "true"),
-        ("jobs", "--all"),
-        ("jobs", "--all", "--finished"),
-        ("jobs", "--user", "root"),
-    ]
-
-
-def becoming(person: TestPerson) -> list[str]:
-    return ["setpriv", f"--reuid={person.uid}", f"--regid={person.gid}", "--clear-groups"]
 
 
 def test_nobody_reads_or_touches_what_another_handed_in(

@@ -17,9 +17,13 @@ def until(
     condition: Callable[[], Result],
     what: str = "the condition",
     pause_s: float = _PAUSE_S,
-    wait_s: float = WAIT_S,
+    wait_s: float | None = None,
 ) -> Result:
-    """What `condition` returns, once that is true; it is asked again after each `pause_s`."""
+    """What `condition` returns, once that is true; it is asked again after each `pause_s`.
+
+    `wait_s` is the longest wait; None: `WAIT_S`, which whoever starts many processes may raise.
+    """
+    wait_s = WAIT_S if wait_s is None else wait_s
     deadline_s = time.monotonic() + wait_s
     while not (result := condition()):
         if time.monotonic() > deadline_s:
