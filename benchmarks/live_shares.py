@@ -22,12 +22,14 @@ from harness.report import finish, machine_facts, progress
 
 RIGHTS = {"ann": 1, "bob": 2, "eve": 3}
 MACHINES, QUICK_MACHINES = 6, 4
-TASKS, QUICK_TASKS = 3_000, 60
-KILL_EACH_S, QUICK_KILL_EACH_S = 20.0, 4.0
+TASKS, QUICK_TASKS = 3_000, 240
+KILL_EACH_S, QUICK_KILL_EACH_S = 20.0, 8.0
 CPUS = 4
 SLEEP_S = 1.0
 DELAY_S = 0.01
-POINTS_OFF_MAX = 4.0
+POINTS_OFF_MAX, QUICK_POINTS_OFF_MAX = 4.0, 13.0
+"""In the small: four standard deviations of 240 draws at one half, 3.2 points each. Usage draws
+shares nearer than that; drawing all alike would be 16.7 points off, first come first served 33."""
 SCRIPT = 'sleep "$3"; echo "$2 $IRIAI_JOB_ID.$IRIAI_TASK_ID" >> "$1"'
 CONFIGURATION = f"""
 [identity]
@@ -114,7 +116,7 @@ def main() -> None:
     entitled = {name: 100 * right / sum(RIGHTS.values()) for name, right in RIGHTS.items()}
     percent = {name: 100 * ended[name] / ended.total() for name in RIGHTS}
     off = max(abs(percent[name] - entitled[name]) for name in RIGHTS)
-    is_fair = off <= POINTS_OFF_MAX
+    limit = QUICK_POINTS_OFF_MAX if options.quick else POINTS_OFF_MAX
     finish(
         {
             "percent": {name: round(part, 1) for name, part in percent.items()},
@@ -125,7 +127,7 @@ def main() -> None:
             "machines_killed": len(set(trial.killed)),
             "took_s": round(took_s, 1),
             "whole_s": round(whole_s, 1),
-            "judged": "ok" if is_fair else f"{off:.1f} points off, over {POINTS_OFF_MAX:.0f}",
+            "judged": "ok" if off <= limit else f"{off:.1f} points off, over {limit:.0f}",
             "settings": {
                 "runs": 1,
                 "machines": count,

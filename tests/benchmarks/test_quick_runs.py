@@ -26,7 +26,6 @@ FIGURES = {
 }
 LIVE_FIGURES = {
     "live_gossip.py": {"whole_s", "rest", "change", "match", "eject", "judged"},
-    "live_shares.py": {"percent", "entitled", "points_off", "brokers_killed", "judged"},
     "live_cluster.py": {"whole_s", "rest", "blows", "counts", "judged"},
 }
 """Of real daemons in network namespaces, which root alone can make."""
