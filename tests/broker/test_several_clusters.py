@@ -119,17 +119,26 @@ def test_what_waits_goes_where_there_is_room_and_no_more_of_it():
 def test_what_is_returned_waits_again_and_is_not_sent_there_at_once():
     core = broker(EAST)
     [forward] = told(turn(core, 1.0, summary(3), want(1, count=3)), Forward)
-    sends = turn(core, 1.2, Returned(forward.number, 2))
+    sends = turn(core, 1.2, Returned("e0", forward.number, 2))
     assert core.state.queues.entries[JobId("w0", 1)].count == 2
     assert not told(sends, Forward)
     assert not told(turn(core, 2.0, summary(9)), Forward)
     assert told(turn(core, 7.0, summary(9)), Forward)[0].want.count == 2
 
 
+def test_only_who_was_asked_can_return_it():
+    core = broker(EAST)
+    [forward] = told(turn(core, 1.0, summary(3), want(1, count=3)), Forward)
+    turn(core, 1.2, Returned("n0", forward.number, 2))
+    assert not core.state.queues.entries
+    turn(core, 1.3, Returned("e0", forward.number, 2))
+    assert core.state.queues.entries[JobId("w0", 1)].count == 2
+
+
 def test_what_was_started_elsewhere_is_known_by_the_next_want():
     core = broker(EAST)
     [forward] = told(turn(core, 1.0, summary(3), want(1, count=5)), Forward)
-    turn(core, 1.2, Returned(forward.number, 0))
+    turn(core, 1.2, Returned("e0", forward.number, 0))
     turn(core, 1.3, replace(want(1, count=2), stamp=7))
     assert core.state.queues.entries[JobId("w0", 1)].count == 2
     turn(core, 60.0)  # nothing comes back
@@ -212,7 +221,7 @@ def test_a_guest_that_starts_at_the_second_hop_is_answered_in_the_same_turn():
     turn(core, 1.0, summary(3, "north", "n0"))
     sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
     [forward] = told(sends, Forward)
-    sends = turn(core, 2.1, Returned(forward.number, 0))
+    sends = turn(core, 2.1, Returned("n0", forward.number, 0))
     assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 0)]
     turn(core, 60.0, Wake(Part.BROKER))
     assert not core.state.queues.entries
@@ -223,7 +232,7 @@ def test_what_does_not_start_at_the_second_hop_either_is_returned_at_once():
     turn(core, 1.0, summary(3, "north", "n0"))
     sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
     [forward] = told(sends, Forward)
-    sends = turn(core, 2.1, Returned(forward.number, 2))
+    sends = turn(core, 2.1, Returned("n0", forward.number, 2))
     assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 2)]
     assert not core.state.queues.entries
 

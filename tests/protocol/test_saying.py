@@ -16,16 +16,19 @@ from iriai.protocol.messages import (
     Counted,
     Explain,
     Explained,
+    Forward,
     Refusal,
     Renew,
     Renewed,
+    Returned,
     Stop,
+    Summary,
     Want,
     Wants,
     Withdraw,
 )
 from iriai.protocol.output_messages import AskOutput, Output
-from iriai.protocol.saying import may_say
+from iriai.protocol.saying import is_of_cluster, may_say
 from tests.home.lone_home import end
 
 HOME, NODE, LIAR = "ume", "take", "oni"
@@ -49,6 +52,11 @@ OF_NODE = [
     Renew(NODE, 1.0),
     Counted(NODE, (), ()),
 ]
+OF_BROKER = [
+    Summary(NODE, "east", (), (), 0),
+    Forward(NODE, 1, "east", 1, Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1)),
+    Returned(NODE, 1, 1),
+]
 TO_HOME = [*OF_NODE[:4], Output(ATTEMPT, "out", 0, b"", is_complete=True), Explained(JOB, ())]
 
 
@@ -66,6 +74,18 @@ def test_a_home_speaks_of_its_own(message):
 def test_a_node_speaks_for_itself(message):
     assert may_say(NODE, HOME, message)
     assert not may_say(LIAR, HOME, message)
+
+
+@pytest.mark.parametrize("message", OF_BROKER, ids=name)
+def test_a_broker_speaks_for_itself(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(LIAR, HOME, message)
+
+
+@pytest.mark.parametrize("message", OF_BROKER[:2], ids=name)
+def test_and_for_its_own_cluster(message):
+    assert is_of_cluster("east", message)
+    assert not is_of_cluster("west", message)
 
 
 @pytest.mark.parametrize("message", TO_HOME, ids=name)

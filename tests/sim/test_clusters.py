@@ -9,7 +9,8 @@ import pytest
 from iriai.broker.onward import HOPS_MAX
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.protocol.messages import Decline, Forward, Match, Returned, Summary
+from iriai.protocol.messages import Decline, Forward, Match, Message, Returned, Summary
+from iriai.protocol.saying import is_of_cluster, may_say
 from iriai.sim.faults import fails
 from iriai.sim.network import NetworkPlan
 from iriai.sim.scenario import scenario_of
@@ -197,6 +198,24 @@ def test_no_herd_runs_to_the_one_cluster_with_room():
     run(world, 300.0)
     assert all(has_ended(world, job) for job in jobs)
     assert len(forwards) <= 3 * len(jobs)
+
+
+def test_each_machine_says_what_it_may_and_speaks_for_no_other_cluster():
+    world = clusters("west", "east", "north", machines=2)
+    said: list[Message] = []
+    for machine in world.machines.values():
+        machine.on_send = partial(_only_what_it_may, said, machine.on_send)
+    jobs = [submit(world, "west0", run_s=5.0, tasks=4) for _ in range(4)]
+    run(world, 60.0)
+    assert all(has_ended(world, job) for job in jobs)
+    assert {Summary, Forward, Returned, Match} <= {type(each) for each in said}
+
+
+def _only_what_it_may(said, send, sender, each) -> None:
+    said.append(each.message)
+    assert may_say(sender.plan.name, each.machine, each.message)
+    assert is_of_cluster(sender.plan.cluster, each.message)
+    send(sender, each)
 
 
 def test_rooms_that_are_all_out_of_date_cost_a_message_or_two_for_each():

@@ -37,7 +37,7 @@ class Abroad:
         self._rng = rng
         self._dice: DecisionDice | None = None
         self._onward = Onward(machine, self.neighbours)
-        self._guests = Guests()
+        self._guests = Guests(machine)
         self.must_pass = False
         """Whether something waits, or not any more, that the last pass did not know."""
 

@@ -59,7 +59,9 @@ class Guest:
 class Guests:
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: str) -> None:
+        """`machine` is the broker's own."""
+        self._machine = machine
         self.open: dict[JobId, Guest] = {}
         self._answered: OrderedDict[tuple[str, int], Returned] = OrderedDict()
         self._said: list[Send] = []
@@ -102,7 +104,7 @@ class Guests:
         return said
 
     def _answer(self, guest: Guest, count: int) -> None:
-        answer = Returned(guest.number, count, guest.reason)
+        answer = Returned(self._machine, guest.number, count, guest.reason)
         self._answered[guest.broker, guest.number] = answer
         if len(self._answered) > ANSWERED_MAX:
             self._answered.popitem(last=False)

@@ -47,6 +47,7 @@ class Passed:
     """Some tasks of a job, with another cluster."""
 
     __slots__ = (
+        "asked",
         "cluster",
         "count",
         "entry",
@@ -63,6 +64,8 @@ class Passed:
         self.cluster = cluster
         self.count = forward.want.count
         """How many may still come back."""
+        self.asked: set[str] = set()
+        """Machines to which it was said, one each time at most: they alone may answer."""
         self.told_s = now_s
         self.until_s = now_s + GIVE_UP_S
         self.is_answered = False
@@ -134,7 +137,7 @@ class Onward:
         if job is None:
             return False
         passed = self._of_jobs[job][message.number]
-        if passed.is_answered:
+        if passed.is_answered or message.broker not in passed.asked:
             return False
         passed.is_answered = True
         passed.until_s = now_s + GIVE_UP_S
@@ -290,6 +293,7 @@ class Onward:
         other = self._neighbours.get(passed.cluster)
         if other is None or not other.broker:
             return []
+        passed.asked.add(other.broker)
         return [Send(self._neighbours.speak(other), Part.BROKER, passed.forward)]
 
 

@@ -60,10 +60,10 @@ from iriai.protocol.effects import (
 from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
-from iriai.protocol.messages import Begun, Message
+from iriai.protocol.messages import Begun, Forward, Message, Summary
 from iriai.protocol.output_messages import AskOutput, Output
 from iriai.protocol.peers import Peers
-from iriai.protocol.saying import may_say
+from iriai.protocol.saying import is_of_cluster, may_say
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight
 
@@ -300,11 +300,30 @@ class ClusterNetwork:
         elif isinstance(event, Delivered) and event.part is Part.OUTPUT:
             self._of_output(event)
         elif isinstance(event, Delivered):
+            if not self._is_of_its_cluster(event):
+                return
             if isinstance(event.message, Begun):
                 self._begun(event.message)
             self._engine.news(event)
         else:
             self._engine.event(event)
+
+    def _is_of_its_cluster(self, event: Delivered) -> bool:
+        """Whether who speaks for a cluster is of it.
+
+        What a machine says that is not known yet is not heard; it is said again.
+        """
+        if not isinstance(event.message, Summary | Forward):
+            return True
+        member = self._present.get(event.sender)
+        if member is None:
+            return False
+        if is_of_cluster(member.cluster_called, event.message):
+            return True
+        words = f"it is of {member.cluster_called}, and spoke for {event.message.cluster}"
+        now_s = read_clocks("cluster").steady_s
+        self.mesh.offences.note(event.sender, "not-its-own", words, now_s)
+        return False
 
     def _of_output(self, event: Delivered) -> None:
         message = event.message
@@ -422,9 +441,8 @@ class ClusterNetwork:
         clusters: dict[str, list[Peer]] = {}
         for member in (own, *self._present.values()):
             if member.cluster == own.cluster:
-                name = member.cluster_name or member.cluster
-                clusters.setdefault(name, []).append(Peer.of(member))
-        same = tuple(clusters[own.cluster_name or own.cluster])
+                clusters.setdefault(member.cluster_called, []).append(Peer.of(member))
+        same = tuple(clusters[own.cluster_called])
         self._engine.event(PeersChanged(same, neighbours_of(clusters)))
 
     def _own_member(self, instance: str) -> Member:

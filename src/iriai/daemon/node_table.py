@@ -162,7 +162,7 @@ class NodeTables:
                 row,
                 link=link,
                 member=state,
-                cluster=member.cluster_name or member.cluster,
+                cluster=member.cluster_called,
                 is_broker=name == broker,
                 differs=tuple(dict.fromkeys((*row.differs, *self._seen_of(name)))),
                 heard_s=None if name == home else min(heard, default=None),

@@ -44,6 +44,11 @@ class Member(msgspec.Struct, frozen=True):
     """The cluster that it works in, where the site has several (spec 008, section 6)."""
 
     @property
+    def cluster_called(self) -> str:
+        """The cluster whose broker is its own: those that name none are one, called as the site."""
+        return self.cluster_name or self.cluster
+
+    @property
     def is_present(self) -> bool:
         """Whether it takes part, as far as is known: alive, or only suspected not to be."""
         return self.state in {MemberState.ALIVE, MemberState.SUSPECT}

@@ -400,7 +400,10 @@ class Forward(msgspec.Struct, frozen=True):
 class Returned(msgspec.Struct, frozen=True):
     """The answer to `Forward`: how many of the tasks were not started."""
 
+    broker: str
+    """The sender."""
     number: int
+    """That of the `Forward`."""
     count: int
     reason: Reason | None = None
     """Why none of them ever will be there, as far as that can be told."""

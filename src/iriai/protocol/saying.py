@@ -26,6 +26,7 @@ from iriai.protocol.messages import (
     Refusal,
     Renew,
     Renewed,
+    Returned,
     Run,
     Stop,
     Summary,
@@ -61,7 +62,7 @@ def may_say(sender: str, receiver: str, message: Message) -> bool:
         return message.job.home == receiver and message.broker in ("", sender)
     if isinstance(message, Promise | Explained):
         return message.job.home == receiver
-    if isinstance(message, Summary | Forward):
+    if isinstance(message, Summary | Forward | Returned):
         return message.broker == sender
     return True
 
@@ -72,3 +73,8 @@ def is_answer(message: Message) -> bool:
     Nobody waits for a sign that it did: a link is not looked after for its sake.
     """
     return isinstance(message, _ANSWERS)
+
+
+def is_of_cluster(cluster: str, message: Message) -> bool:
+    """Whether a machine of `cluster` may say this: it speaks for no other."""
+    return not isinstance(message, Summary | Forward) or message.cluster == cluster

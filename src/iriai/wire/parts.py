@@ -20,7 +20,7 @@ from iriai.protocol.messages import (
 from iriai.protocol.output_messages import ToOutput
 from iriai.protocol.peer_messages import ToDirectory, ToMembership
 
-PARTS_VERSION = 5
+PARTS_VERSION = 6
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
