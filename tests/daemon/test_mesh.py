@@ -281,3 +281,17 @@ def test_the_addresses_of_very_many_dead_machines_are_not_kept(tmp_path, monkeyp
         assert [name for name in "abc" if ume.book.is_known(name)] == ["b", "c"]
 
     story(tmp_path, body)
+
+
+def test_an_address_that_nobody_could_look_up_is_no_address(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        unspeakable = (f"{'x' * 64}.lab:6174", "a..b:6174")
+        ume.book.take([replace(take.member, addresses=unspeakable)])
+        ume.say("take", 1)
+        await until(lambda: "is no address" in ume.mesh._neighbours["take"].problem)
+        ume.book.take([take.member])
+        ume.mesh.members_changed(["take"])
+        await until(take.heard)
+
+    story(tmp_path, body)

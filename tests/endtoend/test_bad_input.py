@@ -12,9 +12,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.daemon.clients import CLIENTS_MAX
-from iriai.model.problem import ExitCode
+from iriai.model.problem import ExitCode, UsageProblem
+from iriai.wire.changes import Alter
+from iriai.wire.requests import LogFile
 from tests.endtoend.installation import IRIAI, Installation
 from tests.support.waiting import until
 
@@ -179,6 +182,22 @@ def test_an_id_that_no_job_has(machine, refused):
     assert f"{home}-999999" in refused("show", f"{home}-999999", code=ExitCode.NOT_FOUND)
     assert f"{home}-999999" in refused("why", f"{home}-999999", code=ExitCode.NOT_FOUND)
     assert f"{home}-999999" in refused("wait", f"{home}-999999", code=ExitCode.NOT_FOUND)
+
+
+def test_numbers_that_no_machine_can_take(machine, waiting_job):
+    """By a program of somebody's own: the commands would not send them."""
+    daemon, launcher = machine.pid("daemon"), machine.pid("launcher")
+    with machine.client() as client:
+        assert client.logs(waiting_job, after_index=2**64 - 1) == ()
+        for limits in ({"time_limit_s": float("inf")}, {"cpu_limit_s": float("inf")}):
+            with pytest.raises(UsageProblem, match="a limit of inf is not"):
+                client.submit(replace(machine.draft("true"), **limits))
+        with pytest.raises(UsageProblem, match="a limit of inf is not"):
+            client.alter(Alter((waiting_job,), time_limit_s=float("inf")))
+        with pytest.raises(UsageProblem, match="nothing of"):
+            client.read_output(LogFile(f"{waiting_job}.0", 1, True, "", ""), "out", 2**63)
+        assert client.show(waiting_job).row.state == "held"
+    assert (machine.pid("daemon"), machine.pid("launcher")) == (daemon, launcher)
 
 
 def test_problems_as_documents(machine):

@@ -53,6 +53,34 @@ def test_what_was_printed_there_is_kept_here(network):
     assert (other.returncode, other.stdout) == (ExitCode.NOT_ALLOWED, "")
 
 
+def test_a_place_in_the_output_that_is_none_ends_no_daemon(network):
+    ume = network.machines["ume"]
+    ume.call("run", *ON_TAKE, "--no-stdin", "--name", "odd", "--", "echo", "odd")
+    daemon = ume.pid("daemon")
+    with ume.client() as client:
+        [row] = client.jobs(Jobs(name="odd", finished=True))
+        [file] = client.logs(row.id)
+        for offset in (-1, 2**63 - 1, 2**63, 2**64 - 1):
+            assert client.read_output(file, "out", offset).content == b""
+        until(lambda: client.read_output(file, "out", 0).content == b"odd\n", "what it printed")
+    assert ume.pid("daemon") == daemon
+
+
+def test_what_its_user_hides_is_said_to_be_hidden(network):
+    ume = network.machines["ume"]
+    script = "chmod 0 /proc/$$/fd/1; echo hidden"
+    ume.call(
+        *("run", "--requirements", 'Machine == "ume"', "--no-stdin", "--name", "hidden"),
+        *("--", "sh", "-c", script),
+    )
+    daemon = ume.pid("daemon")
+    with ume.client() as client:
+        [row] = client.jobs(Jobs(name="hidden", finished=True))
+        [file] = client.logs(row.id)
+        assert "cannot be read here" in client.read_output(file, "out", 0).problem
+    assert ume.pid("daemon") == daemon
+
+
 def test_it_comes_as_it_is_printed_and_the_daemon_here_may_be_killed_meanwhile(network):
     ume = network.machines["ume"]
     gate = ume.work / "gate"

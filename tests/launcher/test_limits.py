@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from iriai.launcher.messages import SampleAll, Terminate
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
@@ -44,6 +46,23 @@ def test_orphans_of_other_tasks_are_left_alone(lab: Lab):
     lab.link.send(Terminate((other,), EndCause.CANCELLED, 0.0))
     lab.link.exit_of(other)
     assert not is_running(orphan)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cpu_limit_s": float("inf")},
+        {"cpu_limit_s": float("nan")},
+        {"time_limit_s": 1e300},
+        {"kill_grace_s": float("inf"), "cpu_limit_s": 1.0},
+        {"process_limit": 2**63},
+    ],
+)
+def test_a_limit_that_cannot_be_kept_is_named_and_ends_no_launcher(lab: Lab, limits):
+    end = lab.run("true", **limits)
+    assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
+    assert next(iter(limits)) in end.message
+    assert lab.run("true").cause is EndCause.COMPLETED
 
 
 def test_the_limit_of_wall_time(lab: Lab):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from iriai.model.problem import UsageProblem
@@ -9,6 +10,8 @@ from iriai.model.problem import UsageProblem
 DEFAULT_PORT = 6174
 """Where machines of a cluster listen, if nothing else is said. Unassigned at IANA, and below the
 ports that systems give to outgoing connections."""
+
+PORT = re.compile("[0-9]{1,5}")
 
 
 class Address(NamedTuple):
@@ -28,8 +31,16 @@ def parse_address(text: str) -> Address:
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not (_is_name(host) and PORT.fullmatch(port) and 0 < int(port) < 1 << 16):
         raise UsageProblem(
             "bad-address", f"'{text}' is no address", "write HOST:PORT, as in ume.example.org:6174"
         )
     return Address(host, int(port))
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up: with others, Python cannot even begin, and raises ValueError."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False

@@ -14,25 +14,58 @@ from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
+from iriai.wire.accounts import AskUsage, Shares
+from iriai.wire.ads import AskAds, AskMatch
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
+from iriai.wire.joining import ListTokens, ShowCluster
+from iriai.wire.machines import Nodes
+from iriai.wire.reports import Doctor, ShowConfiguration, Status
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
     AnswerBody,
+    AskWhy,
     Failure,
     Hello,
+    Jobs,
+    Logs,
     Notice,
     Progress,
+    ReadOutput,
     Reply,
     Request,
     RequestBody,
+    Show,
 )
+from iriai.wire.stories import AskStory
 
 log = logging.getLogger(__name__)
 
 CLIENTS_MAX = 900
 """Connections at once: below the usual limit of 1,024 descriptors, with room for our own."""
 
+LOOKS = frozenset(
+    {
+        Jobs,
+        Show,
+        AskWhy,
+        AskStory,
+        AskUsage,
+        Shares,
+        Logs,
+        ReadOutput,
+        Status,
+        Doctor,
+        ShowConfiguration,
+        ShowCluster,
+        ListTokens,
+        Nodes,
+        AskAds,
+        AskMatch,
+    }
+)
+"""Requests that change nothing. Where an answer to one fails for an error of ours, whoever asked is
+told; after any other the daemon ends, and begins again from what is stored."""
 
 OnFrames = Callable[[list[bytes]], None]
 OnClose = Callable[[str], None]
@@ -76,6 +109,8 @@ class Asked:
             body = make()
         except Problem as problem:
             self.fail(problem)
+        except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
+            self.fail(_fault(error))
         else:
             self.answer(body)
 
@@ -267,6 +302,10 @@ class Clients:
                 handler(asked, body, now)
             except Problem as problem:
                 asked.fail(problem)
+            except Exception as error:
+                if type(body) not in LOOKS:  # the cores may be changed in part: see Service
+                    raise
+                asked.fail(_fault(error))
 
         self._engine.request(handle)
 
@@ -306,6 +345,16 @@ class Clients:
         except OSError as error:
             log.info("a client left before it was turned away: %s", error)
         connection.close()
+
+
+def _fault(error: Exception) -> Problem:
+    """What is told of an error of ours that concerns nobody but who asked."""
+    log.exception("an error of iriai in the answer to a request", exc_info=error)
+    return Problem(
+        "internal",
+        f"an error of iriai: {type(error).__name__}: {error}",
+        "please report it, with what log/daemon.log in the state directory says",
+    )
 
 
 def _too_many() -> Unreachable:

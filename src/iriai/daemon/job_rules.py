@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iriai.model.dependency import Dependency, joined_dependencies
+from iriai.model.limits import LIMIT_MAX, can_be_kept
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.resources import Resources
 
@@ -33,9 +34,13 @@ def check_urgency(urgency: float) -> None:
 
 
 def check_limit(limit: float | None) -> None:
-    """Raise `UsageProblem` where it would let nothing run."""
-    if limit is not None and not limit > 0:
-        raise UsageProblem("bad-limit", f"a limit of {limit} is not more than 0")
+    """Raise `UsageProblem` where it would let nothing run, or is none."""
+    if not can_be_kept(limit):
+        raise UsageProblem(
+            "bad-limit",
+            f"a limit of {limit} is not more than 0 and at most {LIMIT_MAX:g}",
+            "leave it out to have none",
+        )
 
 
 def check_throttle(throttle: int | None, *, is_array: bool) -> None:

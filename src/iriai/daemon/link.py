@@ -279,7 +279,7 @@ class MachineLink:
                     self._batch(content)
                 else:
                     self._take(content)
-            except (msgspec.MsgspecError, AssertionError, ValueError) as error:
+            except (msgspec.MsgspecError, AssertionError, ValueError, OverflowError) as error:
                 self.break_off(f"it does not keep to the protocol: {error}")
                 return
 

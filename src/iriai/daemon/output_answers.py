@@ -6,17 +6,19 @@ from msgspec.structs import replace
 
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.engine import Engine
-from iriai.daemon.output_copies import KINDS, CopyKey, OutputCopies
+from iriai.daemon.output_copies import CopyKey, OutputCopies
 from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
 from iriai.daemon.selection import select
 from iriai.daemon.settings import Settings
+from iriai.daemon.submission import ARRAY_INDEX_MAX
 from iriai.daemon.views import log_file
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction, JobSpec
 from iriai.model.problem import UsageProblem
 from iriai.model.state import TaskState
+from iriai.protocol.output_messages import KINDS
 from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
 
 
@@ -42,7 +44,7 @@ class OutputAnswers:
         job = self._home.jobs.get(number)
         spool = self._settings.paths.spool
         spec = job.spec if job else self._past.spec(number)
-        files, until = self._past.log_files(selected, spec, body.after_index)
+        files, until = self._past.log_files(selected, spec, min(body.after_index, ARRAY_INDEX_MAX))
         for index, task in job.tasks.items() if job else ():
             if task.state is TaskState.QUEUED or index <= body.after_index:
                 continue

@@ -14,22 +14,24 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from iriai.daemon.spool_reading import read_piece
 from iriai.launcher.spool import spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import Part, Send
-from iriai.protocol.output_messages import AskOutput, Output
+from iriai.protocol.output_messages import KINDS, PIECE_BYTES, AskOutput, Output
 from iriai.wire.requests import OutputPiece
 
 ANSWER_S = 15.0
 """Without an answer it is asked again: half as long again as a node takes to say that there is
 nothing new."""
+PAUSE_S = 0.1
+"""Before it is asked for more, where all that there was has come: not noticed by people."""
 ASKS_MAX = 2
 """Of an attempt that is over: its machine is gone. While it runs, its lease decides."""
 COPIES_MAX = 10_000
 """Attempts of which it is remembered where they ran; of older ones a client asks anew."""
 READ_BYTES = 1 << 18
 """Of one answer to a client."""
-KINDS = ("out", "err")
 
 
 class CopyKey(NamedTuple):
@@ -108,12 +110,19 @@ class OutputCopies:
         copy.size_bytes += written
         copy.is_complete = output.is_complete and written == len(output.content)
         if not copy.is_complete:
-            self._ask(key, copy)
+            pause_s = 0.0 if len(output.content) >= PIECE_BYTES else PAUSE_S
+            copy.timer = self._loop.call_later(pause_s, partial(self._ask, key, copy))
 
     def piece(self, key: CopyKey, offset: int) -> OutputPiece:
         """What has come of it from `offset` on."""
         copy = self._copies.get(key)
-        content = self._read(key, offset)
+        try:
+            content = read_piece(self._path(key), offset, READ_BYTES)
+        except FileNotFoundError:
+            content = b""
+        except OSError as error:
+            problem = f"it cannot be read here: {error.strerror}"
+            return OutputPiece(b"", is_complete=True, problem=problem)
         is_all = copy is None or offset + len(content) >= copy.size_bytes
         if copy is None:  # it has not begun, or is asked for once it is over
             return OutputPiece(content, is_complete=not self._is_running(key.attempt))
@@ -150,7 +159,7 @@ class OutputCopies:
     def _size_bytes(self, key: CopyKey) -> int:
         try:
             return Path(self._path(key)).stat().st_size
-        except FileNotFoundError:
+        except OSError:  # what is there and cannot be read is told when it is to be read
             return 0
 
     def _append(self, key: CopyKey, content: bytes) -> int:
@@ -158,15 +167,5 @@ class OutputCopies:
         descriptor = os.open(self._path(key), flags, 0o600)
         try:
             return os.write(descriptor, content)
-        finally:
-            os.close(descriptor)
-
-    def _read(self, key: CopyKey, offset: int) -> bytes:
-        try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return b""
-        try:
-            return os.pread(descriptor, READ_BYTES, max(0, offset))
         finally:
             os.close(descriptor)

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 from functools import partial
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.spool_files import OF_OTHERS_KEPT_S, SWEEP_S, drop_of_others
+from iriai.daemon.spool_reading import read_piece
 from iriai.launcher.spool import spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import Part, Send
-from iriai.protocol.output_messages import AskOutput, Output
+from iriai.protocol.output_messages import KINDS, PIECE_BYTES, AskOutput, Output
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES = 64 << 10
-"""Of one answer: small beside a frame, large beside what it costs."""
 LOOK_S = 0.1
 """Between two looks whether more was printed: not noticed by people, and next to no work."""
 PATIENCE_S = 10.0
 """With nothing new an answer waits so long: the home then knows that it is still heard."""
 PENDING_MAX = 1000
-"""Questions that wait, of all homes; one more is answered at once."""
-KINDS = ("out", "err")
+"""Questions that wait, of all homes. One more is not answered where there is nothing to tell: its
+home asks again after a while. An empty answer would have it ask at once."""
 
 
 class OutputSource:
@@ -71,12 +69,11 @@ class OutputSource:
         # Before the file is read: what an attempt that is over printed is all there.
         is_over = not self._runs(ask.attempt)
         content = self._read(ask)
-        is_due = self._loop.time() >= until_s or len(self._pending) >= PENDING_MAX
-        if content or is_over or is_due:
+        if content or is_over or self._loop.time() >= until_s:
             is_complete = is_over and len(content) < PIECE_BYTES
             told = Output(ask.attempt, ask.kind, ask.offset, content, is_complete)
             self._say([Send(sender, Part.OUTPUT, told)])
-        else:
+        elif len(self._pending) < PENDING_MAX:
             again = partial(self._look, sender, ask, until_s)
             self._pending[key] = self._loop.call_later(LOOK_S, again)
 
@@ -85,17 +82,11 @@ class OutputSource:
         return Part.NODE in machine.parts and attempt in machine.node.calendar
 
     def _read(self, ask: AskOutput) -> bytes:
+        path = f"{self._spool}/{spool_name(ask.attempt, ask.kind)}"
         try:
-            descriptor = os.open(
-                f"{self._spool}/{spool_name(ask.attempt, ask.kind)}",
-                os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW,
-            )
+            return read_piece(path, ask.offset, PIECE_BYTES)
         except OSError:  # it printed nothing yet, or is none whose output is followed
             return b""
-        try:
-            return os.pread(descriptor, PIECE_BYTES, max(0, ask.offset))
-        finally:
-            os.close(descriptor)
 
 
 def _tell_swept(result: asyncio.Future[int]) -> None:

@@ -12,6 +12,7 @@ from iriai.launcher.users import UserRefused, Users
 from iriai.model.home_rules import HomeRules
 from iriai.model.ids import HOME_NAME
 from iriai.model.job import Interaction
+from iriai.model.limits import limits_problem
 from iriai.model.state import EndCause
 
 _DIGEST_BYTES = 8
@@ -61,6 +62,9 @@ class Admission:
             return NotStarted(EndCause.FAILED, str(refusal))
         if not spec.command and not template.script:
             return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
+        words = limits_problem(spec)
+        if words:
+            return NotStarted(EndCause.FAILED, words)
         options = self._spawner.options(spec, login)
         command = _encode(spec.command)
         digest = digest_of(

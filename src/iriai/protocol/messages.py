@@ -14,6 +14,7 @@ from iriai.model.account import Account
 from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
+from iriai.model.limits import Grace, Limit
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
@@ -137,12 +138,12 @@ class Want(msgspec.Struct, frozen=True):
     job: JobId
     account: Account
     resources: Resources
-    limit_s: float | None
+    limit_s: Limit | None
     urgency: float
     waited_s: float
     """As the home counts it."""
     count: int
-    grace_s: float = 0.0
+    grace_s: Grace = 0.0
     """How much longer than its limit an attempt may take to end."""
     front: int = 0
     """How many of the tasks wait again after an attempt: they go to the head of their account's
@@ -242,7 +243,7 @@ class Run(msgspec.Struct, frozen=True):
     attempt: AttemptId
     spec: JobSpec
     capability: Capability | None
-    lease_s: float | None = None
+    lease_s: Limit | None = None
     """How long the attempt goes on without word from the home (docs/spec/002, section 3). None:
     both are of one machine, and share its fate."""
 
@@ -252,7 +253,7 @@ class Stop(msgspec.Struct, frozen=True):
 
     attempt: AttemptId
     cause: EndCause
-    grace_s: float
+    grace_s: Grace
 
 
 class Accepted(msgspec.Struct, frozen=True):

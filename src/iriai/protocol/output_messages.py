@@ -6,13 +6,18 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 
+KINDS = ("out", "err")
+"""Standard output and standard error."""
+PIECE_BYTES = 64 << 10
+"""Of one answer: small beside a frame, large beside what it costs. There may be more after it."""
+
 
 class AskOutput(msgspec.Struct, frozen=True):
     """Home to node: what has this attempt printed after so many bytes? Answered with `Output`."""
 
     attempt: AttemptId
     kind: str
-    """`out`: standard output, `err`: standard error."""
+    """One of `KINDS`."""
     offset: int
 
 

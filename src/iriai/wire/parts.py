@@ -8,10 +8,12 @@ from collections.abc import Mapping
 import msgspec
 
 from iriai.model.decoding import decoded
+from iriai.model.limits import limits_problem
 from iriai.protocol.inquiry_messages import ToInquiry
 from iriai.protocol.messages import (
     BetweenClusters,
     Message,
+    Run,
     ToBroker,
     ToHome,
     ToNode,
@@ -61,9 +63,13 @@ def unpack(envelope: Envelope) -> Message:
     """The message in an envelope.
 
     Raises:
-        msgspec.ValidationError: nothing of this kind is said to this part.
+        msgspec.ValidationError: nothing of this kind is said to this part, or no machine could do
+            what it asks.
         msgspec.DecodeError: it cannot be read.
     """
     if envelope.kind not in _KINDS.get(envelope.part, ()):
         raise msgspec.ValidationError(f"'{envelope.kind}' is nothing to say to '{envelope.part}'")
-    return decoded(_decoders[envelope.kind], envelope.body)
+    message = decoded(_decoders[envelope.kind], envelope.body)
+    if isinstance(message, Run) and (words := limits_problem(message.spec)):
+        raise msgspec.ValidationError(f"of {message.attempt}, {words}")
+    return message
