@@ -29,6 +29,8 @@ from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
 
 ROUND_S = 60.0
 CLUSTER_NAME = "grid"
+LIFETIME_S = 86_400.0
+"""Longer than any run: what is told once has no end in the paper."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class PaperMachine:
 
     def tell_once(self, body: bytes, signer: KeyedSigner, now: Instant) -> None:
         """Publish one ad that is never refreshed."""
-        draft = Entry(self.name, EntryKind.AD, CLUSTER_NAME, 1, 1, 0.0, body, b"")
+        draft = Entry(self.name, EntryKind.AD, CLUSTER_NAME, 1, 1, LIFETIME_S, body, b"")
         signature = signer.sign(signed_content(draft))
         self.table.put(msgspec.structs.replace(draft, signature=signature), now)
         self.learn("", now)

@@ -21,7 +21,6 @@ FIGURES = {
         "restart_100k_s",
         "jobs_listing_100k_s",
     },
-    "gossip_paper.py": {"fig6", "fig7", "fig8", "fig9", "table1", "agreement"},
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
 LIVE_FIGURES = {
@@ -38,6 +37,19 @@ def test_quick_run_ends_with_one_json_object(program, tmp_path, monkeypatch):
     assert result.keys() >= FIGURES[program] | {"settings", "machine"}
     assert result["settings"]["runs"] == 1
     assert list(tmp_path.iterdir()) == []  # without peers their environment is not made
+
+
+def test_in_the_quick_run_of_paper_001_ads_reach_most_machines():
+    result = quick_run("gossip_paper.py")
+    assert result.keys() >= {"fig6", "fig7", "fig8", "fig9", "table1", "agreement", "settings"}
+    reaches = [
+        reach for rows in [result["fig6"], *result["fig7"].values()] for reach in rows.values()
+    ]
+    assert all(reach["final"] > 0.4 for reach in reaches)
+    assert result["fig6"]["1"]["final"] < result["fig6"]["4"]["final"]
+    at_ten = result["fig8"]["10"]
+    assert at_ten["gossip"] < at_ten["manager"] < at_ten["oracle"]
+    assert all(each["product"] for each in result["agreement"].values())
 
 
 @pytest.mark.root
