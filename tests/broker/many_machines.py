@@ -15,7 +15,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.effects import LinkDown, LinkUp, Part, Wake, WakeAt
-from iriai.protocol.messages import Decline, Idle, Match, Running, Want, Withdraw
+from iriai.protocol.messages import Decline, FailedAtOnce, Idle, Match, Running, Want, Withdraw
 from tests.broker.lone_broker import LoneBroker, as_running, want
 from tests.support.told import instant, job, told
 
@@ -173,6 +173,17 @@ class ManyMachines:
                 back.append(replace(wanted, count=self.waiting[attempt.number]))
             self.tell(self.idle(node, ended=lost, lost=lost, capabilities=fresh), *back)
 
+    def fail(self, *names: str, spare: int = 0) -> None:
+        """All that runs on these machines fails at once, but for tasks of the job `spare`."""
+        for name in names:
+            node = self.nodes[name]
+            ended = tuple(attempt for attempt in node.running if attempt.number != spare)
+            for attempt in ended:
+                del node.running[attempt]
+            failed = tuple(FailedAtOnce(attempt, 127) for attempt in ended)
+            fresh = self.broker.capabilities(len(ended))
+            self.tell(self.idle(node, ended=ended, failed=failed, capabilities=fresh))
+
     def end(self, node: Node, attempt: AttemptId) -> None:
         del node.running[attempt]
         if not node.is_away:
@@ -200,6 +211,11 @@ class ManyMachines:
         """Somebody says that a machine which is away is gone for good."""
         self.broker.broker.forget_machine(name, instant(self.broker.now_s))
         self.tell(LinkDown(name))
+
+    @property
+    def wake_s(self) -> float:
+        """When a user's tasks are tried again where they were kept away."""
+        return self.state.exclusions.next_s
 
     # --- what is so ------------------------------------------------------------------------------
 

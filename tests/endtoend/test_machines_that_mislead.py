@@ -26,6 +26,8 @@ NO_ROOM = 'mount -t tmpfs -o nr_inodes=3 tmpfs {} && exec "$@"'
 """Three: its root, the launcher's directory, and that for what is to be removed."""
 NO_TOOL = 'mount -t tmpfs tmpfs {} && exec "$@"'
 TASKS = 40
+SOLVED = 120
+"""Of half a second where the program is: without it, most of them would fail before."""
 KILLED = ("sh", "-c", "kill -9 $$")
 """What the kernel does to a task where memory runs out; for the kernel to do it, this host's would
 have to."""
@@ -108,7 +110,7 @@ def test_a_machine_that_starts_nothing_is_left_alone_and_named_while_an_array_go
 
 
 def test_a_machine_on_which_all_fails_at_once_is_named_where_it_was_seen(cluster):
-    """By the home of the tasks, that is: the broker was not told how they ended."""
+    """By the home of the tasks, that is: the broker could not compare it with other machines."""
     home = cluster.home
     with home.client() as client:
 
@@ -119,6 +121,27 @@ def test_a_machine_on_which_all_fails_at_once_is_named_where_it_was_seen(cluster
             return "failed there at once" in _shown(home, LACKS)
 
         until(is_noticed, f"what {LACKS} does to tasks")
+
+
+def test_a_machine_without_the_program_swallows_few_tasks_of_an_array_and_is_named(cluster):
+    """The others have it: there the same array's tasks do well."""
+    home = cluster.home
+    script = ("sh", "-c", f"{cluster.tool} || exit; sleep 0.5")
+    with home.client() as client:
+        job = client.submit(home.draft(*script, output=os.devnull, array=((1, SOLVED, 1),))).id
+        words = "with exit code 127, and not on other machines"
+        for machine in cluster.machines.values():
+            until(lambda machine=machine: words in _shown(machine, LACKS), words)
+
+        def is_kept_away() -> bool:
+            there = client.submit(home.draft(cluster.tool, **_on(LACKS))).id
+            return any(words in reason.had for reason in client.why(there).reasons)
+
+        until(is_kept_away, "a job for that machine to wait")
+        client.wait([job])
+        failed = [row for row in client.show(job).attempts if row.exit_code == 127]
+        assert {row.machine for row in failed} == {LACKS}
+        assert len(failed) < SOLVED // 2
 
 
 def _say(machine: Networked, line: str) -> None:

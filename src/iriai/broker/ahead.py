@@ -83,6 +83,7 @@ class Ahead:
         the places that are left come later.
         """
         state, decisions = self._state, []
+        state.regroup_excluded()
         views = state.machines
         work = state.settings.turn_work_max
         for attempt, place in list(self._places.items()):

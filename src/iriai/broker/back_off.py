@@ -15,6 +15,8 @@ FAILURES_MIN = 3
 """So many in a row are no accident: two refusals happen where what a broker knows is stale."""
 FIRST_S = 1.0
 """After the first `FAILURES_MIN`; each later failure doubles it."""
+FAILING_USERS_MIN = 2
+"""Users whose tasks fail at once there, and not elsewhere, before nobody's are started there."""
 MAX_S = 300.0
 """However often it failed: a machine that was mended works again within five minutes."""
 DOUBT_MACHINES_MAX = 2
@@ -27,13 +29,25 @@ STRUCK_JOBS_MAX = 16
 class BackOff:
     """Counts the failures of one machine."""
 
-    __slots__ = ("_losses", "_machine", "_refusals", "_struck", "until_s")
+    __slots__ = (
+        "_failing",
+        "_losses",
+        "_machine",
+        "_refusals",
+        "_rows",
+        "_struck",
+        "until_s",
+    )
 
     def __init__(self, machine: str) -> None:
         self._machine = machine
         self._refusals = 0
         self._losses = 0
         """How often it was left alone for them."""
+        self._rows = 0
+        """How often it was left alone for tasks that failed at once."""
+        self._failing: dict[str, None] = {}
+        """Users whose tasks fail at once here, and not elsewhere."""
         self._struck: dict[JobId, Account] = {}
         """Jobs whose tasks were lost at once here, and whose they are."""
         self.until_s: float | None = None
@@ -62,10 +76,27 @@ class BackOff:
         self._losses += self.until_s is None  # what was lost together counts once
         return self._leave_alone(now_s)
 
+    def fails(self, user: str, now_s: float) -> bool:
+        """A user's tasks fail at once here, and not elsewhere; whether it is left alone by all.
+
+        How tasks end is their users' doing as well: two of them must have met it, and nobody's
+        task have done well since.
+        """
+        self._failing[user] = None
+        if len(self._failing) < FAILING_USERS_MIN:
+            return False
+        self._rows += self.until_s is None
+        return self._leave_alone(now_s)
+
+    def fails_others(self, user: str) -> bool:
+        """Whether another user's tasks fail at once here and not elsewhere."""
+        return any(each != user for each in self._failing)
+
     def did_well(self) -> None:
-        """A task ended that was not lost at once."""
+        """A task ended that was not lost at once, and did not fail at once."""
         self._struck.clear()
-        self._losses = 0
+        self._failing.clear()
+        self._losses = self._rows = 0
 
     def is_over(self, now_s: float) -> bool:
         """Whether it ends now; then it is over."""
@@ -78,7 +109,9 @@ class BackOff:
         """Why it is left alone; None: it is not."""
         if self.until_s is None:
             return None
-        if self._losses:
+        if self._rows:
+            had = f"tasks of {len(self._failing)} users fail there at once, and not elsewhere"
+        elif self._losses:
             had = f"tasks of {len(self._struck)} jobs in a row were lost there at once"
         else:
             had = f"it failed {self._refusals} times in a row"
@@ -93,7 +126,7 @@ class BackOff:
     def _leave_alone(self, now_s: float) -> bool:
         if self.until_s is not None:
             return False
-        failures = max(self._refusals - FAILURES_MIN, self._losses - 1)
+        failures = max(self._refusals - FAILURES_MIN, self._losses - 1, self._rows - 1)
         self.until_s = now_s + min(MAX_S, FIRST_S * 2.0 ** min(failures, 16))
         return True
 

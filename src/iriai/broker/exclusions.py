@@ -1,4 +1,4 @@
-"""Users whose tasks a machine does not run, as it said when it refused one.
+"""Users whose tasks a machine does not run, as it said when it refused one, or as they all end.
 
 Without this the same is tried again and again, and the machine would be left alone for everybody.
 The machine may change its mind: it is asked again after a while, and when it is known anew.
@@ -28,6 +28,8 @@ class User(NamedTuple):
 class _Word(NamedTuple):
     until_s: float
     words: str
+    is_ours: bool = False
+    """Whether the broker came to it by itself, by how the user's tasks end there."""
 
 
 class Exclusions:
@@ -36,19 +38,37 @@ class Exclusions:
     def __init__(self) -> None:
         self._said: dict[str, OrderedDict[User, _Word]] = {}
         """By machine, the oldest first."""
+        self._next_s: float | None = None
         self._machines: dict[User, frozenset[str]] = {}
         self._changed: dict[User, None] = {}
 
     def add(self, machine: str, whose: TurnedAway, now_s: float) -> None:
         """A machine said it."""
-        said = self._said.setdefault(machine, OrderedDict())
         user = User(whose.home, whose.user)
+        self._put(machine, user, _Word(now_s + REMEMBERED_S, whose.words))
+
+    def keep_away(self, machine: str, user: User, words: str, until_s: float) -> None:
+        """A user's tasks fail at once there, and do well elsewhere: none is tried until then."""
+        said = self._said.get(machine)
+        known = said.get(user) if said else None
+        if known is None or known.is_ours:
+            self._put(machine, user, _Word(until_s, words, is_ours=True))
+
+    def relent(self, machine: str, user: str) -> None:
+        """A task of that user did well there: what the broker came to by itself is over."""
+        said = self._said.get(machine, OrderedDict())
+        for each in [each for each, word in said.items() if word.is_ours and each.name == user]:
+            self._drop(machine, each)
+
+    def _put(self, machine: str, user: User, word: _Word) -> None:
+        said = self._said.setdefault(machine, OrderedDict())
         is_new = said.pop(user, None) is None
-        said[user] = _Word(now_s + REMEMBERED_S, whose.words)
+        said[user] = word
         if is_new:
             self._set(user, self._of(user) | {machine})
         if len(said) > USERS_MAX:
             self._drop(machine, next(iter(said)))
+        self._next_s = word.until_s if self._next_s is None else min(self._next_s, word.until_s)
 
     def forget(self, machine: str) -> None:
         """It is known anew: what it said before may not hold."""
@@ -57,15 +77,18 @@ class Exclusions:
 
     def expire(self, now_s: float) -> None:
         """What was said long ago is asked again."""
+        if self._next_s is None or now_s < self._next_s:
+            return
         for machine, said in list(self._said.items()):
             for user in [user for user, word in said.items() if word.until_s <= now_s]:
                 self._drop(machine, user)
+        times = (word.until_s for said in self._said.values() for word in said.values())
+        self._next_s = min(times, default=None)
 
     @property
     def next_s(self) -> float | None:
-        """When something is forgotten next; None: nothing is remembered."""
-        firsts = (next(iter(said.values())).until_s for said in self._said.values())
-        return min(firsts, default=None)
+        """When something may be forgotten next; None: nothing is remembered."""
+        return self._next_s
 
     def of(self, want: Want) -> frozenset[str]:
         """Where a want's tasks are not run."""
@@ -73,9 +96,17 @@ class Exclusions:
 
     def words(self, machine: str, want: Want) -> str:
         """What the machine said."""
-        said = self._said.get(machine)
-        word = said.get(User(want.job.home, user_of(want))) if said else None
+        word = self._word(machine, want)
         return word.words if word else ""
+
+    def is_ours(self, machine: str, want: Want) -> bool:
+        """Whether the broker came to it by itself."""
+        word = self._word(machine, want)
+        return word is not None and word.is_ours
+
+    def _word(self, machine: str, want: Want) -> _Word | None:
+        said = self._said.get(machine)
+        return said.get(User(want.job.home, user_of(want))) if said else None
 
     def take_changed(self) -> dict[User, None]:
         """For whom other machines are out of the question than when this was last asked."""

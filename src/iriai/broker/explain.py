@@ -146,6 +146,9 @@ def _out_of_question(state: BrokerState, entry: Entry, view: MachineView) -> lis
         return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
     if bounds is not None and view.name in bounds.turned_away:
         words = state.exclusions.words(view.name, want)
+        if state.exclusions.is_ours(view.name, want):
+            needed = f"a machine on which tasks of {user_of(want)} do not fail at once"
+            return [Reason(Rule.BACKED_OFF, needed, words, view.name)]
         whom = f"that it runs tasks of {user_of(want)} from {want.job.home}"
         return [Reason(Rule.USER_NOT_ALLOWED, whom, words or "it said that it does not", view.name)]
     assert demand is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.broker.draws import Draws
-from iriai.broker.exclusions import Exclusions, user_of
+from iriai.broker.exclusions import Exclusions, User, user_of
 from iriai.broker.heads import Heads, kept_for
 from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
@@ -16,7 +16,7 @@ from iriai.broker.rooms import Rooms
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
-from iriai.model.ids import JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.policy.backfill import BACKFILLS, ReservedHead
 from iriai.policy.calendar import AHEAD_WAIT_S
 from iriai.policy.limits import CpuLimit, within_running_cap
@@ -286,7 +286,16 @@ class BrokerState:
         """A machine said that it does not run tasks of a user."""
         self.exclusions.add(machine, whose, now_s)
 
-    def _regroup_excluded(self) -> None:
+    def keep_away(
+        self, machine: str, attempt: AttemptId, account: Account, words: str, until_s: float
+    ) -> None:
+        """Tasks of the attempt's user fail at once there: none is started there until then."""
+        entry = self.queues.entries.get(attempt.task.job)
+        user = account.user if entry is None else user_of(entry.want)
+        self.exclusions.keep_away(machine, User(attempt.home, user), words, until_s)
+        self.heads.changes += 1
+
+    def regroup_excluded(self) -> None:
         """Machines began, or ceased, to be out of the question for some users."""
         users = self.exclusions.take_changed()
         if users:
@@ -306,7 +315,7 @@ class BrokerState:
             self.heads.changes += 1
             for view in self.park.views.values():
                 self.park.grew(view)
-        self._regroup_excluded()
+        self.regroup_excluded()
         if self._must_review:
             self._must_review = False
             self.queues.review()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.command import MACHINE, command_app
+from iriai.cli.complaint import remark
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import count_text
@@ -20,6 +21,7 @@ _MACHINES = (
     Column("Fails", folds=True),
     Column("There", folds=True),
 )
+_CLUSTER = Column("Cluster")
 _CLAUSES = (Column("Machines", right=True), Column("Clause", folds=True))
 
 
@@ -43,18 +45,24 @@ def match(
     if len(table.clauses) > 1:
         print_table(_CLAUSES, [(str(each.machines), each.text) for each in table.clauses])
         print()
-    print_table(_MACHINES, [cells for row in table.rows for cells in _cells(row)])
+    is_site = any(row.cluster for row in table.rows)
+    columns = (*_MACHINES[:1], _CLUSTER, *_MACHINES[1:]) if is_site else _MACHINES
+    print_table(columns, [each for row in table.rows for each in _cells(row, is_site=is_site)])
     print(_summary(table))
+    if table.note:
+        remark(table.note)
     return None
 
 
-def _cells(row: MatchRow) -> list[tuple[str, ...]]:
+def _cells(row: MatchRow, *, is_site: bool) -> list[tuple[str, ...]]:
+    name = (row.machine, row.cluster) if is_site else (row.machine,)
     if row.matches:
-        return [(row.machine, "yes", "", "")]
+        return [(*name, "yes", "", "")]
     fails = [*row.failing, *((f"owner: {clause}", had) for clause, had in row.owner)]
     cells: list[tuple[str, ...]] = []
     for clause, had in fails or [("", "")]:
-        cells.append(("", "", clause, had) if cells else (row.machine, "no", clause, had))
+        first = (*("",) * len(name), "") if cells else (*name, "no")
+        cells.append((*first, clause, had))
     return cells
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from iriai.broker.explain import evidence_against
 from iriai.broker.matching import ad_of, measured
 from iriai.classad.condition import Condition, condition
@@ -10,12 +12,13 @@ from iriai.classad.moment import clock_attributes
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.engine import Engine
 from iriai.daemon.inquirer import Inquirer
+from iriai.daemon.other_clusters import OtherClusters, Word, words_missing
 from iriai.daemon.settings import Settings
 from iriai.identity.users import Users
 from iriai.model.account import Account
 from iriai.model.ad import Value, attributes_of, job_attributes
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Unreachable
+from iriai.model.problem import NotFound, Problem, Unreachable
 from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
@@ -29,12 +32,18 @@ class AdAnswers:
     """Handlers of the requests about ads; see the module."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, users: Users, inquirer: Inquirer
+        self,
+        settings: Settings,
+        engine: Engine,
+        users: Users,
+        inquirer: Inquirer,
+        others: OtherClusters,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._users = users
         self._inquirer = inquirer
+        self._others = others
         inquirer.answerers[AskAds] = self._list
         inquirer.answerers[AskMatchFor] = self._match_table
 
@@ -94,10 +103,19 @@ class AdAnswers:
         account = self._users.account(asked.caller.person, None, None)
         question = AskMatchFor(body.requirements, account.group, account.user)
 
-        def without(words: str) -> MatchTable:
-            raise _silent(words)
+        def hear(near: MatchTable, later: Instant) -> None:
+            def hear_others(words: list[Word[MatchTable]], _now: Instant) -> None:
+                asked.answer(_together(self._others.own, near, words) if words else near)
 
-        self._inquirer.answer(asked, question, MatchTable, now, lambda table: table, without)
+            self._others.ask(question, MatchTable, later, hear_others)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        def miss(words: str, _now: Instant) -> None:
+            asked.fail(_silent(words))
+
+        self._inquirer.ask(question, MatchTable, now, hear, fail, miss)
 
     def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
         """As the broker."""
@@ -123,7 +141,7 @@ class AdAnswers:
             row = matches.row(name)
             assert row is not None
             rows.append(self._row(name, asks, job, is_match=bool(admits[row])))
-        rows.sort(key=lambda row: (not row.matches, len(row.failing) + len(row.owner), row.machine))
+        rows.sort(key=_closeness)
         return MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX]))
 
     def _row(
@@ -133,6 +151,24 @@ class AdAnswers:
             return MatchRow(name, True, (), ())
         ours, owners = evidence_against(self._engine.machine.broker.state, name, asks, job)
         return MatchRow(name, False, tuple(ours), tuple(owners))
+
+
+def _together(cluster: str, near: MatchTable, words: list[Word[MatchTable]]) -> MatchTable:
+    """The machines of the own cluster, which is `cluster`, and those of the others."""
+    tables = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    rows = [replace(row, cluster=name) for name, table in tables for row in table.rows]
+    holds: dict[str, int] = {}
+    for _, table in tables:
+        for clause in table.clauses:
+            holds[clause.text] = holds.get(clause.text, 0) + clause.machines
+    rows.sort(key=_closeness)
+    clauses = tuple(ClauseRow(text, machines) for text, machines in holds.items())
+    return MatchTable(near.requirements, clauses, tuple(rows[:ROWS_MAX]), words_missing(words))
+
+
+def _closeness(row: MatchRow) -> tuple[bool, int, str]:
+    """Machines that match first, then those where little is missing."""
+    return not row.matches, len(row.failing) + len(row.owner), row.machine
 
 
 def _silent(words: str) -> Unreachable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.links import Links
@@ -15,6 +16,15 @@ from iriai.protocol.effects import Part
 from iriai.protocol.messages import Want
 
 
+class Verdict(NamedTuple):
+    """Of one cluster."""
+
+    refusal: Refused | None
+    """Why none of its machines could ever run it; None: one could, or not all are known yet."""
+    is_final: bool
+    """Whether no other cluster has a machine that is large enough, as far as is known."""
+
+
 class Feasibility:
     """See the module."""
 
@@ -25,15 +35,28 @@ class Feasibility:
         self._links = links
 
     def check(self, want: Want) -> None:
-        """Raise `Refused` where no machine could ever run a task of `want`, or no account may."""
+        """Raise `Refused` where no machine could ever run a task of `want`, or no account may.
+
+        Where another cluster may have one that could, that is to be asked: see `verdict`.
+        """
+        verdict = self.verdict(want)
+        if verdict.refusal is not None and verdict.is_final:
+            raise verdict.refusal
+
+    def verdict(self, want: Want) -> Verdict:
+        """Whether a machine of this cluster could ever run a task of `want`."""
         machines = self._machines()
-        if not self._may_run_elsewhere(want):
-            check_fits(want.resources, machines)
-        self._check_cap(want, machines)
-        if machines:
-            reasons = self._engine.machine.broker.never_runs(want)
-            if reasons:
-                raise no_match(reasons)
+        may_run_elsewhere = self._may_run_elsewhere(want)
+        too_small = _refusal_of(lambda: check_fits(want.resources, machines))
+        if too_small is not None and not may_run_elsewhere:
+            return Verdict(too_small, is_final=True)
+        over_cap = _refusal_of(lambda: self._check_cap(want, machines))
+        if over_cap is not None:
+            return Verdict(over_cap, is_final=True)
+        if too_small is not None or not machines:
+            return Verdict(too_small, is_final=False)
+        reasons = self._engine.machine.broker.never_runs(want)
+        return Verdict(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
 
     def lacking(self, resources: Resources) -> tuple[Reason, ...]:
         """What is not free for such a task now; of the machine that lacks least."""
@@ -60,13 +83,9 @@ class Feasibility:
         return machine.broker.abroad.may_run_elsewhere(want)
 
     def _machines(self) -> dict[str, Resources]:
-        """What each machine has; empty while one that is known has not said.
-
-        Empty as well where there are other clusters: work is passed on to them, and nobody knows
-        all their machines.
-        """
+        """What each machine of this cluster has; empty while one that is known has not said."""
         machine, settings = self._engine.machine, self._settings
-        if Part.BROKER not in machine.parts or machine.has_neighbours:
+        if Part.BROKER not in machine.parts:
             return {}
         views = machine.broker.state.machines
         found = {settings.home: settings.capacity} if settings.role.has_node else {}
@@ -87,6 +106,15 @@ class Feasibility:
                 f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
                 "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
             )
+
+
+def _refusal_of(check: Callable[[], None]) -> Refused | None:
+    """What `check` raises."""
+    try:
+        check()
+    except Refused as refusal:
+        return refusal
+    return None
 
 
 def check_fits(resources: Resources, machines: Mapping[str, Resources]) -> None:

@@ -1,9 +1,9 @@
 """Whether a job could ever run, asked of the broker before the job is accepted.
 
-A broker of another machine is asked only for what the machine here could not run itself. Where it
-does not answer in time the job is accepted, and `why` says later what it waits for. Submissions and
-alterations of one client keep their order: what comes after one that waits for an answer waits
-behind it.
+Others are asked only for what the machine here could not run itself: the broker of its cluster, and
+those of other clusters for what that cluster could not run. Where one does not answer in time the
+job is accepted, and `why` says later what it waits for. Submissions and alterations of one client
+keep their order: what comes after one that waits for an answer waits behind it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from iriai.daemon.clients import Asked, Connection
 from iriai.daemon.engine import Engine
 from iriai.daemon.feasibility import Feasibility
 from iriai.daemon.inquirer import Inquirer, declined, problem_in
+from iriai.daemon.other_clusters import OtherClusters, Word, named
 from iriai.daemon.settings import Settings
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem, Refused
+from iriai.model.problem import Problem
 from iriai.protocol.effects import Part
 from iriai.protocol.messages import Want
 from iriai.wire.inquiries import AskFit, Declined, Fit
@@ -37,10 +40,17 @@ broker, and whoever hands in many jobs does not wait for each."""
 ASKED_MAX = 16
 """Different questions for one request of a client: alterations of many jobs. More are not asked."""
 
+CLUSTERS_TOLD_MAX = 3
+"""Other clusters of which a refusal says what is wrong there: a few lines for people."""
+
 Judge = Callable[[Want], None]
 """Raises `Refused` where no machine could ever run such a task, as far as is known."""
 Act = Callable[[Judge, Instant], None]
 """May raise a `Problem`, which is answered."""
+
+
+Decided = Callable[[Declined | None, Instant], None]
+"""Told why no machine of the site could run it; None: one may."""
 
 
 class _Waiting(NamedTuple):
@@ -58,11 +68,17 @@ class FitQuestions:
     """See the module."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, inquirer: Inquirer, feasibility: Feasibility
+        self,
+        settings: Settings,
+        engine: Engine,
+        inquirer: Inquirer,
+        others: OtherClusters,
+        feasibility: Feasibility,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._inquirer = inquirer
+        self._others = others
         self._feasibility = feasibility
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
@@ -72,18 +88,16 @@ class FitQuestions:
 
     @property
     def is_here(self) -> bool:
-        """Whether the broker is here, and nobody need be asked."""
-        return self._inquirer.is_here
+        """Whether the broker of the only cluster is here, and nobody need be asked."""
+        return self._inquirer.is_here and not self._others.exist
 
     def _fit(self, question: AskFit, now: Instant) -> Fit:
         """As the broker."""
         lacking = self._feasibility.lacking(question.want.resources)
         waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
-        try:
-            self._feasibility.check(question.want)
-        except Refused as problem:
-            return Fit(declined(problem), waits_for)
-        return Fit(None, waits_for)
+        verdict = self._feasibility.verdict(question.want)
+        refusal = None if verdict.refusal is None else declined(verdict.refusal)
+        return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
 
     def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
         """Call `act` with what judges these wants: now, or in a later turn."""
@@ -91,7 +105,7 @@ class FitQuestions:
         line = self._lines.get(asked.connection)
         if line is not None:  # also where the broker is here by now: nothing is overtaken
             line.append(waiting)
-        elif self._inquirer.is_here:
+        elif self.is_here:
             act(self._feasibility.check, now)
         else:
             self._lines[asked.connection] = deque([waiting])
@@ -111,11 +125,17 @@ class FitQuestions:
         `asked` fails where no machine could ever run it, unless it `may_wait` for one.
         """
 
-        def hear(fit: Fit, _now: Instant) -> None:
-            if fit.refusal is not None and not may_wait:
-                asked.fail(problem_in(fit.refusal))
-            else:
+        def hear(fit: Fit, later: Instant) -> None:
+            def decided(refusal: Declined | None, _now: Instant) -> None:
+                if refusal is not None:
+                    asked.fail(problem_in(refusal))
+                else:
+                    tell(fit.waits_for)
+
+            if may_wait:
                 tell(fit.waits_for)
+            else:
+                self._decide(want, fit, later, decided)
 
         def miss(words: str, _now: Instant) -> None:
             broker = self._engine.machine.broker_at
@@ -135,7 +155,8 @@ class FitQuestions:
             asked, wants, act = line[0]
             unknown = next((want for want in wants[:ASKED_MAX] if self._asks(want, now)), None)
             if unknown is not None:
-                self._ask(unknown, connection, now)
+                if self._ask(unknown, connection, now):
+                    continue
                 return
             try:
                 act(partial(self._judge, now), now)
@@ -146,7 +167,7 @@ class FitQuestions:
 
     def _asks(self, want: Want, now: Instant) -> bool:
         """Whether the broker is to be asked."""
-        if self._runs_here(want) or self._inquirer.is_here or now.steady_s < self._silent_until_s:
+        if self._runs_here(want) or self.is_here or now.steady_s < self._silent_until_s:
             return False
         known = self._known.get(want)
         return known is None or known.until_s <= now.steady_s
@@ -160,29 +181,71 @@ class FitQuestions:
         is_choosy = own is not None and bool(own.requirements)
         return not is_choosy and want.resources.fits_in(self._settings.capacity)
 
-    def _ask(self, want: Want, connection: Connection, now: Instant) -> None:
-        def hear(fit: Fit, later: Instant) -> None:
-            self._known[want] = _Known(later.steady_s + REMEMBERED_S, fit.refusal)
+    def _ask(self, want: Want, connection: Connection, now: Instant) -> bool:
+        """Ask; whether it is answered already. Else the line goes on in a later turn."""
+        is_asking, is_over = True, False
+
+        def go_on(later: Instant) -> None:
+            nonlocal is_over
+            is_over = True
+            if not is_asking:
+                self._go_on(connection, later)
+
+        def decided(refusal: Declined | None, later: Instant) -> None:
+            self._known[want] = _Known(later.steady_s + REMEMBERED_S, refusal)
             self._known.move_to_end(want)
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
-            self._go_on(connection, later)
+            go_on(later)
+
+        def hear(fit: Fit, later: Instant) -> None:
+            self._decide(want, fit, later, decided)
 
         def fail(problem: Problem, later: Instant) -> None:
             log.info("the broker does not say whether a job could run: %s", problem)
-            hear(Fit(), later)
+            decided(None, later)
 
         def miss(words: str, later: Instant) -> None:
             log.info("a job is accepted unseen: %s", words)
             self._silent_until_s = later.steady_s + SILENT_S
-            self._go_on(connection, later)
+            go_on(later)
 
         self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+        is_asking = False
+        return is_over
+
+    def _decide(self, want: Want, fit: Fit, now: Instant, decided: Decided) -> None:
+        """By what the broker of the own cluster says, and others' if it leaves it to them."""
+        here = fit.here
+        if here is None:
+            decided(fit.refusal, now)
+            return
+
+        def hear(words: list[Word[Fit]], later: Instant) -> None:
+            decided(_nowhere(here, words), later)
+
+        self._others.ask(AskFit(want), Fit, now, hear)
 
     def _judge(self, now: Instant, want: Want) -> None:
-        if self._inquirer.is_here:
+        if self.is_here:
             self._feasibility.check(want)
             return
         known = self._known.get(want)
         if known is not None and known.refusal is not None and now.steady_s < known.until_s:
             raise problem_in(known.refusal)
+
+
+def _nowhere(here: Declined, words: list[Word[Fit]]) -> Declined | None:
+    """The refusal of all clusters; `here` is that of the own. None: not all refuse."""
+    refusals = []
+    for word in words:
+        refusal = None if word.told is None else word.told.refusal or word.told.here
+        if refusal is None:
+            if word.told is None:
+                log.info("a job is accepted unseen: %s: %s", named(word.cluster), word.missing)
+            return None
+        refusals.append(f"in {named(word.cluster)}: {refusal.message}")
+    told = [here.message, *refusals[:CLUSTERS_TOLD_MAX]]
+    if len(refusals) > CLUSTERS_TOLD_MAX:
+        told.append(f"nor in {len(refusals) - CLUSTERS_TOLD_MAX} other clusters")
+    return replace(here, message="; ".join(told)) if refusals else None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.daemon.clients import Asked
 from iriai.daemon.clock import now as read_clocks
@@ -104,7 +105,8 @@ class Inquirer:
     ) -> None:
         """Have one of the three called: at once where the broker is here, else in a later turn."""
         if not self.is_here:
-            self._ask_broker(question, kind, hear, fail, miss)
+            broker = self._engine.machine.broker_at
+            self.ask_at(broker, question, kind, hear, fail, miss, may_go_on=False)
             return
         try:
             told = self.answerers[type(question)](question, now)
@@ -114,20 +116,28 @@ class Inquirer:
         assert isinstance(told, kind)
         hear(told, now)
 
-    def _ask_broker(
+    def ask_at(
         self,
+        broker: str,
         question: Question,
         kind: type[T],
         hear: Callable[[T, Instant], None],
         fail: Fail,
         miss: Miss,
+        *,
+        may_go_on: bool = True,
     ) -> None:
-        broker = self._engine.machine.broker_at
+        """Ask a machine that is taken for a broker; one of the three is called in a later turn.
+
+        Where it names another machine as the broker that one is asked, once, if it `may_go_on`.
+        """
 
         def over(answer: bytes | None, now: Instant) -> None:
             told, words = _read(answer, broker)
             if isinstance(told, kind):
                 hear(told, now)
+            elif may_go_on and isinstance(told, Declined) and told.broker not in ("", broker):
+                self.ask_at(told.broker, question, kind, hear, fail, miss, may_go_on=False)
             elif isinstance(told, Declined) and told.code not in NO_BROKER:
                 fail(problem_in(told), now)
             else:
@@ -194,9 +204,12 @@ class Inquirer:
             )
         if Part.BROKER not in machine.parts:
             words = f"{machine.name} is not the broker: it follows {machine.broker_at}"
-            return declined(Refused(NOT_BROKER, words))
+            return replace(declined(Refused(NOT_BROKER, words)), broker=machine.broker_at)
         try:
             question = decode_question(inquired.question)
+            if type(question) not in self.answerers:
+                words = f"{machine.name} has no part that answers such a question"
+                return declined(Refused(OTHER_VERSION, words))
             return self.answerers[type(question)](question, now)
         except msgspec.MsgspecError as error:
             return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))

@@ -13,10 +13,12 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.links import Links
 from iriai.daemon.load_sensor import LoadSensor
+from iriai.daemon.other_clusters import OtherClusters, Word, words_missing
 from iriai.daemon.settings import Settings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
+from iriai.model.problem import Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
@@ -53,6 +55,7 @@ class NodeTables:
         links: Links | None,
         sensor: LoadSensor,
         inquirer: Inquirer,
+        others: OtherClusters,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
         """`links` are a front end's; None: a back end. `seen` gives the members, itself among them.
@@ -64,6 +67,7 @@ class NodeTables:
         self._links = links
         self._sensor = sensor
         self._inquirer = inquirer
+        self._others = others
         self._seen = seen
         inquirer.answerers[Nodes] = self._of_broker
 
@@ -72,15 +76,24 @@ class NodeTables:
         return {Nodes: self._nodes}
 
     def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
-        def without(words: str) -> NodeTable:
+        def hear(near: NodeTable, later: Instant) -> None:
+            def hear_others(words: list[Word[NodeTable]], _now: Instant) -> None:
+                asked.answer_with(lambda: self._with_members(_together(near, words)))
+
+            self._others.ask(body, NodeTable, later, hear_others)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        def miss(words: str, later: Instant) -> None:
             own = [self._own_row()] if self._settings.role.has_node else []
             told = f"{words}; of other machines it is known only whether they are there"
-            return self._with_members(NodeTable(tuple(own), told))
+            hear(NodeTable(tuple(own), told), later)
 
         if self._links is None:
             asked.answer(NodeTable((self._own_row(),)))
         else:
-            self._inquirer.answer(asked, body, NodeTable, now, self._with_members, without)
+            self._inquirer.ask(body, NodeTable, now, hear, fail, miss)
 
     # --- as the broker ---------------------------------------------------------------------------
 
@@ -91,7 +104,9 @@ class NodeTables:
         rows = {}
         for name, view in broker.state.machines.items():
             heard_s = broker.attendance.heard_ago_s(name, now.steady_s)
-            rows[name] = replace(self._row(view), heard_s=heard_s)
+            is_broker = name == self._settings.home
+            row = self._row(view, now)
+            rows[name] = replace(row, heard_s=heard_s, is_broker=is_broker)
         for name in self._links.known.names():
             if name not in rows:
                 rows[name] = self._unheard_row(name)
@@ -109,17 +124,18 @@ class NodeTables:
             HERE,
         )
 
-    def _row(self, view: MachineView) -> NodeRow:
+    def _row(self, view: MachineView, now: Instant) -> NodeRow:
         calendar = view.calendar
+        failing = self._engine.machine.broker.failing_on(view.name)
         return node_row(
             view.name,
-            view.unavailable,
+            view.unavailable or view.back_off.reason(now.steady_s),
             (calendar.capacity, calendar.free),
             (view.load, view.foreign_load),
             view.speed,
             sum(1 for key in calendar if isinstance(key, AttemptId)),
             self._link(view.name, is_away=view.is_away),
-            (*given_beyond(view), *self._seen_of(view.name)),
+            (*given_beyond(view), *failing, *self._seen_of(view.name)),
         )
 
     def _seen_of(self, name: str) -> list[str]:
@@ -155,7 +171,8 @@ class NodeTables:
         home, broker = self._settings.home, self._engine.machine.broker_at
         for member, heard_s in self._seen():
             name, state = member.name, member.state
-            row = rows.get(name) or _unreported(name, is_near=member.cluster_name == near)
+            is_near = member.cluster_name == near
+            row = rows.get(name) or _unreported(name, is_near=is_near)
             link = HERE if name == home else UP if row.link == HERE else row.link
             heard = [each for each in (row.heard_s, heard_s) if each is not None]
             rows[name] = replace(
@@ -163,7 +180,7 @@ class NodeTables:
                 link=link,
                 member=state,
                 cluster=member.cluster_called,
-                is_broker=name == broker,
+                is_broker=name == broker or (row.is_broker and not is_near),
                 differs=tuple(dict.fromkeys((*row.differs, *self._seen_of(name)))),
                 heard_s=None if name == home else min(heard, default=None),
             )
@@ -172,13 +189,20 @@ class NodeTables:
         return NodeTable(_by_name(rows), table.note)
 
 
+def _together(near: NodeTable, words: list[Word[NodeTable]]) -> NodeTable:
+    """The machines of the own cluster, and those of the others whose brokers answered."""
+    rows = [row for word in words if word.told is not None for row in word.told.rows]
+    notes = (near.note, words_missing(words))
+    return NodeTable((*rows, *near.rows), "; ".join(note for note in notes if note))
+
+
 def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
     return tuple(rows[name] for name in sorted(rows))
 
 
 def _unreported(name: str, *, is_near: bool) -> NodeRow:
     """Of a member that has not told the broker, or the broker did not tell, what it has."""
-    reason = "" if is_near else "of another cluster: ask there what it does"
+    reason = "" if is_near else "of another cluster, whose broker did not tell of it"
     row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
     return replace(row, state=UNKNOWN, reason=reason)
 

@@ -29,6 +29,7 @@ from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.node_table import NodeTables, SeenMember
 from iriai.daemon.nodes import NodeAnswers
 from iriai.daemon.notification import Notices
+from iriai.daemon.other_clusters import OtherClusters
 from iriai.daemon.past import Past
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
@@ -113,6 +114,7 @@ class Service:
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
         self._texts = ReceivedTexts(self._engine)
         self._inquirer = Inquirer(self._engine)
+        self._others = OtherClusters(self._engine, self._inquirer)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
@@ -130,7 +132,8 @@ class Service:
         self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
-        handlers |= AdAnswers(settings, self._engine, users, self._inquirer).handlers()
+        ads = AdAnswers(settings, self._engine, users, self._inquirer, self._others)
+        handlers |= ads.handlers()
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
@@ -149,7 +152,7 @@ class Service:
         )
         feasibility = Feasibility(settings, engine, links)
         submissions = Submissions(settings, users, self._payloads, feasibility.check)
-        fits = FitQuestions(settings, engine, self._inquirer, feasibility)
+        fits = FitQuestions(settings, engine, self._inquirer, self._others, feasibility)
         jobs = self._jobs = JobAnswers(
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
@@ -217,7 +220,9 @@ class Service:
         )
         nodes = NodeAnswers(settings, engine, self._unstored, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
-        table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
+        table = NodeTables(
+            settings, engine, self._links, self._sensor, self._inquirer, self._others, seen
+        )
         forgetting = Forgetting(settings, engine, self._links, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid

@@ -174,6 +174,16 @@ class Machine:
         """Whether there are other clusters, to which work can be passed on."""
         return len(self._neighbours) > 1  # its own is among them
 
+    @property
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """The other clusters of the site, and who of each is to be asked first."""
+        return tuple(each for each in self._neighbours if each.cluster != self.cluster)
+
+    @property
+    def cluster(self) -> str:
+        """The name of its cluster; empty where it has none."""
+        return self._succession.cluster if self._succession is not None else ""
+
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
         self._broker_at = machine

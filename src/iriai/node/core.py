@@ -456,6 +456,8 @@ class Node:
         self._free(claim)
         if held.is_lost_at_once(event, now.steady_s):
             self._report.lost_at_once(claim.attempt)
+        elif held.is_failed_at_once(event):
+            self._report.failed_at_once(claim.attempt, event.exit_code)
         if claim.lease_s is not None:  # its home is elsewhere: it may be told again after a restart
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
         return end

@@ -17,6 +17,9 @@ from iriai.policy.calendar import END_SLACK_S, longest_stay_s
 from iriai.protocol.effects import AttemptExited
 from iriai.protocol.messages import Capability, End, Running, Stop
 
+FAILED_AT_ONCE_S = 2.0
+"""A task that fails sooner did hardly run: its program, a library or its directory is missing, or
+it was called wrongly. Interpreters take a second to find that out."""
 LOST_AT_ONCE_S = 10.0
 """A task that is lost so soon after its claim tells of its machine; one that ran longer may have
 met with anything."""
@@ -134,6 +137,11 @@ class Held:
             return False
         began_s = self.started_steady_s
         return now_s - (self.granted_steady_s if began_s is None else began_s) < LOST_AT_ONCE_S
+
+    def is_failed_at_once(self, event: AttemptExited) -> bool:
+        """Whether it failed by itself so soon that it did hardly run."""
+        is_own = event.cause is EndCause.FAILED and self.stop is None
+        return is_own and event.elapsed_s < FAILED_AT_ONCE_S
 
     def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
         """Its end, where no launcher saw it."""

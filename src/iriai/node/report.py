@@ -11,7 +11,15 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
 from iriai.node.load import Load
-from iriai.protocol.messages import Capability, Charging, Counted, Idle, Running, TurnedAway
+from iriai.protocol.messages import (
+    Capability,
+    Charging,
+    Counted,
+    FailedAtOnce,
+    Idle,
+    Running,
+    TurnedAway,
+)
 
 AHEAD_MAX = 16
 """So many tasks may be under way at once to wait here. Each is so for some hundredths of a second,
@@ -49,6 +57,7 @@ class Report:
         self._waiting: list[AttemptId] = []
         self._ended: list[AttemptId] = []
         self._lost: list[AttemptId] = []
+        self._failed: list[FailedAtOnce] = []
         self._refused: list[AttemptId] = []
         self._spent: list[Capability] = []
         self._turned_away: list[TurnedAway] = []
@@ -76,6 +85,10 @@ class Report:
     def lost_at_once(self, attempt: AttemptId) -> None:
         """Of one that ended: nothing came of it, and nobody asked for its end."""
         self._lost.append(attempt)
+
+    def failed_at_once(self, attempt: AttemptId, exit_code: int | None) -> None:
+        """Of one that ended: it failed by itself, before it did anything to speak of."""
+        self._failed.append(FailedAtOnce(attempt, exit_code))
 
     def refused(self, attempt: AttemptId) -> None:
         """Of one that ended: it never started."""
@@ -148,9 +161,10 @@ class Report:
             tuple(self._turned_away),
             self._ahead.outstanding() if self.is_whole else ahead,
             tuple(each for each in map(running, waits) if each is not None),
+            tuple(self._failed),
         )
         self._began, self._ended, self._spent = [], [], []
-        self._lost, self._refused, self._waiting = [], [], []
+        self._lost, self._failed, self._refused, self._waiting = [], [], [], []
         self._turned_away = []
         self.is_due = self.is_whole = False
         return idle

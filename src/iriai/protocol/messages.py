@@ -72,6 +72,14 @@ class TurnedAway(NamedTuple):
     """Why, for people."""
 
 
+class FailedAtOnce(msgspec.Struct, frozen=True):
+    """Of an attempt that ended: its own failure, so soon that it did hardly run."""
+
+    attempt: AttemptId
+    exit_code: int | None
+    """None: a signal ended it."""
+
+
 class Idle(msgspec.Struct, frozen=True):
     """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
 
@@ -116,6 +124,8 @@ class Idle(msgspec.Struct, frozen=True):
     """New ones for tasks that wait there for a place; `whole`: all that are outstanding."""
     waiting: tuple[Running, ...] = ()
     """Claims granted ahead, which hold nothing yet; `whole`: all. In `began` when they do."""
+    failed: tuple[FailedAtOnce, ...] = ()
+    """Those of `ended` that failed at once, by themselves."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -29,10 +29,12 @@ from iriai.protocol.effects import (
     TerminateAttempt,
 )
 from iriai.sim.clock import Clock
-from iriai.sim.execution import Works
+from iriai.sim.execution import Work, Works
 from iriai.sim.process import LOST, Process
 
 FORGOTTEN = "this attempt ended here before, and its end was acknowledged"
+NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
+"""What a shell does where the program is not there."""
 PROLOG_FAILED = "prolog ended with exit code 1"
 
 
@@ -52,6 +54,8 @@ class LauncherModel:
         """Every start there ever was: the judge's file."""
         self.refuses = ""
         """Why it starts nothing at present; empty: it does."""
+        self.fails_at_once = False
+        """Whether tasks find no program on the machine at present, whatever they would do."""
         self.fails_prolog = False
         """Whether the machine's prolog fails at present."""
         self.unfit: dict[AttemptId, PrologFailed] = {}
@@ -116,7 +120,8 @@ class LauncherModel:
             return [unfit, self._refused(attempt, PROLOG_FAILED, now_s)]
         others = [other for other in self.running if other.task == attempt.task]
         assert not others, f"{attempt} is started while {others[0]} runs"
-        process = Process(attempt, spec, self.works.of(attempt), now_s, self._speed)
+        work = NO_PROGRAM if self.fails_at_once else self.works.of(attempt)
+        process = Process(attempt, spec, work, now_s, self._speed)
         if order.lease_s is not None:
             if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
                 # Renewals that came since do not count: one may have come when this was over.

@@ -55,6 +55,8 @@ class MatchRow(msgspec.Struct, frozen=True):
     """Clauses that do not hold there, and what they saw."""
     owner: tuple[tuple[str, str], ...]
     """The same of what its owner requires of the job."""
+    cluster: str = ""
+    """Of a site of several clusters that which it belongs to."""
 
 
 class MatchTable(msgspec.Struct, frozen=True, tag="match-table"):
@@ -64,3 +66,5 @@ class MatchTable(msgspec.Struct, frozen=True, tag="match-table"):
     """As it was understood."""
     clauses: tuple[ClauseRow, ...]
     rows: tuple[MatchRow, ...]
+    note: str = ""
+    """Which clusters' machines are missing, and why; empty: none are."""

@@ -37,6 +37,8 @@ class Declined(msgspec.Struct, frozen=True, tag="declined"):
     code: str
     message: str
     hint: str = ""
+    broker: str = ""
+    """Whom to ask instead, where it is declined because another machine is the broker."""
 
 
 class Fit(msgspec.Struct, frozen=True, tag="fit"):
@@ -46,6 +48,8 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Why no machine ever could; None: one could, or the broker does not know all machines yet."""
     waits_for: tuple[Why, ...] = ()
     """What is not free now."""
+    here: Declined | None = None
+    """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
 
 Question = Nodes | Shares | AskAds | AskMatchFor | AskFit

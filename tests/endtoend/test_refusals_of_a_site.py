@@ -1,0 +1,95 @@
+"""What no machine of a site's two clusters could run is refused, and whose machines are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from iriai.model.problem import ExitCode, Problem
+from tests.endtoend.network import Network
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def site(person):
+    made = Network(person)
+    try:
+        made.add("ume", cpus=1, cluster="west")
+        made.add("take", cpus=1, cluster="west")
+        made.add("kiku", cpus=1, cluster="east", more='[machine.attributes]\nShelf = "east"\n')
+        made.start()
+        for name in made.machines:
+            until(lambda name=name: len(_matches(made, name, "Cpus > 0")) == 3, "all to be known")
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize("name", ["ume", "take"])
+def test_requirements_that_no_cluster_meets_are_refused_with_the_clause_and_where(site, name):
+    """The broker of the job's own cluster is one of the two, and the other one asks it."""
+    home = site.machines[name]
+    with home.client() as client:
+        draft = home.draft("true", requirements='Shelf == "south"')
+        with pytest.raises(Problem) as caught:
+            client.submit(draft)
+        assert caught.value.exit_code is ExitCode.REFUSED
+        here, there = caught.value.message.split("; in cluster east: ")
+        assert 'the job requires Shelf == "south"' in here
+        assert 'on kiku the job requires Shelf == "south", and Shelf is "east"' in there
+        with pytest.raises(Problem, match="in cluster east: no machine matches: on kiku"):
+            client.dry_run(draft)
+        waits = home.draft("true", requirements='Shelf == "south"', wait_for_resources=True)
+        client.cancel([client.submit(waits).id])
+
+
+def test_what_the_other_cluster_alone_could_run_is_accepted_and_runs_there(site):
+    home = site.machines["ume"]
+    with home.client() as client:
+        job = client.submit(home.draft("true", requirements='Shelf == "east"')).id
+        assert client.wait([job])[0].exit_code == 0
+        assert {row.machine for row in client.show(job).attempts} == {"kiku"}
+
+
+def test_machines_of_both_clusters_are_shown(site):
+    assert _matches(site, "take", 'Shelf == "east"') == {
+        "ume": ("west", False),
+        "take": ("west", False),
+        "kiku": ("east", True),
+    }
+    rows = {row["name"]: row for row in _json(site, "take", "nodes")["rows"]}
+    assert (rows["kiku"]["state"], rows["kiku"]["cpus"]) == ("up", 1)
+    assert (rows["kiku"]["cluster"], rows["kiku"]["is_broker"]) == ("east", True)
+
+
+def test_a_cluster_that_does_not_answer_keeps_no_job_from_being_accepted(site):
+    home, silent = site.machines["ume"], site.machines["kiku"]
+    daemon = silent.pid("daemon")
+    assert daemon is not None
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        with home.client() as client:
+            job = client.submit(home.draft("true", requirements='Shelf == "north"')).id
+            assert "east" in " ".join(f"{r.needed} {r.had}" for r in client.why(job).reasons)
+            note = _json(site, "ume", "match", "Cpus > 0")["note"]
+            assert note.startswith("cluster east: ")
+            client.cancel([job])
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    until(lambda: len(_matches(site, "ume", "Cpus > 0")) == 3, "the cluster to answer again")
+
+
+def _matches(site: Network, name: str, expression: str) -> dict[str, tuple[str, bool]]:
+    table = _json(site, name, "match", expression)
+    return {row["machine"]: (row["cluster"], row["matches"]) for row in table["rows"]}
+
+
+def _json(site: Network, name: str, *words: str):
+    said = site.machines[name].call(*words, "--json")
+    assert said.returncode == 0, said.stdout + said.stderr
+    return json.loads(said.stdout)
