@@ -170,3 +170,27 @@ def test_a_job_may_wait_for_a_machine_that_is_large_enough(submissions):
 def test_where_output_goes(submissions, changes, expected):
     spec, _ = submissions.spec(draft(working_directory="/work", **changes), PERSON, 0)
     assert output_paths(spec, AttemptId("ume", 7, 3, 2), "/spool") == expected
+
+
+@pytest.mark.parametrize(
+    ("cluster", "has_node", "back_ends", "is_refused"),
+    [
+        ("lab", False, [], True),
+        ("lab", False, ["b1"], False),
+        ("lab", True, [], False),
+        (None, False, [], False),
+    ],
+)
+def test_an_open_input_is_refused_where_nothing_on_this_host_could_be_handed_it(
+    cluster, has_node, back_ends, is_refused
+):
+    role = SimpleNamespace(has_node=has_node)
+    settings = SimpleNamespace(home="ume", cluster=cluster, role=role)
+    links = SimpleNamespace(known=SimpleNamespace(names=lambda: back_ends))
+    feasibility = Feasibility(settings, SimpleNamespace(), links)
+    if not is_refused:
+        feasibility.check_input()
+        return
+    with pytest.raises(Problem, match="ume runs no tasks") as caught:
+        feasibility.check_input()
+    assert "--no-stdin" in caught.value.hint

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
+from iriai.wire.requests import Submit
 from tests.endtoend.network import Network
 from tests.support.waiting import until
 
@@ -68,20 +73,41 @@ def test_machines_of_both_clusters_are_shown(site):
 
 
 def test_a_cluster_that_does_not_answer_keeps_no_job_from_being_accepted(site):
-    home, silent = site.machines["ume"], site.machines["kiku"]
-    daemon = silent.pid("daemon")
+    home = site.machines["ume"]
+    with silenced(site, "kiku"), home.client() as client:
+        job = client.submit(home.draft("true", requirements='Shelf == "north"')).id
+        assert "east" in " ".join(f"{r.needed} {r.had}" for r in client.why(job).reasons)
+        note = _json(site, "ume", "match", "Cpus > 0")["note"]
+        assert note.startswith("cluster east: ")
+        client.cancel([job])
+
+
+def test_a_job_whose_client_leaves_before_it_is_accepted_never_was(site):
+    """While the other cluster is asked, that is."""
+    home = site.machines["take"]
+    log = Path(home.paths.log_of("daemon"))
+    with silenced(site, "kiku"), home.client() as client:
+        draft = home.draft(
+            "true", name="orphan", requirements='Shelf == "up"', interaction=Interaction.STREAM
+        )
+        with home.client() as leaves:
+            leaves._line.conversation.begin(Submit(draft))
+        until(lambda: "whoever wanted to follow it is gone" in log.read_text(), "its refusal")
+        assert "orphan" not in [row.name for row in client.jobs()]
+
+
+@contextmanager
+def silenced(site: Network, name: str) -> Iterator[None]:
+    """Meanwhile a machine's daemon is stopped; afterwards it answers again."""
+    daemon = site.machines[name].pid("daemon")
     assert daemon is not None
     os.kill(daemon, signal.SIGSTOP)
     try:
-        with home.client() as client:
-            job = client.submit(home.draft("true", requirements='Shelf == "north"')).id
-            assert "east" in " ".join(f"{r.needed} {r.had}" for r in client.why(job).reasons)
-            note = _json(site, "ume", "match", "Cpus > 0")["note"]
-            assert note.startswith("cluster east: ")
-            client.cancel([job])
+        yield
     finally:
         os.kill(daemon, signal.SIGCONT)
-    until(lambda: len(_matches(site, "ume", "Cpus > 0")) == 3, "the cluster to answer again")
+    for each in site.machines:
+        until(lambda each=each: len(_matches(site, each, "Cpus > 0")) == 3, "it to answer again")
 
 
 def _matches(site: Network, name: str, expression: str) -> dict[str, tuple[str, bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -37,7 +38,7 @@ from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction, task_count
-from iriai.model.problem import NotFound, Problem
+from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.protocol.messages import Want
@@ -58,6 +59,8 @@ from iriai.wire.requests import (
     Why,
 )
 from iriai.wire.stories import AskStory
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer to `Show`; more is a file, not an answer."""
@@ -121,6 +124,8 @@ class JobAnswers:
         self._unstored.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
+        if body.descriptors:
+            self._fits.check_input()
         wants: tuple[Want, ...] = ()  # where the broker is here, `spec` asks it
         if not (self._fits.is_here or body.draft.wait_for_resources):
             wants = (self._submissions.want(body.draft, asked.caller.person),)
@@ -135,11 +140,15 @@ class JobAnswers:
         self._fits.judged(asked, wants, now, accept)
 
     def _accept(self, asked: Asked, body: Submit, now: Instant, ended: Ends) -> None:
+        if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
+            # It left while somebody else was asked: nobody would hear of the job, or end it.
+            log.info("a job is not accepted: whoever wanted to follow it is gone")
+            raise Refused("client-gone", "whoever wanted to follow the job is gone")
         person = asked.caller.person
         spec, payloads = self._submissions.spec(body.draft, person, body.descriptors)
         job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
-            self._descriptors.keep(job.number, asked.descriptors)
+            self._descriptors.keep(job.number, asked.take_descriptors())
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array))

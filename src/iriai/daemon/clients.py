@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from iriai.daemon.engine import Engine
+from iriai.daemon.pipe import close_descriptor
 from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
 from iriai.model.instant import Instant
@@ -98,6 +99,12 @@ class Asked:
     number: int
     caller: Caller
     descriptors: list[int] = field(default_factory=list)
+    """What came with it; closed where it fails, unless they were taken before."""
+
+    def take_descriptors(self) -> list[int]:
+        """What came with it; whoever takes them closes them."""
+        taken, self.descriptors = self.descriptors, []
+        return taken
 
     def answer(self, body: AnswerBody) -> None:
         """Answer now."""
@@ -120,6 +127,8 @@ class Asked:
 
     def fail(self, problem: Problem) -> None:
         """Say what was wrong."""
+        for descriptor in self.take_descriptors():
+            close_descriptor(descriptor)
         self.connection.reply(
             Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
         )
@@ -147,6 +156,7 @@ class Connection:
         """Of what it may ask."""
         self.on_close: list[Callable[[], None]] = []
         """Called once when the client is gone."""
+        self.is_gone = False
         self._clients = clients
         self._is_greeted = False
         self._unsent: list[bytes] = []
@@ -223,6 +233,7 @@ class Connection:
         self._clients.request(asked, request.body)
 
     def _closed(self, reason: str) -> None:
+        self.is_gone = True
         self._clients.gone(self)
         for callback in self.on_close:
             callback()

@@ -58,6 +58,21 @@ class Feasibility:
         reasons = self._engine.machine.broker.never_runs(want)
         return Verdict(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
 
+    def check_input(self) -> None:
+        """Raise `Refused` where no machine could be handed what a client passes with its job.
+
+        A terminal or an open input does not travel: it needs a node on this host.
+        """
+        settings = self._settings
+        is_member = settings.cluster is not None
+        if is_member and not settings.role.has_node and not self._links.known.names():
+            raise Refused(
+                "input-elsewhere",
+                f"{settings.home} runs no tasks, and a terminal or standard input that is passed"
+                " does not travel to other machines",
+                "say --no-stdin, or 'iriai submit --stdin FILE': what is in a file travels",
+            )
+
     def lacking(self, resources: Resources) -> tuple[Reason, ...]:
         """What is not free for such a task now; of the machine that lacks least."""
         if Part.BROKER not in self._engine.machine.parts:

@@ -91,6 +91,10 @@ class FitQuestions:
         """Whether the broker of the only cluster is here, and nobody need be asked."""
         return self._inquirer.is_here and not self._others.exist
 
+    def check_input(self) -> None:
+        """Raise `Refused` where nothing on this host could be handed a terminal or an input."""
+        self._feasibility.check_input()
+
     def _fit(self, question: AskFit, now: Instant) -> Fit:
         """As the broker."""
         lacking = self._feasibility.lacking(question.want.resources)
