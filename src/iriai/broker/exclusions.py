@@ -39,6 +39,8 @@ class Exclusions:
         self._said: dict[str, OrderedDict[User, _Word]] = {}
         """By machine, the oldest first."""
         self._next_s: float | None = None
+        self._is_stale = False
+        """Whether `_next_s` may be another, since something was said or forgotten."""
         self._machines: dict[User, frozenset[str]] = {}
         self._changed: dict[User, None] = {}
 
@@ -68,7 +70,7 @@ class Exclusions:
             self._set(user, self._of(user) | {machine})
         if len(said) > USERS_MAX:
             self._drop(machine, next(iter(said)))
-        self._next_s = word.until_s if self._next_s is None else min(self._next_s, word.until_s)
+        self._is_stale = True
 
     def forget(self, machine: str) -> None:
         """It is known anew: what it said before may not hold."""
@@ -77,17 +79,19 @@ class Exclusions:
 
     def expire(self, now_s: float) -> None:
         """What was said long ago is asked again."""
-        if self._next_s is None or now_s < self._next_s:
+        if self.next_s is None or now_s < self.next_s:
             return
         for machine, said in list(self._said.items()):
             for user in [user for user, word in said.items() if word.until_s <= now_s]:
                 self._drop(machine, user)
-        times = (word.until_s for said in self._said.values() for word in said.values())
-        self._next_s = min(times, default=None)
 
     @property
     def next_s(self) -> float | None:
-        """When something may be forgotten next; None: nothing is remembered."""
+        """When something is forgotten next; None: nothing is remembered."""
+        if self._is_stale:
+            self._is_stale = False
+            times = (word.until_s for said in self._said.values() for word in said.values())
+            self._next_s = min(times, default=None)
         return self._next_s
 
     def of(self, want: Want) -> frozenset[str]:
@@ -117,6 +121,7 @@ class Exclusions:
         return self._machines.get(user, NOWHERE)
 
     def _drop(self, machine: str, user: User) -> None:
+        self._is_stale = True
         del self._said[machine][user]
         if not self._said[machine]:
             del self._said[machine]
