@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.broker.core import Broker
+from iriai.broker.end_judge import EndJudge
 from iriai.broker.trials import LEAVE_MAX_S
 from iriai.model.state import EndCause
 from iriai.sim.world import World
@@ -49,7 +49,7 @@ def test_and_of_two_users_arrays():
 
 def test_a_broker_that_does_not_look_gives_them_the_queue(monkeypatch):
     """What this is for: the same world, and most tasks fall in."""
-    monkeypatch.setattr(Broker, "_failed_at_once", lambda *_: None)
+    monkeypatch.setattr(EndJudge, "_failed_at_once", lambda *_: None)
     world = holes(1)
     job = submit(world, tasks=TASKS, run_s=RUN_S)
     finish(world, job, tasks=TASKS)

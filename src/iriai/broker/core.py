@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from iriai.broker.abroad import Abroad
 from iriai.broker.ahead import Ahead
 from iriai.broker.attendance import Attendance
-from iriai.broker.back_off import Credit
 from iriai.broker.dice import DecisionDice
+from iriai.broker.end_judge import EndJudge
 from iriai.broker.estimate import estimated_starts
 from iriai.broker.explain import explain, never_runs
 from iriai.broker.guests import is_guest
@@ -28,9 +28,7 @@ from iriai.broker.quiet import QuietNews
 from iriai.broker.shares import AccountShare, account_shares
 from iriai.broker.standings import Standings
 from iriai.broker.state import BrokerSettings, BrokerState
-from iriai.broker.trials import Trials
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
@@ -47,7 +45,6 @@ from iriai.protocol.messages import (
     Decline,
     Explain,
     Explained,
-    FailedAtOnce,
     Forward,
     Idle,
     Match,
@@ -98,8 +95,7 @@ class Broker:
         self._is_told_away = False
         """Whether homes of other machines were told of some, and may not have heard."""
         self._backed_off: dict[str, MachineView] = {}
-        self._credit = Credit()
-        self._trials = Trials()
+        self._ends = EndJudge(self.state, self._backed_off)
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
             Counted: self._counted,
@@ -254,7 +250,7 @@ class Broker:
 
     def failing_on(self, machine: str) -> list[str]:
         """Whose tasks fail at once there and not elsewhere, in words."""
-        return [row.words(account) for account, row in self._trials.rows_of(machine)]
+        return self._ends.failing_on(machine)
 
     @property
     def is_offpeak(self) -> bool:
@@ -306,7 +302,7 @@ class Broker:
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
-            self._judge(view, idle, attempt, now)
+            self._ends.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.end(view, attempt)
             self._ahead.ended(attempt)
         if idle.began and view.matched:
@@ -328,7 +324,7 @@ class Broker:
     def _new_view(self, idle: Idle) -> MachineView:
         self._matching.pop(idle.machine, None)
         self._backed_off.pop(idle.machine, None)
-        self._trials.forget(idle.machine)
+        self._ends.forget(idle.machine)
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
@@ -358,48 +354,6 @@ class Broker:
                     self._backed_off[view.name] = view
         return is_wider
 
-    def _judge(self, view: MachineView, idle: Idle, attempt: AttemptId, now: Instant) -> None:
-        """What an end says of its machine: one on which tasks are lost at once is left alone."""
-        account = self.state.standings.whose(attempt)
-        if account is None:
-            return
-        if attempt in idle.refused or attempt in idle.lost or idle.whole:
-            self._trials.ended(account, attempt)
-        if attempt in idle.refused or idle.whole:  # of a whole report it is not known how it ended
-            return
-        credit, back_off, name = self._credit, view.back_off, view.name
-        failed = next((each for each in idle.failed if each.attempt == attempt), None)
-        if failed is not None:
-            self._failed_at_once(view, failed, account, now)
-        elif attempt not in idle.lost:
-            credit.did_well(account, name)
-            back_off.did_well()
-            if self._trials.did_well(account, attempt, name, now.steady_s):
-                self.state.exclusions.relent(name, account.user)
-        elif credit.is_evidence(account, name):
-            job, is_proven = attempt.task.job, credit.is_proven(account, name)
-            if back_off.lost(job, account, now.steady_s, is_proven=is_proven):
-                self._backed_off[name] = view
-
-    def _failed_at_once(
-        self, view: MachineView, failed: FailedAtOnce, account: Account, now: Instant
-    ) -> None:
-        """A task failed at once: where the account's do well elsewhere, it is the machine."""
-        attempt, name = failed.attempt, view.name
-        row = self._trials.failed(
-            account,
-            attempt,
-            name,
-            failed.exit_code,
-            now.steady_s,
-            is_doubted=view.back_off.fails_others(account.user),
-        )
-        if row is None:
-            return
-        self.state.keep_away(name, attempt, account, row.words(account), row.until_s)
-        if row.left_alone and view.back_off.fails(account.user, now.steady_s):
-            self._backed_off[name] = view
-
     def _give_way(self, view: MachineView) -> None:
         """A claim was granted for a match that was thought to be lost: others have its place."""
         while view.is_overfull and (latest := view.last_matched) is not None:
@@ -419,8 +373,7 @@ class Broker:
             self.state.end(view, running.attempt)  # if it waited there, it does no more
             self.state.began(view, running, account, now.steady_s)
             self._ahead.began(view, running, account, now.steady_s)
-            if len(self.state.machines) > 1:  # else there is nothing to compare with
-                self._trials.began(account, running.attempt, view.name, now.steady_s)
+            self._ends.began(account, running.attempt, view.name, now.steady_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar.ahead:
@@ -559,7 +512,7 @@ class Broker:
             self._give_back(matched)
         self.state.drop_machine(view, now.steady_s)
         self.attendance.forget(view.name)
-        self._trials.forget(view.name)
+        self._ends.forget(view.name)
         self._backed_off.pop(view.name, None)
         self._must_pass = True
 
