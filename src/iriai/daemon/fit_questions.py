@@ -20,7 +20,7 @@ from iriai.daemon.clients import Asked, Connection
 from iriai.daemon.engine import Engine
 from iriai.daemon.feasibility import Feasibility
 from iriai.daemon.inquirer import Inquirer, declined, problem_in
-from iriai.daemon.other_clusters import OtherClusters, Word, named
+from iriai.daemon.other_clusters import OtherClusters, Word
 from iriai.daemon.settings import Settings
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
@@ -246,9 +246,9 @@ def _nowhere(here: Declined, words: list[Word[Fit]]) -> Declined | None:
         refusal = None if word.told is None else word.told.refusal or word.told.here
         if refusal is None:
             if word.told is None:
-                log.info("a job is accepted unseen: %s: %s", named(word.cluster), word.missing)
+                log.info("a job is accepted unseen: cluster %s: %s", word.cluster, word.missing)
             return None
-        refusals.append(f"in {named(word.cluster)}: {refusal.message}")
+        refusals.append(f"in cluster {word.cluster}: {refusal.message}")
     told = [here.message, *refusals[:CLUSTERS_TOLD_MAX]]
     if len(refusals) > CLUSTERS_TOLD_MAX:
         told.append(f"nor in {len(refusals) - CLUSTERS_TOLD_MAX} other clusters")

@@ -41,12 +41,7 @@ class Word(Generic[T]):
 
 def words_missing(words: list[Word[T]]) -> str:
     """Which clusters did not answer, and why; empty: all did."""
-    return "; ".join(f"{named(w.cluster)}: {w.missing}" for w in words if w.told is None)
-
-
-def named(cluster: str) -> str:
-    """A cluster, for people; of a site one may have no name."""
-    return f"cluster {cluster}" if cluster else "the cluster without a name"
+    return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.told is None)
 
 
 class OtherClusters:
@@ -119,7 +114,7 @@ class OtherClusters:
             have(None, problem.message, later)
 
         def miss(missing: str, later: Instant) -> None:
-            log.info("%s did not answer a question: %s", named(cluster), missing)
+            log.info("cluster %s did not answer a question: %s", cluster, missing)
             self._silent[cluster] = (later.steady_s + SILENT_S, missing)
             have(None, missing, later)
 
