@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from iriai.broker import onward
 from iriai.broker.core import Broker
 from iriai.broker.onward import proportional
 from iriai.broker.room import Room
@@ -17,6 +18,7 @@ from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
 from iriai.policy.order import OrderSettings
 from iriai.policy.registry import order_named
@@ -126,6 +128,55 @@ def test_what_is_returned_waits_again_and_is_not_sent_there_at_once():
     assert told(turn(core, 7.0, summary(9)), Forward)[0].want.count == 2
 
 
+def test_a_cluster_whose_room_is_taken_up_is_not_looked_at_again():
+    core = broker(EAST)
+    turn(core, 1.0, summary(3), want(1, count=5))
+    assert not core.abroad.neighbours.get("east").rooms
+
+
+def test_what_waits_is_looked_through_again_only_after_something_changed(monkeypatch):
+    looks: list[float] = []
+    in_order = onward.in_order
+
+    def counted(state, dice, now):
+        looks.append(now.steady_s)
+        return in_order(state, dice, now)
+
+    monkeypatch.setattr(onward, "in_order", counted)
+    core = broker(EAST)
+    [forward] = told(turn(core, 1.0, summary(1), want(1)), Forward)
+    turn(core, 1.5, Returned("e0", forward.number, 1), summary(9))
+    assert looks == [1.0, 1.5]
+    for steady_s in (2.0, 3.0, 4.0):
+        assert not turn(core, steady_s)
+    assert looks == [1.0, 1.5]
+    assert told(turn(core, 6.0), Summary)
+    assert looks == [1.0, 1.5]
+    assert core.abroad.next_s == 1.5 + onward.BUSY_S  # it may be asked again then
+    assert told(turn(core, 1.5 + onward.BUSY_S), Forward)
+
+
+def test_more_than_one_turn_passes_on_goes_in_the_next():
+    core = broker(EAST)
+    wants = want(1, count=200), want(2, count=56), want(3, count=44)
+    first = told(turn(core, 1.0, summary(400), *wants), Forward)
+    second = told(turn(core, 1.1), Forward)
+    assert sum(forward.want.count for forward in first) == onward.TASKS_MAX
+    assert sum(forward.want.count for forward in first + second) == 300
+
+
+def test_of_so_many_jobs_it_is_known_who_returned_them(monkeypatch):
+    monkeypatch.setattr(onward, "SHUNNED_MAX", 2)
+    core = broker(EAST)
+    unfit = Reason(Rule.REQUIREMENTS, "Speed > 2", "none there")
+    for number in (1, 2, 3):
+        sends = turn(core, float(number), summary(1), want(number))
+        [forward] = told(sends, Forward)
+        turn(core, number + 0.5, Returned("e0", forward.number, 1, unfit))
+    told_why = [core.abroad.explain(JobId("w0", number), 4.0)[0].had for number in (1, 2, 3)]
+    assert ["it says" in words for words in told_why] == [False, True, True]
+
+
 def test_only_who_was_asked_can_return_it():
     core = broker(EAST)
     [forward] = told(turn(core, 1.0, summary(3), want(1, count=3)), Forward)
@@ -143,6 +194,16 @@ def test_what_was_started_elsewhere_is_known_by_the_next_want():
     assert core.state.queues.entries[JobId("w0", 1)].count == 2
     turn(core, 60.0)  # nothing comes back
     assert core.state.queues.entries[JobId("w0", 1)].count == 2
+
+
+def test_what_was_started_is_of_the_cluster_that_answered():
+    core = broker(EAST, Neighbour("north", ("n0",)))
+    sends = turn(core, 1.0, summary(1), summary(1, "north", "n0"), want(1, count=2))
+    east, north = sorted(told(sends, Forward), key=lambda forward: forward.number)
+    turn(core, 1.1, Returned("n0", north.number, 0))
+    turn(core, 1.2, replace(want(1), stamp=7))  # north started one
+    turn(core, 1.3, Returned("e0", east.number, 1))
+    assert core.state.queues.entries[JobId("w0", 1)].count == 1
 
 
 def test_a_forward_without_an_answer_is_said_again_to_whoever_is_broker_and_then_comes_back():

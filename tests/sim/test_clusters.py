@@ -241,6 +241,31 @@ def test_a_task_is_passed_on_twice_at_most():
     assert not any(machine.core.home.jobs for machine in world.machines.values())
 
 
+def test_what_starts_at_the_second_hop_is_answered_for_at_once():
+    world = clusters("west", "east", "north", machines=1)
+    run(world, 1.0)  # what was said of north is heard, and forgotten
+    broker_of(world, "west").core.broker.abroad.neighbours.get("north").rooms.clear()
+    heard: list[Forward] = []
+    for machine in world.machines.values():
+        machine.on_send = partial(_to_north_through_east, heard, machine.on_send)
+    submit(world, "east0", run_s=100.0)
+    submit(world, "west0", run_s=100.0, tasks=3)
+    run(world, 15.0)
+    assert (started(world, "west"), started(world, "east"), started(world, "north")) == (1, 1, 1)
+    assert [(forward.cluster, forward.hops) for forward in heard][:2] == [("west", 1), ("east", 2)]
+    assert len({forward.number for forward in heard}) == len(heard)  # none was said again
+
+
+def _to_north_through_east(heard, send, sender, each) -> None:
+    """West knows of east alone, and east does not say that it is busy."""
+    between = (sender.plan.cluster, each.machine.rstrip("0"))
+    if isinstance(each.message, Summary) and between in {("north", "west"), ("east", "west")}:
+        return
+    if isinstance(each.message, Forward):
+        heard.append(each.message)
+    send(sender, each)
+
+
 def test_a_quiet_site_says_little():
     world = clusters("west", "east", "north", machines=3)
     summaries = overhear(world, Summary)

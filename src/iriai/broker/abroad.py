@@ -40,6 +40,8 @@ class Abroad:
         self._guests = Guests(machine)
         self.must_pass = False
         """Whether something waits, or not any more, that the last pass did not know."""
+        self._may_choose = False
+        """Whether something is different since it was last looked what may be passed on."""
 
     def met(self, own: str, neighbours: Iterable[Neighbour]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
@@ -51,6 +53,7 @@ class Abroad:
 
     def take(self, message: BetweenClusters, now: Instant) -> None:
         """A message of another cluster's broker."""
+        self._may_choose = True
         match message:
             case Summary():
                 self.neighbours.took(message, now.steady_s)
@@ -93,6 +96,10 @@ class Abroad:
 
     # --- after a pass ----------------------------------------------------------------------------
 
+    def passed(self) -> None:
+        """There was a pass: other tasks may wait, in another order."""
+        self._may_choose = True
+
     def settle(self, now: Instant, *, is_calm: bool) -> list[Effect]:
         """What other brokers are told; `is_calm`: nothing that waits here could start here now."""
         effects: list[Effect] = []
@@ -101,9 +108,12 @@ class Abroad:
             sends, has_come_back = self._onward.review(self._state, now.steady_s)
             effects += sends
             self.must_pass |= has_come_back
-        if is_calm and self._dice is not None and not self.must_pass:
+        self._may_choose |= self._onward.retry_s <= now.steady_s
+        if is_calm and self._dice is not None and self._may_choose and not self.must_pass:
             self._dice.begin()
-            sends = self._onward.choose(self._state, self._guests, self._dice, now)
+            sends, self._may_choose = self._onward.choose(
+                self._state, self._guests, self._dice, now
+            )
             self._dice.decided(len(sends))
             effects += sends
         if is_calm and not self.must_pass:
@@ -120,7 +130,7 @@ class Abroad:
     @property
     def next_s(self) -> float:
         """When it wants to be woken."""
-        next_s = self._onward.next_s
+        next_s = min(self._onward.next_s, self._onward.retry_s)
         if len(self.neighbours):
             next_s = min(next_s, self.neighbours.next_s(self._state, self._waiting))
         return next_s

@@ -140,6 +140,7 @@ class Broker:
             effects += self._wake_by(attendance.until_s)
         elif self._must_pass or self._left is not None or self.abroad.must_pass:
             effects += self._pass(now)
+            self.abroad.passed()
             if self._matching:
                 due_s = RESEND_S if self._is_told_away else MATCH_UNTIL_S
                 effects += self._wake_by(now.steady_s + due_s)

@@ -64,6 +64,7 @@ class Other:
             taken = min(count, room.fits(need))
             room.take(need, taken)
             count -= taken
+        self.rooms = [room for room in self.rooms if not room.is_empty]
 
     def lacks(self, need: Resources) -> None:
         """It had no place for a task of that need: what seems to have one is out of date."""

@@ -41,6 +41,9 @@ BUSY_S = 5.0
 """A cluster that returned a job's tasks is left alone with it for so long: others were faster."""
 UNFIT_S = 300.0
 """Likewise, where it said that no machine there will ever take them."""
+SHUNNED_MAX = 4_000
+"""Jobs of which it is remembered who returned them; those that were returned first are forgotten.
+That costs a message in vain: as many as an answer is remembered for at the other end."""
 
 
 class Passed:
@@ -72,6 +75,13 @@ class Passed:
         self.is_copy = False
         """Whether the task waits here as well: the last of a reserved head, whose place is kept."""
 
+    @property
+    def next_s(self) -> float:
+        """When it is to be said again, or comes back."""
+        if self.is_answered:
+            return self.until_s
+        return min(self.until_s, self.told_s + RESEND_S)
+
 
 class Onward:
     """See the module. Times are those of the steady clock."""
@@ -85,6 +95,10 @@ class Onward:
         self._shunned: dict[JobId, dict[str, tuple[float, Reason | None]]] = {}
         """Clusters that returned a job's tasks: until when they are left alone, and why."""
         self._number = 0
+        self.next_s = inf
+        """When `review` may have something to do, or earlier."""
+        self.retry_s = inf
+        """When a cluster with room may be asked again by a job that it returned."""
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -114,6 +128,7 @@ class Onward:
         `queued` did before. If there are fewer now, those that were passed on have been started.
         """
         there = [passed for passed in self._of_jobs.get(job, {}).values() if not passed.is_copy]
+        there.sort(key=lambda passed: not passed.is_answered)  # what is not may be returned yet
         away = sum(passed.count for passed in there)
         begun = max(0, queued + away - count)
         for passed in there:
@@ -129,6 +144,8 @@ class Onward:
         """Nothing of the job is wanted any more."""
         for number in self._of_jobs.pop(job, {}):
             del self._jobs[number]
+        if not self._jobs:
+            self.next_s = inf
         self._shunned.pop(job, None)
 
     def returned(self, message: Returned, state: BrokerState, now_s: float) -> bool:
@@ -144,8 +161,7 @@ class Onward:
         count = max(0, message.count)
         if count:
             shun_s = BUSY_S if message.reason is None else UNFIT_S
-            shunned = self._shunned.setdefault(job, {})
-            shunned[passed.cluster] = (now_s + shun_s, message.reason)
+            self._shun(job, passed.cluster, now_s + shun_s, message.reason)
             other = self._neighbours.get(passed.cluster)
             if other is not None and message.reason is None:
                 other.lacks(passed.entry.want.resources)
@@ -153,6 +169,13 @@ class Onward:
         if not passed.count or is_guest(passed.entry.want):
             self._drop(passed)  # of guests that were started their home tells its own broker
         return count > 0
+
+    def _shun(self, job: JobId, cluster: str, until_s: float, reason: Reason | None) -> None:
+        shunned = self._shunned.pop(job, {})  # it is the last to be forgotten now
+        shunned[cluster] = (until_s, reason)
+        self._shunned[job] = shunned
+        if len(self._shunned) > SHUNNED_MAX:
+            del self._shunned[next(iter(self._shunned))]
 
     def review(self, state: BrokerState, now_s: float) -> tuple[list[Send], bool]:
         """What is to be said again; and whether tasks came back."""
@@ -168,22 +191,11 @@ class Onward:
             elif not passed.is_answered and passed.told_s + RESEND_S <= now_s:
                 passed.told_s = now_s
                 sends += self._say(passed)
-        for job in [job for job in self._shunned if job not in state.queues.entries]:
-            if job not in self._of_jobs:
-                del self._shunned[job]
-        return sends, has_come_back
-
-    @property
-    def next_s(self) -> float:
-        """When `review` has something to do."""
-        return min(
-            (
-                each.until_s if each.is_answered else min(each.until_s, each.told_s + RESEND_S)
-                for of_job in self._of_jobs.values()
-                for each in of_job.values()
-            ),
+        self.next_s = min(
+            (each.next_s for of_job in self._of_jobs.values() for each in of_job.values()),
             default=inf,
         )
+        return sends, has_come_back
 
     def _give_back(self, passed: Passed, count: int, state: BrokerState) -> None:
         count = min(count, passed.count)
@@ -199,16 +211,22 @@ class Onward:
         del of_job[number]
         if not of_job:
             del self._of_jobs[job]
+        if not self._jobs:
+            self.next_s = inf
 
     # --- passing on ------------------------------------------------------------------------------
 
-    def choose(self, state: BrokerState, guests: Guests, dice: Random, now: Instant) -> list[Send]:
+    def choose(
+        self, state: BrokerState, guests: Guests, dice: Random, now: Instant
+    ) -> tuple[list[Send], bool]:
         """After a pass: what waits is passed on to where there is room, in the order of the draw.
 
-        In proportion to the room; it is counted down at once.
+        In proportion to the room; it is counted down at once. And whether there may be more, that
+        is for another turn.
         """
-        if not state.queues.entries or not any(other.rooms for other in self._neighbours):
-            return []
+        self.retry_s = inf
+        if not self._is_room_for_any(state):
+            return [], False
         sends: list[Send] = []
         left = TASKS_MAX
         waiting = chain(in_order(state, dice, now), _aside(state))
@@ -218,7 +236,12 @@ class Onward:
                 sends += self._pass_on(entry, other, count, state, guests, now)
             if left <= 0 or not any(other.rooms for other in self._neighbours):
                 break
-        return sends
+        return sends, left <= 0
+
+    def _is_room_for_any(self, state: BrokerState) -> bool:
+        """Whether any that waits may find a place, before what waits is put in order."""
+        needs = dict.fromkeys(kind.key.resources for kind in state.queues.kinds)
+        return any(other.fits(need) for other in self._neighbours for need in needs)
 
     def _split(
         self,
@@ -254,14 +277,15 @@ class Onward:
             origin = guest.cluster
         shunned = self._shunned.get(job, {})
         there = self.clusters_of(job)
-        return [
-            other
-            for other in self._neighbours
-            if other.rooms
-            and other.cluster != origin
-            and other.cluster not in there
-            and shunned.get(other.cluster, (-inf, None))[0] <= now_s
-        ]
+        others = []
+        for other in self._neighbours:
+            if other.rooms and other.cluster != origin and other.cluster not in there:
+                until_s, _ = shunned.get(other.cluster, (-inf, None))
+                if until_s <= now_s:
+                    others.append(other)
+                elif other.fits(entry.want.resources):
+                    self.retry_s = min(self.retry_s, until_s)
+        return others
 
     def _pass_on(
         self,
@@ -285,6 +309,7 @@ class Onward:
         if not passed.is_copy:
             for _ in range(count):
                 state.queues.take_one(entry)
+        self.next_s = min(self.next_s, passed.next_s)
         self._of_jobs.setdefault(want.job, {})[self._number] = passed
         self._jobs[self._number] = want.job
         return self._say(passed)
@@ -322,11 +347,10 @@ def _is_head(state: BrokerState, job: JobId) -> bool:
 
 
 def _aside(state: BrokerState) -> Iterator[Entry]:
-    """What none of the own machines could ever run."""
-    for kind in state.queues.kinds:
-        if not kind.is_possible:
-            jobs = [precedence.job for line in kind.lines for precedence in line.heap]
-            for job in jobs[:LOOKS_MAX]:
-                entry = state.queues.entries.get(job)
-                if entry is not None and entry.kind is kind:
-                    yield entry
+    """What none of the own machines could ever run; lines may end while this goes on."""
+    kinds = [kind for kind in state.queues.kinds if not kind.is_possible]
+    places = (place for kind in kinds for line in kind.lines for place in line.heap)
+    for job in [precedence.job for precedence in islice(places, LOOKS_MAX)]:
+        entry = state.queues.entries.get(job)
+        if entry is not None and not entry.kind.is_possible:
+            yield entry

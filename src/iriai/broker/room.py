@@ -27,6 +27,11 @@ class Room:
             left = on_all if left is None else min(left, on_all)
         return 0 if each is None or left is None else min(each * self._machines, left)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task will find a place any more: each takes a cpu at least."""
+        return self._left.get("cpus", 0) < 1
+
     def take(self, need: Resources, count: int) -> None:
         """So many were passed on."""
         for name, amount in need.amounts():
