@@ -29,7 +29,7 @@ from iriai.daemon.dialling import (
 from iriai.daemon.doorway import UNPROVED_MAX, Doorway
 from iriai.daemon.greeter import Answered, Greeted
 from iriai.daemon.link import NETWORK, MachineLink, Texts
-from iriai.daemon.neighbour import HELD_S, RETRY_MIN_S, Neighbour
+from iriai.daemon.neighbour import HELD_S, Neighbour
 from iriai.daemon.offences import Offences
 from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
@@ -171,7 +171,6 @@ class Mesh:
             neighbour = self._neighbours.get(machine)
             if neighbour is not None and neighbour.retry is not None:
                 neighbour.retry.cancel()
-                neighbour.pause_s = RETRY_MIN_S
                 self._retry(neighbour)
 
     def trust_changed(self) -> None:
