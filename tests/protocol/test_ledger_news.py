@@ -8,7 +8,7 @@ from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
 from iriai.protocol.entries import Carried, Entry, EntryKind
 from iriai.protocol.ledger import LISTEN_S
-from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
+from iriai.protocol.ledger_news import PUBLISH_S, SITE_PUBLISHES_S, LedgerNews
 
 FADING = Fading(604_800.0)
 WALL_S = 1_800_000_000.0
@@ -28,23 +28,23 @@ def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Carr
 
 
 def published(used_s: float, steady_s: float = LISTEN_S) -> bytes:
-    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(steady_s))
+    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(steady_s), 2)
     assert body is not None
     return body
 
 
 def test_nothing_is_published_before_others_could_say_what_they_hold():
     news = LedgerNews("m1", FADING, (), at(0.0))
-    assert news.body([row(5.0)], at(LISTEN_S - 1.0)) is None
-    assert news.body([row(5.0)], at(LISTEN_S)) is not None
+    assert news.body([row(5.0)], at(LISTEN_S - 1.0), 2) is None
+    assert news.body([row(5.0)], at(LISTEN_S), 2) is not None
 
 
 def test_what_did_not_change_is_not_published_again_nor_anything_too_soon():
     news = LedgerNews("m1", FADING, (), at(0.0))
-    assert news.body([row(5.0)], at(LISTEN_S)) is not None
-    assert news.body([row(6.0)], at(LISTEN_S + 1.0)) is None
-    assert news.body([row(6.0)], at(LISTEN_S + PUBLISH_S)) is not None
-    assert news.body([row(6.0)], at(LISTEN_S + 9 * PUBLISH_S)) is None
+    assert news.body([row(5.0)], at(LISTEN_S), 2) is not None
+    assert news.body([row(6.0)], at(LISTEN_S + 1.0), 2) is None
+    assert news.body([row(6.0)], at(LISTEN_S + PUBLISH_S), 2) is not None
+    assert news.body([row(6.0)], at(LISTEN_S + 9 * PUBLISH_S), 2) is None
 
 
 def test_what_another_machine_counted_is_learned_once():
@@ -58,7 +58,7 @@ def test_what_another_machine_counted_is_learned_once():
 def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
     news = LedgerNews("m1", FADING, (), at(0.0))
     assert news.learned([entry("m1", published(500.0))], at(1.0)) == []
-    body = news.body([row(7.0)], at(LISTEN_S))
+    body = news.body([row(7.0)], at(LISTEN_S), 2)
     assert body is not None
     other = LedgerNews("m2", FADING, (), at(0.0))
     other.learned([entry("m1", body)], at(LISTEN_S))
@@ -72,3 +72,11 @@ def test_what_was_published_long_ago_is_of_a_right_clock_all_the_same():
     [learned] = news.learned([Carried(old.entry, 3 * 86_400.0 - LISTEN_S)], days_later)
     assert learned.machine == "m1"
     assert LedgerNews("m2", FADING, (), at(0.0)).learned([old], days_later) == []
+
+
+def test_one_of_many_machines_publishes_seldom():
+    """All together a batch each ten seconds: what goes to everybody is more the more there are."""
+    news = LedgerNews("m1", FADING, (), at(0.0))
+    assert news.body([row(5.0)], at(LISTEN_S), 500) is not None
+    assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S - 1.0), 500) is None
+    assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S), 500) is not None

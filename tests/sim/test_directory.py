@@ -20,11 +20,13 @@ from iriai.protocol.directory import (
     DirectorySettings,
     Mode,
 )
-from iriai.protocol.effects import Delivered, Part, Send
+from iriai.protocol.effects import Delivered, Part, Send, Wake
 from iriai.protocol.entries import Entry, EntryKind, Key, signed_content
 from iriai.protocol.ledger import BatchRow, Ledger, LedgerBatch, batch_body
+from iriai.protocol.members import MemberState
 from iriai.protocol.notices import PERIODS
 from iriai.protocol.peer_messages import Detail, Entries, Offer, Outline, Rumour, Wanted
+from iriai.protocol.publisher import MEMBER_LIFETIME_S
 from iriai.sim.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined
@@ -222,6 +224,9 @@ def test_an_ad_is_refreshed_and_one_of_a_dead_machine_vanishes_by_itself():
     m0 = world.machines["m0"].peers
     assert m0.table.get(Key("m1", EntryKind.AD)) is not None
     assert m0.table.get(Key("m2", EntryKind.AD)) is None
+    assert m0.members["m2"].state is MemberState.DEAD
+    hours_later = world.machines["m0"].clock.at(world.now_s + MEMBER_LIFETIME_S)
+    m0.handle(Wake(Part.DIRECTORY), hours_later)
     assert "m2" not in m0.members
 
 

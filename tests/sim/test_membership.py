@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.protocol.directory import LOST_EACH
+from iriai.protocol.directory import LOST_EACH, DirectorySettings
 from iriai.protocol.entries import EntryKind
 from iriai.protocol.members import MemberState
+from iriai.protocol.membership import MembershipSettings
 from iriai.protocol.publisher import PACES
 from iriai.sim.clock import Clock
 from iriai.sim.peer_world import PeerWorld, Ways
@@ -24,6 +25,8 @@ from tests.sim.peer_stories import (
     states_of,
 )
 
+SLOW_S = 10.0
+"""The period of machines that are to live for many hours."""
 SUSPECTED_S = 60.0
 """By then somebody who is gone was probed, had its time, and everybody heard of it."""
 
@@ -175,7 +178,11 @@ def test_halves_that_were_parted_find_each_other_again():
 
 
 def test_halves_that_forgot_each_other_find_each_other_again():
-    world = joined(4)
+    slow = {
+        "membership": MembershipSettings(period_s=SLOW_S),
+        "directory": DirectorySettings(period_s=SLOW_S),
+    }
+    world = joined(4, **slow)
     world.part({"m0": 1, "m1": 1})
     world.run_until(world.now_s + 2 * PACES[EntryKind.MEMBER].lifetime_s)
     assert [set(world.machines[name].peers.members) for name in ("m0", "m2")] == [{"m1"}, {"m3"}]
@@ -183,7 +190,7 @@ def test_halves_that_forgot_each_other_find_each_other_again():
     world.heal()
 
     assert world.run_until_true(
-        lambda: all_know_all(world), world.now_s + 2 * LOST_EACH + MEANWHILE_S
+        lambda: all_know_all(world), world.now_s + (2 * LOST_EACH + 3) * SLOW_S
     )
     for machine in world.up():
         machine.peers.check()
@@ -268,3 +275,20 @@ def test_whatever_happens_all_agree_in_the_end(story, seed, loss):
     assert codes(world) == set()
     for machine in world.up():
         machine.peers.check()
+
+
+def test_who_says_the_same_again_is_not_told_with_probes():
+    """It reaches all by the directory; with each probe it would cost a large cluster most."""
+    world = joined(12)
+    world.run_until(2 * MEANWHILE_S)
+    told = []
+    world.on_send = lambda machine, send: told.append(send.message)
+    m3 = world.machines["m3"]
+
+    world.perform(m3, m3.peers.announce(m3.peers.publisher.member, m3.clock.at(world.now_s)))
+    world.run_until(3 * MEANWHILE_S)
+
+    assert have_one_table(world)
+    news = [message.news.members for message in told if hasattr(message, "news")]
+    assert len(news) > 100
+    assert not any(news)

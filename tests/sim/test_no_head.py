@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
 from iriai.protocol.effects import Delivered
-from iriai.sim.experiments.no_head import Setting, Trial, arrivals_of, oracle
+from iriai.protocol.members import MemberState
+from iriai.sim.experiments.no_head import Setting, Trial, arrivals_of, oracle, oracle_of_lines
+from iriai.sim.gossip import GossipMembers
 from iriai.sim.machine_model import SimulatedMachine
 
 SHORT = Setting(12, 12, warm_s=60.0, window_s=600.0)
@@ -65,6 +72,77 @@ def test_what_is_said_in_one_moment_arrives_in_one():
     assert len(refreshing) == 11  # all but the broker
     for sender in refreshing:
         assert moments[sender, "Wants"] & moments[sender, "Idle"]
+
+
+def test_machines_that_are_set_up_together_hold_what_all_published():
+    trial = trial_of(replace(SHORT, cluster_machines=4))
+    trial.world.run_until(1.0)
+    machines = gossip_of(trial).peers.machines.values()
+    assert len({machine.peers.table.digest.checksum for machine in machines}) == 1
+    assert {len(machine.peers.members) for machine in machines} == {11}
+    assert not any(machine.notices for machine in machines)
+
+
+def test_a_broker_that_dies_is_missed_by_gossip_and_found_again():
+    trial = trial_of(SHORT)
+    world, machines = trial.world, gossip_of(trial).peers.machines
+    world.run_until(60.0)
+    [name] = trial.broker_names()
+    others = [machine for machine in machines.values() if machine.name != name]
+
+    def take_it_for(state: MemberState) -> bool:
+        return all(machine.takes_for(name) is state for machine in others)
+
+    world.go_down(world.machines[name])
+    assert until(trial, lambda: take_it_for(MemberState.DEAD), 120.0)
+    [second] = trial.broker_names()
+    assert second != name
+
+    world.come_up(world.machines[name])
+    assert until(trial, lambda: take_it_for(MemberState.ALIVE), 120.0)
+    assert until(trial, lambda: len(machines[name].peers.members) == 11, 120.0)
+    assert until(trial, lambda: trial.broker_names() == [name], 120.0)
+
+
+def test_a_sample_gossips_and_the_others_are_told():
+    setting = Setting(8, 8, cluster_machines=4, gossiping=1, warm_s=60.0, window_s=120.0)
+    trial = trial_of(setting)
+    trial.run()
+    sample = trial.gossip_per_s()
+    assert sample.keys() == {"m0", "m1", "m2", "m3"}
+    beside = {name: trial.network.bytes_of[name] / 120.0 for name in trial.world.machines}
+    mean = sum(sample.values()) / 4
+    expected = {name: of + sample.get(name, mean) for name, of in beside.items()}
+    assert trial.bytes_per_s() == pytest.approx(expected)
+    assert len(trial.broker_names()) == 2
+
+
+def test_two_lines_begin_as_much_as_one_in_another_order():
+    setting = Setting(40, 40, cluster_machines=20, warm_s=600.0, window_s=7200.0)
+    arrivals = arrivals_of(setting)
+    one, two = oracle(setting, arrivals), oracle_of_lines(setting, arrivals)
+    assert two.utilisation == pytest.approx(one.utilisation, abs=0.002)
+    later = [b - a for a, b in zip(one.waits_s, two.waits_s, strict=True)]
+    assert min(later) < 0.0 < max(later)
+
+
+def test_a_single_line_is_the_oracle():
+    setting = Setting(40, 40, cluster_machines=40, warm_s=600.0, window_s=7200.0)
+    arrivals = arrivals_of(setting)
+    assert oracle_of_lines(setting, arrivals) == oracle(setting, arrivals)
+
+
+def gossip_of(trial: Trial) -> GossipMembers:
+    assert isinstance(trial.world.members, GossipMembers)
+    return trial.world.members
+
+
+def until(trial: Trial, condition: Callable[[], bool], within_s: float) -> bool:
+    """Let time pass until something holds, or for so long."""
+    over_s = trial.world.now_s + within_s
+    while not condition() and trial.world.now_s < over_s:
+        trial.world.run_until(trial.world.now_s + 1.0)
+    return condition()
 
 
 def _is_candidate(trial: Trial, machine: SimulatedMachine) -> bool:

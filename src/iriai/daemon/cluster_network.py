@@ -42,7 +42,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.candidates import Peer, neighbours_of
+from iriai.protocol.candidates import by_cluster, neighbours_of
 from iriai.protocol.directory import DirectorySettings
 from iriai.protocol.effects import (
     Delivered,
@@ -411,7 +411,7 @@ class ClusterNetwork:
     def _publish_counters(self) -> None:
         """Each half minute, where they changed: every broker draws with them."""
         now = read_clocks("cluster")
-        body = self._ledger.body(self._counted(), now)
+        body = self._ledger.body(self._counted(), now, len(self.peers.members) + 1)
         if body is not None:
             self._perform(self.peers.publish(EntryKind.LEDGER, body, now), now)
         self._publishing = self._loop.call_later(PUBLISH_S, self._publish_counters)
@@ -438,10 +438,9 @@ class ClusterNetwork:
 
     def _tell_peers(self) -> None:
         own = self._own_member(self.mesh.instance)
-        clusters: dict[str, list[Peer]] = {}
-        for member in (own, *self._present.values()):
-            if member.cluster == own.cluster:
-                clusters.setdefault(member.cluster_called, []).append(Peer.of(member))
+        clusters = by_cluster(
+            member for member in (own, *self._present.values()) if member.cluster == own.cluster
+        )
         same = tuple(clusters[own.cluster_called])
         self._engine.event(PeersChanged(same, neighbours_of(clusters)))
 

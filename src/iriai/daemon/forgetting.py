@@ -94,6 +94,6 @@ class Forgetting:
         raise Refused(
             "member",
             f"{name} is a member of the cluster, and {state.state}: members forget it "
-            "by themselves, half an hour after it last published something",
+            "by themselves, six hours after it last published something",
             f"nothing need be done; 'iriai eject {name}' refuses it if it comes back",
         )

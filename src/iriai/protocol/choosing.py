@@ -23,10 +23,10 @@ def some(among: Sequence[T], count: int, rng: Random) -> list[T]:
 CIRCLE = 8
 """So many others one machine speaks to by turns. Of hundreds, one in 3,000 (e^-8) is for a while in
 nobody's circle; each keeps some sixteen links, eight of them its own."""
-STAYS = 60
+STAYS = 120
 """Turns after which one of a circle makes room. Shorter: links are made and given up more often,
-for a handshake each; longer: who is in nobody's circle stays so. All together choose each once a
-minute."""
+for a handshake each; longer: who is in nobody's circle stays so. All together choose each once in
+two minutes."""
 
 
 class Round:

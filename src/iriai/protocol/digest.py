@@ -33,6 +33,13 @@ class Digest:
         self.outline = [0] * BUCKETS
         self._buckets: list[dict[Key, Row]] = [{} for _ in range(BUCKETS)]
 
+    def copy(self) -> Digest:
+        """Another one with the same rows."""
+        digest = Digest()
+        digest.checksum, digest.outline = self.checksum, list(self.outline)
+        digest._buckets = [dict(rows) for rows in self._buckets]
+        return digest
+
     def put(self, row: Row) -> None:
         """Add a row, instead of the one of its key."""
         key = row.key

@@ -18,7 +18,17 @@ from iriai.protocol.entries import Carried, EntryKind
 from iriai.protocol.ledger import Ledger, OwnCounters, batch_body
 
 PUBLISH_S = 30.0
-"""Between two batches of a machine; the pace of the kind (`publisher.PACES`)."""
+"""The least between two batches of a machine; the pace of the kind (`publisher.PACES`)."""
+SITE_PUBLISHES_S = 10.0
+"""Between two batches of all machines together, on average, where there are many. Each batch goes
+to everybody, some two kilobytes with the rows that tell of it. The own broker hears from its nodes
+themselves within a minute; other clusters, and whoever comes after a machine is gone, from these.
+"""
+
+
+def pace_s(members: int) -> float:
+    """Between two batches of a machine, where there are so many."""
+    return max(PUBLISH_S, SITE_PUBLISHES_S * members)
 
 
 class LedgerNews:
@@ -48,10 +58,10 @@ class LedgerNews:
                 news.append(UsageLearned(entry.machine, rows))
         return news
 
-    def body(self, rows: Iterable[LedgerRow], now: Instant) -> bytes | None:
-        """What to publish now; None: nothing new, or not yet."""
+    def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
+        """What to publish now, as one of so many; None: nothing new, or not yet."""
         own = tuple(rows)
         if now.steady_s < self._due_s or not self._own.may_publish(now) or own == self._published:
             return None
-        self._published, self._due_s = own, now.steady_s + PUBLISH_S
+        self._published, self._due_s = own, now.steady_s + pace_s(members)
         return batch_body(self._own.batch(own, now))

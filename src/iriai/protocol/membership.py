@@ -86,6 +86,8 @@ class Membership:
         self.score = 0
         """How much this machine doubts itself."""
         self._probed = ""
+        self._announced: Member | None = None
+        """What this machine said of itself last."""
         self._settings = settings
         self._publisher = publisher
         self._table = table
@@ -129,12 +131,23 @@ class Membership:
         probed, self._probed = self._probed, ""
         return probed
 
-    def heard(self, entries: list[Entry], now: Instant) -> list[Effect]:
-        """These entries of kind `member` are new in the table, this machine's own among them."""
+    def heard(self, entries: list[Entry], now: Instant, *, is_old: bool = False) -> list[Effect]:
+        """These entries of kind `member` are new in the table, this machine's own among them.
+
+        `is_old`: the others have them as well. An entry that was only published again says
+        nothing new, either: the directory brings it to all.
+        """
         for entry in entries:
-            self._news.member(entry.machine)
-            if entry.machine != self._publisher.name:
-                self._update(read_member(entry))
+            member = read_member(entry)
+            is_own = entry.machine == self._publisher.name
+            if self._says_the_same(member, is_own=is_own):
+                continue
+            if not is_old:
+                self._news.member(entry.machine)
+            if is_own:
+                self._announced = member
+            else:
+                self._update(member)
         return self._taken(now)
 
     def forgotten(self, machines: list[str], now: Instant) -> list[Effect]:
@@ -155,6 +168,13 @@ class Membership:
         assert self._present_count == 1 + sum(p.member.is_present for p in self._peers.values())
 
     # --- what is known of members ----------------------------------------------------------------
+
+    def _says_the_same(self, member: Member, *, is_own: bool) -> bool:
+        """Whether a member says of itself what it said before, and nobody is in doubt of it."""
+        if is_own:
+            return member == self._announced
+        peer = self._peers.get(member.name)
+        return peer is not None and peer.member == member
 
     def _update(self, member: Member) -> None:
         """A member says something of itself."""

@@ -83,11 +83,17 @@ class Peers:
     def begin(self, now: Instant, kept: Iterable[Carried] = ()) -> list[Effect]:
         """Come up, with what was kept of the table; say that this machine is there."""
         self.table.restore(kept, now)
+        effects = self._old_news(now)
         self.publisher.announce(self.publisher.member, now)
-        effects = self._settled("", now)
+        effects = self._settled("", now, effects)
         effects += self.membership.handle("", None, now)
         self.directory.handle("", None, now)
         return self._settled("", now, effects)
+
+    def adopt(self, table: Table, now: Instant) -> list[Effect]:
+        """Hold what all hold for long; see `Table.adopt`."""
+        self.table.adopt(table)
+        return self._settled("", now, self._old_news(now))
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
         """Take a message to one of the two parts in, or its alarm."""
@@ -140,6 +146,15 @@ class Peers:
         assert set(self.directory.partners) <= present
 
     # --- within ----------------------------------------------------------------------------------
+
+    def _old_news(self, now: Instant) -> list[Effect]:
+        """What the table has from before this life: nobody needs to be told."""
+        came, gone = self.table.take_changes()
+        if not (came or gone):
+            return []
+        members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
+        effects = self.membership.heard(members, now, is_old=True)
+        return [*effects, EntriesChanged(tuple(came), tuple(gone))]
 
     def _settled(
         self, sender: str, now: Instant, effects: list[Effect] | None = None

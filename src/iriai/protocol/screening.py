@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -35,6 +36,9 @@ PARTS_MAX = 8
 WORD = re.compile(r"[\x21-\x7e]{0,128}")
 """Instances and digests."""
 
+MEMBERS_READ_MAX = 4_096
+"""Bodies of which is kept what they say: twice a full table, since each is read several times."""
+
 _member_decoder = msgspec.msgpack.Decoder(Member)
 _encode_member = msgspec.msgpack.Encoder().encode
 
@@ -46,7 +50,12 @@ def member_body(member: Member) -> bytes:
 
 def read_member(entry: Entry) -> Member:
     """What a screened entry of kind `member` says."""
-    return decoded(_member_decoder, entry.body)
+    return _read_member(entry.body)
+
+
+@lru_cache(maxsize=MEMBERS_READ_MAX)
+def _read_member(body: bytes) -> Member:
+    return decoded(_member_decoder, body)
 
 
 def complaint(carried: Carried) -> tuple[str, str]:
@@ -85,7 +94,7 @@ def _malformed(entry: Entry) -> str:
 
 def _malformed_member(entry: Entry) -> str:
     try:
-        member = decoded(_member_decoder, entry.body)
+        member = _read_member(entry.body)
     except msgspec.MsgspecError as error:
         return f"no member can be read: {error}"
     said = (member.name, member.cluster, member.incarnation)

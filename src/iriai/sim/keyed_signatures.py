@@ -11,6 +11,11 @@ from hmac import compare_digest
 
 from iriai.protocol.entries import Entry, EntryKind
 
+SIGNATURE_BYTES = 64
+"""As many as one of Ed25519 has."""
+CERTIFICATE_BYTES = 974
+"""As many as a machine's certificate has."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyedSigner:
@@ -22,12 +27,13 @@ class KeyedSigner:
     def sign(self, content: bytes) -> bytes:
         """The signature of `content`."""
         key = f"{self.seed}/{self.machine}".encode()
-        return blake2b(content, key=key, digest_size=32).digest()
+        return blake2b(content, key=key, digest_size=SIGNATURE_BYTES).digest()
 
     @property
     def certificate(self) -> bytes:
         """What others learn the key from."""
-        return KeyedSigner(self.seed, "authority").sign(self.machine.encode())
+        signature = KeyedSigner(self.seed, "authority").sign(self.machine.encode())
+        return signature.ljust(CERTIFICATE_BYTES, b"\0")
 
 
 def signed_document(
@@ -62,7 +68,11 @@ class KeyedVerifier:
     def check_document(self, document: Entry) -> str:
         """Whether an operator signed it; see `signed_document`."""
         honest = signed_document(
-            self.seed, document.machine, document.kind, document.version, document.body[32:]
+            self.seed,
+            document.machine,
+            document.kind,
+            document.version,
+            document.body[SIGNATURE_BYTES:],
         )
         return "" if document == honest else "not by an operator"
 

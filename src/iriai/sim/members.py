@@ -20,7 +20,7 @@ from iriai.sim.machine_model import MachinePlan, SimulatedMachine
 NOTICE_S = 10.0
 """The longest that it takes until a machine knows that another is gone, or is back."""
 FORGOTTEN_S = 20.0
-"""How long one is remembered that is gone. A directory does so for half an hour; here it is less,
+"""How long one is remembered that is gone. A directory does so for six hours; here it is less,
 so that machines come back after they were forgotten in short worlds, too."""
 
 

@@ -1,8 +1,9 @@
 """A network between any machines, without links: for worlds with too many machines for these.
 
 What a machine says to another in one moment arrives together, after a delay of its own and in
-order, or never. There is no
-word of who can be reached; what machines say to each other shows it.
+order, or never. There is no word of who can be reached; what machines say to each other shows it.
+Bytes are those of frames, of TLS's records, and of what links take by themselves: handshakes of new
+ones, pings of quiet ones. TCP and IP are not in them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,17 @@ from iriai.sim.network import OF_BROKERS, Network, NetworkPlan
 
 MESSAGE_BYTES = 24
 """Of each message beside its body: envelope, names of part and kind."""
+OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
 RECORD_BYTES = 26
 """Of what one machine says to another in one moment: the frame's length, and the record of TLS."""
+LINK_BYTES = 4_200
+"""Of a new link, both ways: 3.8 kB of TLS with two certificates, and what both say first."""
+UNUSED_S = 60.0
+"""After which a link is closed (spec 005): what is said after it needs a new one."""
+QUIET_S = 15.0
+"""After which one end of a link asks whether the other is there."""
+PING_BYTES = 83
+"""Of that and the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class OpenNetwork(Network):
         arrive: Callable[[SimulatedMachine, Delivered | LinkUp | LinkDown], None],
         machines: dict[str, SimulatedMachine],
     ) -> None:
-        """`loss` is the part of all messages to and from brokers that never arrives."""
+        """`loss` is the part of all messages to and from brokers, and of gossip, that is lost."""
         super().__init__(NetworkPlan(loss=loss), agenda, seed, arrive)
         self._delays = delays
         self._machines = machines
@@ -57,8 +67,12 @@ class OpenNetwork(Network):
         self._encode = msgspec.msgpack.Encoder().encode
         self._free_s: dict[str, tuple[float, float]] = {}
         """By sender and receiver, when something was last said, and when that arrives."""
+        self._used_s: dict[str, float] = {}
+        """By the two machines of a link, when something was said on it last."""
         self.bytes_of: dict[str, int] = {}
-        """Sent and received by each machine, since it was cleared."""
+        """Sent and received by each machine but for gossip, since it was cleared."""
+        self.gossip_bytes_of: dict[str, int] = {}
+        """The same of memberships and directories."""
         self.counts: dict[str, int] = {}
         """Messages of each kind."""
 
@@ -69,8 +83,12 @@ class OpenNetwork(Network):
         way = f"{name}>{to}"
         said_s, arrival_s = self._free_s.get(way, (-inf, 0.0))
         size = len(self._encode(message)) + MESSAGE_BYTES
-        size += RECORD_BYTES if said_s < now_s else 0
-        self.bytes_of[name] = self.bytes_of.get(name, 0) + size
+        if said_s < now_s:
+            size += RECORD_BYTES
+        is_gossip = send.part in OF_PEERS
+        bytes_of = self.gossip_bytes_of if is_gossip else self.bytes_of
+        link_bytes = self._link_bytes(name, to, now_s)
+        bytes_of[name] = bytes_of.get(name, 0) + size + link_bytes
         kind = type(message).__name__
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if said_s < now_s:
@@ -78,14 +96,26 @@ class OpenNetwork(Network):
             delay_s = min(delays.longest_s, self._latency.lognormal(delays.median_s, delays.sigma))
             arrival_s = max(now_s + delay_s, arrival_s)
             self._free_s[way] = (now_s, arrival_s)
+        if link_bytes:
+            bytes_of[to] = bytes_of.get(to, 0) + link_bytes
         if self._loss:
-            of_broker = send.part in (Part.BROKER, Part.SUCCESSION)
-            of_broker = of_broker or isinstance(message, OF_BROKERS)
-            if of_broker and self._mishaps.chance(self._loss):
+            may_be_lost = is_gossip or send.part in (Part.BROKER, Part.SUCCESSION)
+            may_be_lost = may_be_lost or isinstance(message, OF_BROKERS)
+            if may_be_lost and self._mishaps.chance(self._loss):
                 return
-        self.bytes_of[to] = self.bytes_of.get(to, 0) + size
+        bytes_of[to] = bytes_of.get(to, 0) + size
         delivered = Delivered(name, send.part, message)
         self._agenda.at(arrival_s, partial(self._arrives, to, delivered))
+
+    def _link_bytes(self, name: str, to: str, now_s: float) -> int:
+        """What the link between two machines takes by itself, until something is said on it."""
+        pair = f"{name} {to}" if name < to else f"{to} {name}"
+        quiet_s = now_s - self._used_s.get(pair, -inf)
+        self._used_s[pair] = now_s
+        if quiet_s < QUIET_S:
+            return 0
+        pings = int(min(quiet_s, UNUSED_S) / QUIET_S)
+        return pings * PING_BYTES + (LINK_BYTES if quiet_s > UNUSED_S else 0)
 
     def _arrives(self, to: str, delivered: Delivered) -> None:
         receiver = self._machines.get(to)

@@ -95,13 +95,22 @@ class PeerWorld:
         membership: MembershipSettings | None = None,
         directory: DirectorySettings | None = None,
         needs_certificates: bool = False,
+        agenda: Agenda | None = None,
+        carry: Callable[[PeerMachine, Send], None] | None = None,
     ) -> None:
+        """`agenda` is that of a larger world; `carry` takes what is sent, instead of `ways`.
+
+        Whoever carries it calls `arrive` in the end.
+        """
         self.seed = seed
         self.ways = ways or Ways()
-        self.agenda = Agenda()
+        self.agenda = agenda or Agenda()
+        self._carry = carry
         self.machines: dict[str, PeerMachine] = {}
         self.on_entries: Callable[[PeerMachine, EntriesChanged], None] | None = None
         """Called with what each directory learns."""
+        self.on_members: Callable[[PeerMachine, tuple[Member, ...]], None] | None = None
+        """Called with what each membership says."""
         self.on_send: Callable[[PeerMachine, Send], None] | None = None
         """Called with what is sent, whether it arrives or not."""
         self._membership = membership
@@ -134,11 +143,14 @@ class PeerWorld:
         instance: str = "",
         key_of: str = "",
         incarnation: int | None = None,
+        cluster_name: str = "",
+        parts: tuple[str, ...] = ("node", "home", "broker"),
+        came_up_s: float | None = None,
     ) -> PeerMachine:
         """A machine comes up for the first time, or again with nothing kept.
 
         `hides_it`: it can only connect outwards and does not say so. `key_of`: whose key it signs
-        with, if not its own.
+        with, if not its own. `came_up_s`: when, if it was there before now.
         """
         self._lives += 1
         clock = clock or Clock()
@@ -150,6 +162,8 @@ class PeerWorld:
             addresses=() if is_outward_only else (f"{name}:7333",),
             is_outward_only=is_outward_only and not hides_it,
             instance=instance or f"{name}-{self._lives}",
+            cluster_name=cluster_name,
+            parts=parts,
         )
         peers = Peers(
             member,
@@ -163,7 +177,8 @@ class PeerWorld:
         )
         machine = PeerMachine(name, peers, clock, is_outward_only)
         self.machines[name] = machine
-        self.perform(machine, peers.begin(clock.at(self.now_s)))
+        began_s = self.now_s if came_up_s is None else came_up_s
+        self.perform(machine, peers.begin(clock.at(began_s)))
         return machine
 
     def crash(self, name: str) -> None:
@@ -227,6 +242,8 @@ class PeerWorld:
                 self.agenda.at(at_s, partial(self._alarm, machine, effect.part, at_s))
             elif isinstance(effect, MembersChanged):
                 machine.changes += effect.members
+                if self.on_members is not None:
+                    self.on_members(machine, effect.members)
             elif isinstance(effect, PeerNoticed):
                 machine.notices.append(effect)
             elif isinstance(effect, Inquired):
@@ -246,6 +263,9 @@ class PeerWorld:
         machine.sent += 1
         if self.on_send is not None:
             self.on_send(machine, send)
+        if self._carry is not None:
+            self._carry(machine, send)
+            return
         if self.ways.through_wire:
             envelope = pack(send.part, message)
             machine.sent_bytes += len(bytes(envelope.body))
@@ -259,7 +279,7 @@ class PeerWorld:
             legs = 2
         delay_s = sum(self._delay_s() for _ in range(legs))
         event = Delivered(machine.name, send.part, message)
-        self.agenda.after(delay_s, partial(self._arrive, to, event))
+        self.agenda.after(delay_s, partial(self.arrive, to, event))
 
     def _answers(self, machine: PeerMachine, to: PeerMachine) -> bool:
         """Whether it is in answer to `to`, over the connection that `to` opened."""
@@ -268,7 +288,8 @@ class PeerWorld:
     def _delay_s(self) -> float:
         return min(self._delays.lognormal(self.ways.delay_s, SIGMA), self.ways.delay_max_s)
 
-    def _arrive(self, machine: PeerMachine, event: Delivered) -> None:
+    def arrive(self, machine: PeerMachine, event: Delivered) -> None:
+        """A message reaches a machine, if anything does."""
         if not machine.is_up:
             return
         if self._sides.get(machine.name, 0) != self._sides.get(event.sender, 0):

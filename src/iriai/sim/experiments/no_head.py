@@ -9,11 +9,13 @@ decides once in a cycle.
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import ceil
+from statistics import fmean
 
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
@@ -24,6 +26,7 @@ from iriai.model.resources import Resources
 from iriai.protocol.effects import Part
 from iriai.sim.dice import Dice
 from iriai.sim.execution import Work
+from iriai.sim.gossip import GossipMembers
 from iriai.sim.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.open_network import Delays, OpenNetwork
 from iriai.sim.process import Process
@@ -57,6 +60,8 @@ class Setting:
     broker_dies_each_s: float = 0.0
     broker_away_s: float = 60.0
     delays: Delays = LAN
+    gossiping: int | None = None
+    """How many clusters gossip, with each other; None: all. The others are told who is there."""
     is_saturated: bool = False
     """Whether more waits than all machines can do, from the beginning."""
     seed: int = 1
@@ -65,6 +70,17 @@ class Setting:
     def end_s(self) -> float:
         """From the first arrival to the end of the window."""
         return self.warm_s + self.window_s
+
+    @property
+    def clusters(self) -> int:
+        """How many there are."""
+        return ceil(self.machines / self.cluster_machines) if self.cluster_machines else 1
+
+    @property
+    def gossiping_clusters(self) -> frozenset[str]:
+        """Their names."""
+        count = self.clusters if self.gossiping is None else self.gossiping
+        return frozenset(f"lab{number}" for number in range(count))
 
     @property
     def mean_s(self) -> float:
@@ -126,6 +142,46 @@ def oracle(setting: Setting, arrivals: Sequence[Arrival], hop_s: float = 0.0) ->
     return _result(setting, arrivals, stretches, dict(enumerate(starts)))
 
 
+def oracle_of_lines(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
+    """The oracle with a line for each cluster, in which a task waits where it was handed in.
+
+    A machine takes the first of its own line, and of another where that is empty.
+    """
+    cluster_of = [number // setting.cluster_machines for number in range(setting.machines)]
+    free = [cluster_of.count(number) for number in range(setting.clusters)]
+    homes = cluster_of[: setting.homes] if setting.homes > 1 else [0]
+    lines: list[deque[int]] = [deque() for _ in free]
+    dice = Dice(setting.seed, "homes")
+    ends: list[tuple[float, int]] = []
+    starts: dict[int, float] = {}
+
+    def start(number: int, cluster: int, at_s: float) -> None:
+        starts[number] = at_s
+        heappush(ends, (at_s + arrivals[number].run_s, cluster))
+
+    def free_until(until_s: float) -> None:
+        while ends and ends[0][0] <= until_s:
+            at_s, cluster = heappop(ends)
+            waiting = [line for line in (lines[cluster], *lines) if line]
+            if waiting:
+                start(waiting[0].popleft(), cluster, at_s)
+            else:
+                free[cluster] += 1
+
+    for number, arrival in enumerate(arrivals):
+        free_until(arrival.at_s)
+        own = dice.pick(homes)
+        found = next((c for c in (own, *range(len(free))) if free[c]), None)
+        if found is None:
+            lines[own].append(number)
+        else:
+            free[found] -= 1
+            start(number, found, arrival.at_s)
+    free_until(setting.end_s)
+    stretches = [(at_s, at_s + arrivals[number].run_s) for number, at_s in starts.items()]
+    return _result(setting, arrivals, stretches, starts)
+
+
 def central(setting: Setting, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
     """A manager that matches what it knows of once in each cycle, first come, first served."""
     dice = Dice(setting.seed, f"central/{cycle_s}")
@@ -166,6 +222,7 @@ class Trial:
             self.world.machines,
         )
         self.world.network = self.network
+        self.world.members = GossipMembers(self.world, self.network, setting.gossiping_clusters)
         self._numbers: dict[JobId, int] = {}
         self._starts: dict[int, float] = {}
         self._stretches: list[Stretch] = []
@@ -207,6 +264,7 @@ class Trial:
             world.agenda.after(setting.broker_dies_each_s, self._kill)
         world.run_until(SETTLE_S + setting.warm_s)
         self.network.bytes_of.clear()
+        self.network.gossip_bytes_of.clear()
         self.network.counts.clear()
         world.run_until(SETTLE_S + setting.end_s)
         for machine in world.machines.values():
@@ -256,10 +314,20 @@ class Trial:
         return (process.started_s - SETTLE_S, end_s - SETTLE_S)
 
     def bytes_per_s(self) -> dict[str, float]:
-        """Sent and received in the window, by machine."""
+        """Sent and received in the window, by machine.
+
+        Where a sample gossips, its mean stands for the gossip of all others.
+        """
         window_s = self.setting.window_s
-        sent = self.network.bytes_of
-        return {name: sent.get(name, 0) / window_s for name in self.world.machines}
+        sent, gossip = self.network.bytes_of, self.gossip_per_s()
+        mean = fmean(gossip.values()) if gossip else 0.0
+        machines = self.world.machines
+        return {name: sent.get(name, 0) / window_s + gossip.get(name, mean) for name in machines}
+
+    def gossip_per_s(self) -> dict[str, float]:
+        """What of it is of memberships and directories, where these were run."""
+        sent, window_s = self.network.gossip_bytes_of, self.setting.window_s
+        return {name: sent[name] / window_s for name in sent}
 
     def broker_names(self) -> list[str]:
         """Who is broker now."""
