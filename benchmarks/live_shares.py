@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +21,44 @@ from harness.live_network import Network, live_network, until
 from harness.options import Options, read_options
 from harness.report import finish, machine_facts, progress
 
-RIGHTS = {"ann": 1, "bob": 2, "eve": 3}
+RIGHTS, QUICK_RIGHTS = {"ann": 1, "bob": 2, "eve": 3}, {"ann": 1, "bob": 2, "eve": 5}
 MACHINES, QUICK_MACHINES = 6, 4
 TASKS, QUICK_TASKS = 3_000, 240
-KILL_EACH_S, QUICK_KILL_EACH_S = 20.0, 8.0
+KILL_EACH_S = 20.0
+QUICK_KILL_AFTER = 80
+"""Tasks that have ended: in the small a slow machine is to have no more kills for as many draws."""
 CPUS = 4
 SLEEP_S = 1.0
 DELAY_S = 0.01
-POINTS_OFF_MAX, QUICK_POINTS_OFF_MAX = 4.0, 13.0
-"""In the small: four standard deviations of 240 draws at one half, 3.2 points each; that
-draws go by use makes them no worse. Seen: 2.5 to 4.2. Drawing all alike would be 16.7 points off,
-first come first served 83."""
+POINTS_OFF_MAX, QUICK_POINTS_OFF_MAX = 4.0, 29.0
+"""In the small: what drawing all alike would be off. 240 draws at five eighths have a standard
+deviation of 3.1 points, but homes hand in one after the other, on a busy machine seconds apart:
+up to 17.5 points were seen. First come first served would be 87."""
 SCRIPT = 'sleep "$3"; echo "$2 $IRIAI_JOB_ID.$IRIAI_TASK_ID" >> "$1"'
-CONFIGURATION = f"""
+
+
+def configuration(rights: Mapping[str, int]) -> str:
+    """Of all machines. Below the usage floor a task of a second would count for nothing."""
+    users = "\n".join(f"{name} = {right}" for name, right in rights.items())
+    return f"""
 [identity]
 name_accounts = true
 default_group = "lab"
 [groups.lab.users]
-{chr(10).join(f"{name} = {right}" for name, right in RIGHTS.items())}
+{users}
 [order]
 usage_floor_s = 0.1
 """
-"""Below the floor a task of a second would count for nothing."""
 
 
 class Trial:
     """One cluster, three accounts that want more than there is, and whoever kills its broker."""
 
-    def __init__(self, network: Network, options: Options) -> None:
+    def __init__(self, network: Network, options: Options, rights: Mapping[str, int]) -> None:
         self.machines: dict[str, Any] = network.machines
         self.tasks = options.tasks(TASKS, QUICK_TASKS)
-        self.kill_each_s = QUICK_KILL_EACH_S if options.quick else KILL_EACH_S
+        self.rights = rights
+        self._is_quick = options.quick
         self.killed: list[str] = []
         self.ended_file: Path = next(iter(self.machines.values())).directory / "ended"
         self.ended_file.touch()
@@ -59,13 +67,14 @@ class Trial:
 
     def run(self) -> Counter[str]:
         """Hand all in, kill until enough have ended; returns how many of each account did."""
-        homes = dict(zip(RIGHTS, list(self.machines)[1:], strict=False))
+        homes = dict(zip(self.rights, list(self.machines)[1:], strict=False))
         jobs = {home: self._submit(account, home) for account, home in homes.items()}
-        kill_at_s = time.monotonic() + self.kill_each_s
-        while len(self._ended()) < self.tasks:
+        began_s = time.monotonic()
+        while (ended := len(self._ended())) < self.tasks:
             time.sleep(0.05)
-            if time.monotonic() >= kill_at_s:
-                kill_at_s += self.kill_each_s
+            passed_s = time.monotonic() - began_s
+            due = ended // QUICK_KILL_AFTER if self._is_quick else passed_s // KILL_EACH_S
+            if due > len(self.killed):
                 self._kill()
         counted = Counter(line.split()[0] for line in self._ended()[: self.tasks])
         for home, job in jobs.items():
@@ -109,14 +118,16 @@ def main() -> None:
     options = read_options(str(__doc__))
     facts = machine_facts(Path(tempfile.gettempdir()))
     count = QUICK_MACHINES if options.quick else MACHINES
-    with live_network(count, cpus=CPUS, more=CONFIGURATION, delay_s=DELAY_S) as (network, whole_s):
-        trial = Trial(network, options)
+    rights = QUICK_RIGHTS if options.quick else RIGHTS
+    more = configuration(rights)
+    with live_network(count, cpus=CPUS, more=more, delay_s=DELAY_S) as (network, whole_s):
+        trial = Trial(network, options, rights)
         began_s = time.monotonic()
         ended = trial.run()
         took_s = time.monotonic() - began_s
-    entitled = {name: 100 * right / sum(RIGHTS.values()) for name, right in RIGHTS.items()}
-    percent = {name: 100 * ended[name] / ended.total() for name in RIGHTS}
-    off = max(abs(percent[name] - entitled[name]) for name in RIGHTS)
+    entitled = {name: 100 * right / sum(rights.values()) for name, right in rights.items()}
+    percent = {name: 100 * ended[name] / ended.total() for name in rights}
+    off = max(abs(percent[name] - entitled[name]) for name in rights)
     limit = QUICK_POINTS_OFF_MAX if options.quick else POINTS_OFF_MAX
     finish(
         {
@@ -132,9 +143,9 @@ def main() -> None:
             "settings": {
                 "runs": 1,
                 "machines": count,
-                "homes": len(RIGHTS),
+                "homes": len(rights),
                 "task_s": SLEEP_S,
-                "kill_each_s": trial.kill_each_s,
+                "kill_each_s": None if options.quick else KILL_EACH_S,
                 "delay_s": DELAY_S,
             },
             "machine": facts,

@@ -12,11 +12,12 @@ pytestmark = pytest.mark.root
 FIGURES = ("percent", "points_off", "tasks", "brokers_killed", "took_s")
 
 
+@pytest.mark.serial
 @pytest.mark.timeout(600)
-def test_rights_hold_within_what_few_draws_allow_while_brokers_are_killed(record_property):
+def test_rights_count_even_in_few_draws_while_brokers_are_killed(record_property):
     result = shares(record_property, "--quick")
     assert result["tasks"] == 240
-    assert result["brokers_killed"] >= 1
+    assert result["brokers_killed"] == 2
     assert result["settings"]["runs"] == 1
 
 
