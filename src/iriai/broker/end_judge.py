@@ -7,6 +7,7 @@ fail at once though they do well elsewhere, by that account or by all (`trials`)
 from __future__ import annotations
 
 from iriai.broker.back_off import Credit
+from iriai.broker.left_alone import LeftAlone
 from iriai.broker.machines import MachineView
 from iriai.broker.state import BrokerState
 from iriai.broker.trials import Trials
@@ -18,10 +19,10 @@ from iriai.protocol.messages import FailedAtOnce, Idle
 class EndJudge:
     """See the module. Times are those of the steady clock."""
 
-    def __init__(self, state: BrokerState, backed_off: dict[str, MachineView]) -> None:
-        """Machines that are left alone by all are entered in `backed_off`."""
+    def __init__(self, state: BrokerState, left_alone: LeftAlone) -> None:
+        """Machines that all are to leave alone are entered in `left_alone`."""
         self._state = state
-        self._backed_off = backed_off
+        self._left_alone = left_alone
         self._credit = Credit()
         self._trials = Trials()
 
@@ -51,7 +52,7 @@ class EndJudge:
         elif credit.is_evidence(account, name):
             job, is_proven = attempt.task.job, credit.is_proven(account, name)
             if back_off.lost(job, account, now_s, is_proven=is_proven):
-                self._backed_off[name] = view
+                self._left_alone.add(view)
 
     def forget(self, machine: str) -> None:
         """It is known anew, or gone for good."""
@@ -74,4 +75,4 @@ class EndJudge:
             return
         self._state.keep_away(name, attempt, account, row.words(account), row.until_s)
         if row.left_alone and view.back_off.fails(account.user, now_s):
-            self._backed_off[name] = view
+            self._left_alone.add(view)
