@@ -153,7 +153,7 @@ def test_what_never_was_is_refused_with_its_id(dependency, words):
 
 
 def test_many_dependents_are_told_in_several_turns(monkeypatch):
-    monkeypatch.setattr("iriai.home.core.TOLD_MAX", 10)
+    monkeypatch.setattr("iriai.home.aftermath.TOLD_MAX", 10)
     home = LoneHome()
     home.submit()
     for _ in range(25):
@@ -246,4 +246,4 @@ def test_the_index_forgets_with_the_jobs():
         home.cancel(number, (), "ann")
         home.settle(instant(0))
         home.record(instant(0))
-    assert vars(home._dependents) == vars(dependencies.Dependents())
+    assert vars(home._aftermath.dependents) == vars(dependencies.Dependents())

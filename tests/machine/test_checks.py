@@ -10,9 +10,11 @@ from iriai.broker.core import Broker
 from iriai.broker.heads import Heads
 from iriai.broker.passes import Outcome, Pass
 from iriai.broker.rooms import Rooms
+from iriai.home.attempts import Attempts
 from iriai.home.core import Home
 from iriai.home.job import JobState
 from iriai.home.nodes import Nodes
+from iriai.home.recording import Recording
 from iriai.model.configuration import Configuration
 from iriai.model.configuration_sections import OrderSection
 from iriai.model.records import (
@@ -111,10 +113,10 @@ def test_a_home_that_starts_a_task_again_too_early(monkeypatch):
     """It takes a task that only began for one that was lost."""
 
     def begun(self, message, now):
-        job = self._nodes.current(message.attempt)
-        self._end_attempt(job, message.attempt, EndCause.LOST, None, None)
+        job = self.nodes.current(message.attempt)
+        self._end(job, message.attempt, EndCause.LOST, None, None)
 
-    monkeypatch.setattr(Home, "_begun", begun)
+    monkeypatch.setattr(Attempts, "begun", begun)
     expect("two live attempts|is started while|attempts of the home")
 
 
@@ -201,14 +203,15 @@ def test_a_machine_that_comes_back_and_counts_limits_from_then(monkeypatch):
 
 
 def test_a_promise_that_is_forgotten(monkeypatch):
-    whole = Home._record_change
+    whole = Recording._event
 
-    def record(self, job, change, now):
-        whole(self, job, change, now)
+    def event(self, job, change, now):
+        recorded = whole(self, job, change, now)
         if isinstance(change, Promised):
             job.promised_wall_s = None
+        return recorded
 
-    monkeypatch.setattr(Home, "_record_change", record)
+    monkeypatch.setattr(Recording, "_event", event)
     expect("replay|withdrawn")
 
 
@@ -260,13 +263,13 @@ def test_a_broker_that_does_not_hear_of_ends(monkeypatch):
 
 
 def test_a_home_that_does_not_say_what_it_wants(monkeypatch):
-    whole = Home._end_attempt
+    whole = Attempts._end
 
-    def end_attempt(self, job, *arguments):
+    def end(self, job, *arguments):
         whole(self, job, *arguments)
-        self.posts._due.clear()
+        self._posts._due.clear()
 
-    monkeypatch.setattr(Home, "_end_attempt", end_attempt)
+    monkeypatch.setattr(Attempts, "_end", end)
     machine = busy_machine()
     machine.wait(1.0)
     machine.kill_launcher()

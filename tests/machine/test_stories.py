@@ -351,7 +351,7 @@ def test_nothing_adds_up_where_all_has_finished():
     home, queues = parts.home, parts.broker.state.queues
     posts = home.posts
     assert (home.jobs, posts._counts, posts._due, posts._stamps) == ({}, {}, {}, {})
-    assert (posts._bound, home._folded_at) == ({}, {})
+    assert (posts._bound, home._recording._folded_at) == ({}, {})
     assert (queues.entries, queues.accounts, list(queues.kinds)) == ({}, {}, [])
     assert parts.broker.state.standings._runs == {}
     assert parts.node.claims() == []

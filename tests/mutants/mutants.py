@@ -12,8 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.core import Broker
+from iriai.broker.reports import Reports
 from iriai.broker.state import BrokerState
 from iriai.home import leases as home_leases
+from iriai.home.attempts import Attempts
 from iriai.home.core import Home
 from iriai.home.job import JobState
 from iriai.home.nodes import Nodes
@@ -194,7 +196,7 @@ def _one_more(job):
 def _granting_what_is_not_free(monkeypatch):
     """Beside a broker that forgets what runs, which alone costs refusals: stale views are rare."""
     monkeypatch.setattr(Admission, "_lacks", nothing)
-    monkeypatch.setattr(Broker, "_running", nothing)
+    monkeypatch.setattr(Reports, "_running", nothing)
 
 
 NAMED: dict[str, Patch] = {
@@ -248,22 +250,22 @@ NAMED: dict[str, Patch] = {
         Home, "_restore", _forgetting_attempts
     ),
     "a home does not acknowledge what it knows": around(
-        Home,
-        "_end",
-        lambda whole, home, end, now: home._nodes.current(end.attempt) and whole(home, end, now),
+        Attempts,
+        "ended",
+        lambda whole, each, end, now: each.nodes.current(end.attempt) and whole(each, end, now),
     ),
     "a home takes the end of any attempt for that of the last": around(
         Nodes, "current", lambda _whole, nodes, attempt: _by_number(nodes, attempt)
     ),
     "a home does not say what it wants after an end": around(
-        Home,
-        "_end_attempt",
-        lambda whole, home, *args: (whole(home, *args), home.posts._due.clear()),
+        Attempts,
+        "_end",
+        lambda whole, each, *args: (whole(each, *args), each._posts._due.clear()),
     ),
     "a task that was ended for its memory is taken for completed": around(
-        Home,
-        "_end",
-        lambda whole, home, end, now: whole(home, _as_completed(end), now),
+        Attempts,
+        "ended",
+        lambda whole, each, end, now: whole(each, _as_completed(end), now),
     ),
     "a lost task is not repeated": around(
         JobState,
