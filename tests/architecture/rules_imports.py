@@ -58,6 +58,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster": frozenset({"daemon", "identity"}),
     "iriai.cli.config_edit": frozenset({"identity"}),
     "iriai.cli.eject": frozenset({"identity"}),
+    "iriai.cli.operator": frozenset({"identity"}),
     "iriai.cli.join": frozenset({"daemon", "identity"}),
     "iriai.cli.operating": frozenset({"identity"}),
     "iriai.cli.simulate": frozenset({"sim"}),

@@ -19,14 +19,14 @@ from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.wire.requests import JobList, Jobs
 from tests.endtoend.installation import IRIAI, Installation
-from tests.support.people import People
+from tests.support.people import People, TestPerson
 from tests.support.waiting import until
 
 
 @contextmanager
-def machine(name: str, more: str = "") -> Iterator[Installation]:
-    """A machine of this host, found at a port of its own."""
-    installation = Installation(None, "--name", name)
+def machine(name: str, more: str = "", person: TestPerson | None = None) -> Iterator[Installation]:
+    """A machine of this host, found at a port of its own, where `person` hands jobs in."""
+    installation = Installation(person, "--name", name)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -50,7 +50,14 @@ def momo() -> Iterator[Installation]:
         yield installation
 
 
-def say(installation: Installation, *words: str, code: int = 0, text: str = "") -> dict:
+def say(
+    installation: Installation,
+    *words: str,
+    code: int = 0,
+    text: str = "",
+    more: dict[str, str] | None = None,
+) -> dict:
+    """What a command says; `more` are variables of its environment."""
     done = subprocess.run(
         [IRIAI, *words, "--state", str(installation.state), "--json"],
         input=text,
@@ -58,6 +65,7 @@ def say(installation: Installation, *words: str, code: int = 0, text: str = "") 
         text=True,
         timeout=120,
         check=False,
+        env=os.environ | (more or {}),
     )
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
@@ -233,3 +241,27 @@ def test_who_is_connected_is_cut_off_when_the_token_is_revoked(ume: Installation
     with pytest.raises(ConnectionLost):
         conversation.await_end()
     conversation.close()
+
+
+def test_a_second_operator_signs_for_the_cluster_until_removed(ume: Installation, tmp_path: Path):
+    say(ume, "cluster", "create", "lab")
+    bob = {"IRIAI_OPERATOR": str(tmp_path / "bob")}
+    word = say(ume, "operator", "request", "--name", "bob", more=bob)["word"]
+    refused = say(ume, "eject", "momo", "--anyway", code=5, more=bob)
+    assert refused["error"]["code"] == "no-operator-yet"
+    say(ume, "operator", "add", word)
+    shown = say(ume, "operator", "show")
+    assert (shown["operators"][1:], shown["named"]) == (["bob"], ["ume"])
+    say(ume, "eject", "momo", "--anyway", more=bob)
+    assert ejected(ume)[0]["operator"] == "bob"
+    for number in range(2, 6):
+        say(ume, "token", "--machine", f"m{number}", "--issuer", more=bob)
+    sixth = say(ume, "token", "--machine", "m6", "--issuer", code=3)["error"]
+    assert sixth["code"] == "too-many-issuers"
+    assert "m5" in sixth["message"]
+    assert say(ume, "operator", "remove", "bob")["signed_anew"] == 1
+    assert ejected(ume)[0]["operator"] != "bob"
+    refused = say(ume, "eject", "kaki", "--anyway", code=3, more=bob)
+    assert refused["error"]["code"] == "not-an-operator-now"
+    own = say(ume, "operator", "show")["operators"]
+    assert say(ume, "operator", "remove", own[0], code=3)["error"]["code"] == "own-key"

@@ -27,7 +27,7 @@ def document(number: int, text: str, operator: str = "ann") -> ClusterDocument:
     import hashlib
 
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return ClusterDocument(number, operator, 0.0, text, digest, b"")
+    return ClusterDocument(number, operator, 0.0, text, digest, b"", b"")
 
 
 DOCUMENTS = st.lists(

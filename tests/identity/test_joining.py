@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from iriai.identity.authority import Authority
 from iriai.identity.cluster_files import ClusterFiles, SeedMember, bundle_of
 from iriai.identity.cluster_state import ClusterState
 from iriai.identity.dwelling import check_dwelling
@@ -17,6 +18,7 @@ from iriai.identity.ejection import Ejection
 from iriai.identity.founding import enter_cluster, found_cluster
 from iriai.identity.machine_identity import Enrolment
 from iriai.identity.operator_key import Operator
+from iriai.identity.roster import open_authority
 from iriai.identity.sealing import seal_to_secret
 from iriai.identity.signed_document import DocumentKind
 from iriai.identity.token_book import Entry, digest_of
@@ -83,7 +85,8 @@ class Lab:
             self.clock() if their_wall_s is None else their_wall_s,
         )
         authority = self.state.trust.authority.der
-        return Joined(admitted.certificate.der, authority, b"", (), (), admitted.bundle)
+        roster = self.state.roster.raw
+        return Joined(admitted.certificate.der, authority, b"", (), (), admitted.bundle, roster)
 
     def enter(self, name: str, token: Token | None = None) -> ClusterState:
         token = token or self.token()
@@ -92,6 +95,12 @@ class Lab:
         paths = StatePaths(str(self.directory / name))
         enter_cluster(paths, enrolment, token, joined, [SeedMember("ume", ("ume:6174",))])
         return ClusterState(paths.cluster, self.clock)
+
+    def authority(self) -> Authority:
+        operator = Operator.load(self.paths.operator, lambda: "")
+        state = self.state
+        opening = operator.key.opening
+        return open_authority(state.roster, state.issuer, opening, state.identity.authority)
 
 
 @pytest.fixture
@@ -271,8 +280,7 @@ def test_nobody_renews_the_certificate_of_another(lab: Lab):
 
 
 def test_a_second_issuer_lets_machines_in_too(lab: Lab):
-    operator = Operator.load(lab.paths.operator, lambda: "")
-    bundle = bundle_of(operator.authority().issuer("momo", lab.clock()))
+    bundle = bundle_of(lab.authority().issuer("momo", lab.clock()))
     momo = lab.enter("momo", lab.token(machine="momo", bundle=bundle))
     second = Lab.__new__(Lab)
     second.directory, second.clock, second.state = lab.directory, lab.clock, momo
@@ -310,8 +318,7 @@ def test_a_machine_is_in_one_cluster_at_a_time(lab: Lab):
 
 
 def test_the_authoritys_key_lies_sealed(lab: Lab):
-    operator = Operator.load(lab.paths.operator, lambda: "")
-    authority = operator.authority()
+    authority = lab.authority()
     assert authority.certificate.der == lab.state.trust.authority.der
     secret = authority.key.private_bytes_raw()
     import base64

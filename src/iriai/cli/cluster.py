@@ -33,8 +33,9 @@ def create(
 ) -> None:
     """Make a cluster with this machine as its first member.
 
-    Makes the cluster's authority, and you its first operator: the key of the authority is sealed to
-    yours, which lies in the directory 'operator' of the state directory. Keep a copy of it.
+    Makes the cluster's authority, and you its first operator: the key of the authority lies on this
+    machine, sealed to yours, which lies in the directory 'operator' of the state directory. Keep a
+    copy of it, or have a second operator ('iriai operator').
     """
     with Client.connect(options.state, follow=False) as client:
         found(client, name, passphrase=passphrase)
@@ -105,6 +106,8 @@ def _print(report: ClusterReport) -> None:
         ("Authority", f"{report.fingerprint[:FINGERPRINT_SHOWN]}..."),
         ("This machine", f"{report.machine}{signs}"),
         ("Certificate", f"by {report.issuer}, until {ends}"),
+        ("Operators", ", ".join(each.name for each in report.operators)),
+        ("Named members", f"{', '.join(report.named)} (they sign machines)"),
         ("Configuration", _document_words(report)),
         ("Known members", ", ".join(name for name in report.machines if name not in ejected)),
     ]

@@ -16,7 +16,7 @@ from iriai.cli.global_options import GlobalOptions
 COMMANDS = (
     *("up", "down", "status", "nodes", "ads", "match", "drain", "resume", "doctor", "config"),
     *("backup", "restore"),
-    *("cluster", "token", "join", "leave", "eject"),
+    *("cluster", "token", "join", "leave", "eject", "operator"),
     *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
     *("cancel", "hold", "release", "alter"),
     *("shares", "usage"),

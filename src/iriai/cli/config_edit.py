@@ -73,7 +73,7 @@ def _publish(client: Client, report: ClusterReport, text: str) -> None:
     from iriai.identity.cluster_document import document_body
     from iriai.identity.signed_document import DocumentKind
 
-    operator = open_operator(client.welcome.state_directory)
+    operator = open_operator(client, report)
     body = document_body(report.document_number + 1, time.time(), text)
     client.publish(DocumentKind.CONFIGURATION, operator.sign(DocumentKind.CONFIGURATION, body))
 

@@ -51,7 +51,7 @@ def eject(
             raise Refused("no-cluster", "this machine is in no cluster", "nobody can be ejected")
         if not anyway:
             _check(node, report.machine, report.machines)
-        operator = open_operator(client.welcome.state_directory)
+        operator = open_operator(client, report)
         body = msgspec.msgpack.encode(Ejection(node, time.time(), reason))
         client.publish(DocumentKind.EJECTION, operator.sign(DocumentKind.EJECTION, body))
     if options.as_json:

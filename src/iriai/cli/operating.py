@@ -6,27 +6,94 @@ import getpass
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from iriai.model.paths import StatePaths
-from iriai.model.problem import NotAllowed
+from iriai.model.problem import NotAllowed, Refused
 
 if TYPE_CHECKING:
+    from iriai.client.answers import ClusterReport
+    from iriai.client.client import Client
+    from iriai.identity.authority import Authority
+    from iriai.identity.cluster_state import ClusterState
     from iriai.identity.operator_key import Operator
+    from iriai.identity.roster import NamedMember, Roster, RosterOperator
 
 OPERATOR_VARIABLE = "IRIAI_OPERATOR"
 """Names the directory of an operator's key that is not in the state directory."""
 
 
-def open_operator(state_directory: str) -> Operator:
-    """The operator whose key lies with this state directory, or where `$IRIAI_OPERATOR` says.
+def operator_directory(state_directory: str) -> str:
+    """Where the operator's key lies: with this state directory, or where `$IRIAI_OPERATOR` says."""
+    return os.environ.get(OPERATOR_VARIABLE) or StatePaths(state_directory).operator
+
+
+def open_operator(client: Client, report: ClusterReport) -> Operator:
+    """The operator whose key lies in `operator_directory`.
 
     Asks for the passphrase where there is one. Raises a `Problem`.
     """
     from iriai.identity.operator_key import Operator
+    from iriai.identity.roster import RosterOperator
 
-    directory = os.environ.get(OPERATOR_VARIABLE) or StatePaths(state_directory).operator
-    return Operator.load(directory, _ask_passphrase)
+    directory = operator_directory(client.welcome.state_directory)
+    listed = [RosterOperator(o.name, o.certificate, o.opens) for o in report.operators]
+    return Operator.load(directory, ask_passphrase, listed)
+
+
+class OpenAuthority(NamedTuple):
+    """The authority, open, and what there is to be changed with it."""
+
+    authority: Authority
+    state: ClusterState
+    operator: Operator
+
+    @property
+    def roster(self) -> Roster:
+        """Who the operators are."""
+        assert self.state.roster is not None, "it was opened by the roster"
+        return self.state.roster
+
+    def next_roster(self, **change: Unpack[RosterChange]) -> bytes:
+        """The roster that follows; see `roster.changed`. Raises a `Problem`."""
+        from iriai.identity.roster import changed
+
+        ejected = self.state.was_ejected
+        return changed(self.roster, self.authority, time.time(), is_ejected=ejected, **change)
+
+
+class RosterChange(TypedDict, total=False):
+    """One change of the roster."""
+
+    add: RosterOperator
+    remove: str
+    name: NamedMember
+
+
+def open_authority(client: Client) -> OpenAuthority:
+    """The authority with its key: by an operator, as the owner of a named member.
+
+    Raises a `Problem`.
+    """
+    from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.roster import open_authority as opened
+
+    report = client.cluster()
+    if not report.cluster:
+        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' makes one")
+    operator = open_operator(client, report)
+    paths = StatePaths(client.welcome.state_directory)
+    where = f"do it as root on one of them: {', '.join(report.named)}"
+    if not os.access(paths.cluster, os.R_OK):
+        raise NotAllowed("not-the-owner", f"{paths.cluster} is not yours to read", where)
+    state = ClusterState(paths.cluster)
+    if state.issuer is None or state.roster is None:
+        raise Refused(
+            "not-a-named-member", f"the authority's key does not lie with {report.machine}", where
+        )
+    key = operator.key.opening
+    authority = opened(state.roster, state.issuer, key, state.identity.authority)
+    return OpenAuthority(authority, state, operator)
 
 
 def ask_new_passphrase() -> str:
@@ -37,15 +104,24 @@ def ask_new_passphrase() -> str:
     return first
 
 
-def issuer_bundle(state_directory: str, machine: str) -> bytes:
-    """A new issuer, to be kept by `machine`. Raises a `Problem`."""
+def issuer_bundle(client: Client, machine: str) -> bytes:
+    """A new issuer, to be kept by `machine`, which is a named member from now on.
+
+    Raises a `Problem`.
+    """
     from iriai.identity.cluster_files import bundle_of
+    from iriai.identity.roster import named_member
+    from iriai.identity.signed_document import DocumentKind
 
-    operator = open_operator(state_directory)
-    return bundle_of(operator.authority().issuer(machine, time.time()))
+    opened = open_authority(client)
+    issuer = opened.authority.issuer(machine, time.time())
+    roster = opened.next_roster(name=named_member(machine, issuer, time.time()))
+    client.publish(DocumentKind.ROSTER, roster)
+    return bundle_of(issuer)
 
 
-def _ask_passphrase() -> str:
+def ask_passphrase() -> str:
+    """That of the operator's key. Raises a `Problem`."""
     return _ask("Passphrase of your operator's key: ")
 
 

@@ -87,7 +87,7 @@ def token(
         if issuer:
             from iriai.cli.operating import issuer_bundle
 
-            bundle = issuer_bundle(client.welcome.state_directory, machine)
+            bundle = issuer_bundle(client, machine)
         whom = "" if user in (None, "-") else user or ""
         kind = "join" if user is None else "user"
         made = client.make_token(kind, lifetime_s, whom, machine, address, bundle)

@@ -20,6 +20,7 @@ from iriai.wire.joining import (
     Leave,
     ListTokens,
     MakeToken,
+    OperatorRow,
     Publish,
     RevokeToken,
     ShowCluster,
@@ -245,6 +246,7 @@ def report_of(cluster: ClusterState) -> ClusterReport:
     """The cluster as this machine knows it."""
     identity, document = cluster.identity, cluster.document
     issuer = identity.certificate.issuer
+    operators = cluster.roster.operators if cluster.roster else ()
     ejected = tuple(
         EjectedRow(
             each.ejection.machine, each.operator, each.ejection.at_wall_s, each.ejection.reason
@@ -266,4 +268,6 @@ def report_of(cluster: ClusterState) -> ClusterReport:
         document.made_wall_s if document else 0.0,
         (*cluster.documents.conflicts, *cluster.refused),
         tuple(cluster.machines()),
+        tuple(OperatorRow(o.name, o.certificate, o.opens) for o in operators),
+        tuple(each.machine for each in cluster.named()),
     )

@@ -367,6 +367,8 @@ class ClusterNetwork:
         self._measure_news(entries, now)
         for learned in self._ledger.learned(self._carried(entries, now), now):
             self._engine.event(learned)
+        for notice in self._ledger.take_notices():
+            self._noticed(notice)
         for entry in entries:
             if entry.kind in BY_OPERATORS:
                 self._take_document(document_kind(entry), entry.body, "the directory")
@@ -427,8 +429,11 @@ class ClusterNetwork:
                 log.info("%s is %s", member.name, member.state)
         self.book.take(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
-        self._kept.changed(self.peers.members.values())
+        self._kept.changed(self._all_members)
         self._tell_peers()
+
+    def _all_members(self) -> Iterable[Member]:
+        return self.peers.members.values()
 
     def _announce(self) -> None:
         """What this machine says of itself is different."""

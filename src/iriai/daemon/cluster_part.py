@@ -103,7 +103,7 @@ class ClusterPart:
         self.on_spread()
         if kind == "ejection":
             self.on_ejected()
-        else:
+        elif kind == "configuration":
             self._on_begin_anew()
 
     def _leave(self) -> None:

@@ -6,7 +6,8 @@ from hashlib import sha256
 
 from iriai.identity.cluster_document import read_cluster_document
 from iriai.identity.ejection import read_ejection
-from iriai.identity.signed_document import DocumentKind
+from iriai.identity.roster import read_roster
+from iriai.identity.signed_document import DocumentKind, read_document
 from iriai.identity.trust import Trust
 from iriai.model.problem import Problem
 from iriai.protocol.entries import CLUSTER, Entry, EntryKind
@@ -41,11 +42,17 @@ class TrustVerifier:
             honest = document_entry(
                 document.cluster, kind, document.body, self._trust.authority.der
             )
+            self._check_operator(kind, document)
         except Problem as problem:
             return str(problem)
         if document == honest:
             return ""
         return "whom it is about, its number or its digest are not the document's"
+
+    def _check_operator(self, kind: DocumentKind, document: Entry) -> None:
+        if kind is not DocumentKind.ROSTER:
+            signed = read_document(document.body, kind, self._trust.authority.der)
+            self._trust.check_operator(signed.operator, signed.key)
 
 
 def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: bytes) -> Entry:
@@ -60,6 +67,10 @@ def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: byte
         return Entry(
             CLUSTER, EntryKind.CONFIGURATION, cluster, 0, document.number, 0.0, raw, digest
         )
+    if kind is DocumentKind.ROSTER:
+        roster = read_roster(raw, authority)
+        digest = bytes.fromhex(roster.digest)
+        return Entry(CLUSTER, EntryKind.ROSTER, cluster, 0, roster.number, 0.0, raw, digest)
     ejection = read_ejection(raw, authority).ejection
     moment_ms = round(ejection.at_wall_s * 1000)
     digest = sha256(raw).digest()
@@ -74,4 +85,5 @@ def document_kind(entry: Entry) -> DocumentKind:
 _KINDS = {
     EntryKind.CONFIGURATION: DocumentKind.CONFIGURATION,
     EntryKind.EJECT: DocumentKind.EJECTION,
+    EntryKind.ROSTER: DocumentKind.ROSTER,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iriai.daemon.address_book import relay_order
 from iriai.daemon.engine import Engine
@@ -52,30 +52,44 @@ class KeptMembers:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._kept = files.seeds()
-        self._wanted = self._kept
+        self._known: Callable[[], Iterable[Member]] = tuple
+        self._is_dirty = False
         self._writing: asyncio.TimerHandle | None = None
 
-    def changed(self, members: Iterable[Member]) -> None:
-        """These are all members of which anything is known."""
-        self._wanted = members_to_keep(self._name, members, self._kept)
-        if self._writing is None and self._wanted != self._kept:
+    def changed(self, known: Callable[[], Iterable[Member]]) -> None:
+        """Something changed; `known` gives all members of which anything is known.
+
+        It is asked when there is something to be written: in a large cluster that comes up
+        everything changes hundreds of times.
+        """
+        self._known, self._is_dirty = known, True
+        if self._writing is None:
             self._writing = self._loop.call_later(PAUSE_S, self._write)
 
     def close(self) -> None:
         """Keep what is known now, unless this machine is in the cluster no more."""
         if self._writing is not None:
             self._writing.cancel()
-        if self._wanted != self._kept and self._files.exist():
+        if self._files.exist() and self._is_news():
             try:
-                self._files.keep_seeds(self._wanted)
+                self._files.keep_seeds(self._kept)
             except Problem as problem:
                 log.warning("the members are not kept: %s", problem)
+
+    def _is_news(self) -> bool:
+        """Whether others are to be kept than were; they are in `_kept` then."""
+        if not self._is_dirty:
+            return False
+        self._is_dirty = False
+        before, self._kept = self._kept, members_to_keep(self._name, self._known(), self._kept)
+        return self._kept != before
 
     def _write(self) -> None:
         """In a thread: a disk may be slow."""
         self._writing = None
-        wanted = self._kept = self._wanted
-        self._engine.in_thread(lambda: self._files.keep_seeds(wanted), _tell)
+        if self._is_news():
+            wanted = self._kept
+            self._engine.in_thread(lambda: self._files.keep_seeds(wanted), _tell)
 
 
 def _tell(result: asyncio.Future[None]) -> None:

@@ -149,6 +149,7 @@ class MachineLink:
         """Of the other machine's clock."""
         self.is_flooded = False
         """Whether the other machine sent more than it may."""
+        self._is_at_fault = False
         self.sent_bytes = 0
         self.received_bytes = 0
         self._manner = manner
@@ -266,6 +267,11 @@ class MachineLink:
 
     # --- in --------------------------------------------------------------------------------------
 
+    @property
+    def is_at_fault(self) -> bool:
+        """Whether the link is over for what the other machine sent."""
+        return self._is_at_fault or self._stream.is_at_fault
+
     def take(self, frames: list[bytes]) -> None:
         """What the other machine has sent."""
         self._hearing.heard(_steady_s())
@@ -280,6 +286,7 @@ class MachineLink:
                 else:
                     self._take(content)
             except (msgspec.MsgspecError, AssertionError, ValueError, OverflowError) as error:
+                self._is_at_fault = True
                 self.break_off(f"it does not keep to the protocol: {error}")
                 return
 

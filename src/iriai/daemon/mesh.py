@@ -436,6 +436,8 @@ class Mesh:
         if link.is_flooded:
             self._shunned_until_s[link.machine] = _steady_s() + FLOOD_S
             self.offences.note(link.machine, "flood", reason, _steady_s())
+        elif link.is_at_fault:
+            self.offences.note(link.machine, "protocol", reason, _steady_s())
         self._down(neighbour)
         if neighbour.is_direct:
             self.circuits.link_over(link.machine, reason)

@@ -144,6 +144,7 @@ class Strangers:
                 tuple(each.document for each in cluster.trust.ejections),
                 self._members(),
                 admitted.bundle,
+                cluster.roster.raw if cluster.roster else b"",
             )
         )
 

@@ -15,6 +15,8 @@ class FrameStream(Protocol):
 
     unsent_bytes_max: int
     descriptors: list[int]
+    is_at_fault: bool
+    """Whether it was closed since the peer sent a frame that is too long."""
 
     @property
     def is_closed(self) -> bool:
@@ -47,6 +49,7 @@ class Stream(SocketPipe):
         super().__init__(connection, self._received, on_close)
         self._on_frames = on_frames
         self._frames = FrameReader()
+        self.is_at_fault = False
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
@@ -59,6 +62,7 @@ class Stream(SocketPipe):
         try:
             frames = self._frames.feed(data)
         except FrameTooLong as error:
+            self.is_at_fault = True
             self.close(str(error))
             return
         if frames:

@@ -39,6 +39,7 @@ class TlsStream:
         """`on_secure` gets the peer's certificate (DER), or None where it has shown none."""
         self.descriptors: list[int] = []
         """None travel over a network."""
+        self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
         self._pipe = pipe
@@ -154,6 +155,7 @@ class TlsStream:
             try:
                 frames = self._frames.feed(plain)
             except FrameTooLong as error:
+                self.is_at_fault = True
                 self.close(str(error))
                 return
             if frames:

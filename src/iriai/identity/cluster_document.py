@@ -42,6 +42,8 @@ class ClusterDocument(NamedTuple):
     """SHA-256 of the text: what differs for two documents of one number."""
     raw: bytes
     """As it is passed on."""
+    key: bytes
+    """The operator's public key."""
 
     def words(self) -> str:
         """Which one, for messages and as the source of a value."""
@@ -90,7 +92,9 @@ def read_cluster_document(raw: bytes, authority_der: bytes) -> ClusterDocument:
         raise Refused("bad-document", f"document number {body.number} is out of all bounds")
     parse_cluster_configuration(body.text, f"cluster document {body.number}")
     digest = hashlib.sha256(body.text.encode()).hexdigest()
-    return ClusterDocument(body.number, signed.operator, body.made_wall_s, body.text, digest, raw)
+    return ClusterDocument(
+        body.number, signed.operator, body.made_wall_s, body.text, digest, raw, signed.key
+    )
 
 
 def wins(one: ClusterDocument, other: ClusterDocument) -> bool:
@@ -116,6 +120,7 @@ class ClusterDocuments:
         held = self.held
         if held is None or document.number > held.number:
             self.held = document
+            self.conflicts = []  # whoever made this one has settled them
             return Outcome.TAKEN
         if document.number < held.number:
             return Outcome.OLDER
@@ -134,5 +139,9 @@ class ClusterDocuments:
             f"({held.digest[:12]}), one of {document.operator} ({document.digest[:12]}); that of "
             f"{winner.operator} is in force, by the smaller digest"
         )
+        self.report(words)
+
+    def report(self, words: str) -> None:
+        """Remember what contradicts what."""
         if words not in self.conflicts:
             self.conflicts = [*self.conflicts, words][-CONFLICTS_KEPT_MAX:]

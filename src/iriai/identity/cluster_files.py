@@ -16,6 +16,7 @@ from iriai.identity.authority import Issuer
 from iriai.identity.certificate import read_certificate
 from iriai.identity.cluster_document import ClusterDocument, read_cluster_document
 from iriai.identity.files import read_file, replace_file
+from iriai.identity.roster import Roster, read_roster
 from iriai.identity.token_book import TokenBook
 from iriai.identity.trust import Trust
 from iriai.model.decoding import decoded
@@ -24,6 +25,9 @@ from iriai.model.steadiness import Steadiness
 
 DOCUMENT_FILE = "configuration.signed"
 EJECTIONS_FILE = "ejections.signed"
+CONFLICTS_FILE = "conflicts.json"
+"""Sentences about documents that contradict each other: going by one of them is a new start."""
+ROSTER_FILE = "roster.signed"
 SEEDS_FILE = "members.json"
 STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
@@ -105,15 +109,33 @@ class ClusterFiles:
         """Keep the configuration in force."""
         self._write(DOCUMENT_FILE, document.raw)
 
+    def conflicts(self) -> list[str]:
+        """What was reported of documents that contradict each other."""
+        content = self._read(CONFLICTS_FILE)
+        return _decoded_json(content, list[str], CONFLICTS_FILE) if content else []
+
+    def keep_conflicts(self, conflicts: list[str]) -> None:
+        """Keep what was reported."""
+        self._write(CONFLICTS_FILE, msgspec.json.encode(conflicts))
+
     def read_ejections(self, trust: Trust) -> None:
         """Tell `trust` of all machines that were thrown out."""
         content = self._read(EJECTIONS_FILE)
         for document in _decoded(content, list[bytes], EJECTIONS_FILE) if content else ():
-            trust.take_ejection(document)
+            trust.take_ejection(document, is_kept=True)
 
     def keep_ejections(self, trust: Trust) -> None:
         """Keep all that `trust` knows of."""
         self._write(EJECTIONS_FILE, encode_ejections(each.document for each in trust.ejections))
+
+    def roster(self, authority_der: bytes) -> Roster | None:
+        """Who the operators are, as it was last known."""
+        content = self._read(ROSTER_FILE)
+        return read_roster(content, authority_der) if content else None
+
+    def keep_roster(self, roster: Roster) -> None:
+        """Keep who the operators are."""
+        self._write(ROSTER_FILE, roster.raw)
 
     def seeds(self) -> list[SeedMember]:
         """Members to begin with."""

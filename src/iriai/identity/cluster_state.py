@@ -18,6 +18,7 @@ from iriai.identity.cluster_document import (
 from iriai.identity.cluster_files import ClusterFiles
 from iriai.identity.machine_identity import MachineIdentity
 from iriai.identity.registrar import Registrar
+from iriai.identity.roster import NamedMember, Roster, read_roster, wins
 from iriai.identity.signed_document import DocumentKind
 from iriai.identity.trust import Trust
 from iriai.model.problem import Refused
@@ -37,6 +38,10 @@ class ClusterState:
         self.trust.learn_own(self.identity.certificate)
         self.files.read_ejections(self.trust)
         self.documents = ClusterDocuments(self.files.document(self.identity.authority))
+        self.documents.conflicts = self.files.conflicts()
+        self.roster = self.files.roster(self.identity.authority)
+        if self.roster is not None:
+            self.trust.operators = self.roster.keys
         self.tokens = self.files.tokens()
         self.seeds = self.files.seeds()
         self.issuer = self.files.issuer()
@@ -86,15 +91,39 @@ class ClusterState:
         Raises:
             Problem: nobody who may signed it, or it is of no use here. Nothing was changed.
         """
+        before = self.documents.conflicts
+        is_news = self._take(kind, raw)
+        if self.documents.conflicts != before:
+            self.files.keep_conflicts(self.documents.conflicts)
+        return is_news
+
+    def _take(self, kind: DocumentKind, raw: bytes) -> bool:
         if kind is DocumentKind.EJECTION:
             if self.trust.take_ejection(raw) is None:
                 return False
             self.files.keep_ejections(self.trust)
             return True
+        if kind is DocumentKind.ROSTER:
+            return self._take_roster(read_roster(raw, self.identity.authority))
         document = read_cluster_document(raw, self.identity.authority)
+        self.trust.check_operator(document.operator, document.key)
         if self.documents.take(document) is not Outcome.TAKEN:
             return False
         self.files.keep_document(document)
+        return True
+
+    def _take_roster(self, roster: Roster) -> bool:
+        held = self.roster
+        if held is not None and roster.number == held.number and roster.digest != held.digest:
+            self.documents.report(
+                f"two rosters have the number {held.number} ({held.digest[:12]} and "
+                f"{roster.digest[:12]}): the one with the smaller digest is in force; whoever was "
+                "added or removed in the other has to be once more"
+            )
+        if held is not None and not wins(roster, held):
+            return False
+        self.files.keep_roster(roster)
+        self.roster, self.trust.operators = roster, roster.keys
         return True
 
     def refused_document(self, words: str) -> None:
@@ -123,12 +152,27 @@ class ClusterState:
             names |= self.registrar.names()
         return sorted(names)
 
+    def named(self) -> list[NamedMember]:
+        """Members with which the authority's key lies; those that were ejected since are none."""
+        return (
+            [each for each in self.roster.named if not self.was_ejected(each)]
+            if self.roster
+            else []
+        )
+
+    def was_ejected(self, named: NamedMember) -> bool:
+        """Whether a member was thrown out after it was named."""
+        until_s = self.trust.ejected_until(named.machine)
+        return until_s is not None and named.named_wall_s <= until_s
+
     def spread(self) -> list[tuple[DocumentKind, str, bytes]]:
         """(kind, of what, document) of all that other members should have."""
         found = [
             (DocumentKind.EJECTION, each.ejection.machine, each.document)
             for each in self.trust.ejections
         ]
+        if self.roster is not None:
+            found.append((DocumentKind.ROSTER, "", self.roster.raw))
         if self.document is not None:
             found.append((DocumentKind.CONFIGURATION, "", self.document.raw))
         return found

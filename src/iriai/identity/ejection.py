@@ -18,6 +18,10 @@ REASON_LENGTH_MAX = 200
 EJECTIONS_MAX = 10_000
 """Machines thrown out over the life of a cluster; beyond it somebody is playing."""
 
+RENEWED_S = 0.001
+"""How much later an ejection is that another operator signs anew: one of the same moment is no
+news, and nobody joins in between."""
+
 
 class Ejection(msgspec.Struct, frozen=True):
     """One machine that is refused."""
@@ -34,6 +38,8 @@ class SignedEjection(msgspec.Struct, frozen=True):
     ejection: Ejection
     operator: str
     document: bytes
+    key: bytes
+    """The operator's public key."""
 
 
 def read_ejection(document: bytes, authority_der: bytes) -> SignedEjection:
@@ -49,7 +55,7 @@ def read_ejection(document: bytes, authority_der: bytes) -> SignedEjection:
         raise Refused(
             "bad-ejection", f"an ejection signed by {read.operator} is malformed: {error}"
         ) from None
-    return SignedEjection(ejection, read.operator, document)
+    return SignedEjection(ejection, read.operator, document, read.key)
 
 
 class Ejections:

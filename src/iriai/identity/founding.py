@@ -14,6 +14,7 @@ from iriai.identity.cluster_files import (
     DOCUMENT_FILE,
     EJECTIONS_FILE,
     ISSUER_FILE,
+    ROSTER_FILE,
     SEEDS_FILE,
     SeedMember,
     bundle_of,
@@ -24,6 +25,7 @@ from iriai.identity.cluster_files import (
 from iriai.identity.files import Owner
 from iriai.identity.machine_identity import Enrolment, MachineIdentity
 from iriai.identity.operator_key import Operator
+from iriai.identity.roster import make_roster, named_member, read_roster
 from iriai.identity.sealing import open_with_secret
 from iriai.identity.subject import Subject, SubjectKind
 from iriai.model.paths import StatePaths
@@ -54,14 +56,16 @@ def found_cluster(
     issuer = authority.issuer(machine, now_wall_s)
     enrolment = Enrolment.begin(machine)
     certificate = issuer.machine(enrolment.request(), machine, now_wall_s)
-    Operator.create(paths.operator, operator, authority, now_wall_s, passphrase=passphrase)
+    first = Operator.create(paths.operator, operator, authority, now_wall_s, passphrase=passphrase)
+    named = named_member(machine, issuer, now_wall_s)
+    roster = make_roster(authority, 1, now_wall_s, [first.as_listed], [named])
     try:
         return MachineIdentity.create(
             paths.cluster,
             enrolment,
             certificate,
             authority.certificate,
-            more={ISSUER_FILE: bundle_of(issuer)},
+            more={ISSUER_FILE: bundle_of(issuer), ROSTER_FILE: roster},
             owner=daemon,
         )
     except Refused:
@@ -87,6 +91,10 @@ class Admission(Protocol):
     @property
     def ejections(self) -> tuple[bytes, ...]:
         """Signed ejections."""
+
+    @property
+    def roster(self) -> bytes:
+        """Who the operators are, signed by the authority."""
 
     @property
     def bundle(self) -> bytes:
@@ -121,6 +129,9 @@ def enter_cluster(
         SEEDS_FILE: encode_seeds(seeds),
         EJECTIONS_FILE: encode_ejections(admission.ejections),
     }
+    if admission.roster:
+        read_roster(admission.roster, admission.authority)
+        more[ROSTER_FILE] = admission.roster
     if admission.document:
         read_cluster_document(admission.document, admission.authority)
         more[DOCUMENT_FILE] = admission.document

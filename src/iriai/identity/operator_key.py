@@ -1,13 +1,13 @@
 """An operator's key: one secret in a file, for signing and for opening what is sealed to operators.
 
 The file lies in a directory of the operator's (`StatePaths.operator` for root), together with the
-operator's certificate and the sealed key of the authority.
+operator's certificate.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -16,15 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from iriai.identity.authority import Authority
 from iriai.identity.certificate import Certificate, read_certificate
-from iriai.identity.files import Owner, WholeDirectory, read_file
+from iriai.identity.files import WholeDirectory, read_file, replace_file
+from iriai.identity.roster import RosterOperator
 from iriai.identity.sealing import (
     KEY_BYTES,
-    SealedToKeys,
     SealedToPassphrase,
     derived,
-    open_with_key,
     open_with_passphrase,
-    seal_to_keys,
+    raw_public,
     seal_to_passphrase,
 )
 from iriai.identity.signed_document import DocumentKind, sign_document
@@ -33,7 +32,6 @@ from iriai.model.problem import NotAllowed, Refused
 
 KEY_FILE = "operator.key"
 CERTIFICATE_FILE = "operator.crt"
-SEALED_FILE = "authority.sealed"
 
 AskPassphrase = Callable[[], str]
 """Called once where the key wants a passphrase; may raise a `Problem`."""
@@ -44,12 +42,6 @@ class _KeyFile(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     secret: bytes = b""
     sealed: SealedToPassphrase | None = None
-
-
-class _SealedAuthority(msgspec.Struct, frozen=True):
-    version: int
-    certificate: bytes
-    key: SealedToKeys
 
 
 class OperatorKey:
@@ -86,42 +78,42 @@ class OperatorKey:
 class Operator:
     """An operator at work: the key is open."""
 
-    def __init__(self, directory: Path, key: OperatorKey, certificate: Certificate) -> None:
+    def __init__(self, key: OperatorKey, certificate: Certificate) -> None:
         self.key = key
         self.certificate = certificate
-        self._directory = directory
 
     @property
     def name(self) -> str:
         """As documents say who signed."""
         return self.certificate.subject.name
 
+    @property
+    def as_listed(self) -> RosterOperator:
+        """As the roster has this operator."""
+        opens = raw_public(self.key.opening.public_key())
+        return RosterOperator(self.name, self.certificate.der, opens)
+
     @classmethod
-    def load(cls, directory: str, ask: AskPassphrase) -> Operator:
+    def load(
+        cls, directory: str, ask: AskPassphrase, listed: Iterable[RosterOperator] = ()
+    ) -> Operator:
         """The operator whose files are in `directory`.
 
+        Who became one a moment ago has no certificate there: it is taken from those `listed`.
+
         Raises:
-            NotAllowed: there is none, it is not the caller's to read, or the passphrase is wrong.
+            NotAllowed: there is none, it is not the caller's to read, the passphrase is wrong, or
+                nobody has made an operator of them.
             Refused: the files are damaged.
         """
+        key = load_key(directory, ask)
         place = Path(directory)
-        if not os.access(place / KEY_FILE, os.R_OK):
-            raise NotAllowed(
-                "no-operator",
-                f"there is no operator's key to be read in {place}",
-                "do it as an operator, on a machine where their key is: where 'iriai cluster "
-                "create' or the first 'iriai token' was said",
-            )
-        try:
-            file = decoded(msgspec.json.Decoder(_KeyFile), read_file(place / KEY_FILE))
-        except msgspec.DecodeError as error:
-            raise _damaged(place / KEY_FILE, str(error)) from None
-        secret = open_with_passphrase(file.sealed, ask()) if file.sealed else file.secret
+        if not (place / CERTIFICATE_FILE).exists():
+            replace_file(place / CERTIFICATE_FILE, _certificate_of(key, listed))
         certificate = read_certificate(read_file(place / CERTIFICATE_FILE))
-        key = OperatorKey(file.name, secret)
         if certificate.public_key != key.signing.public_key():
             raise _damaged(place, "key and certificate do not belong together")
-        return cls(place, key, certificate)
+        return cls(key, certificate)
 
     @classmethod
     def create(
@@ -132,36 +124,60 @@ class Operator:
         now_wall_s: float,
         *,
         passphrase: str = "",
-        owner: Owner | None = None,
     ) -> Operator:
-        """Write a new operator of `authority`, and its key sealed to them; raises `Refused`."""
+        """Write a new operator of `authority`; raises `Refused`."""
         key = OperatorKey.generate(name)
         certificate = authority.operator(name, key.signing.public_key(), now_wall_s)
-        with WholeDirectory(Path(directory), owner) as fresh:
+        with WholeDirectory(Path(directory)) as fresh:
             fresh.write(KEY_FILE, key.encode(passphrase))
             fresh.write(CERTIFICATE_FILE, certificate.der)
-            fresh.write(SEALED_FILE, _seal(authority, key))
-        return cls(Path(directory), key, certificate)
-
-    def authority(self) -> Authority:
-        """The authority with its key, for as long as it is needed. Raises a `Problem`."""
-        file = self._directory / SEALED_FILE
-        try:
-            sealed = decoded(msgspec.json.Decoder(_SealedAuthority), read_file(file))
-        except msgspec.DecodeError as error:
-            raise _damaged(file, str(error)) from None
-        raw = open_with_key(sealed.key, self.key.opening)
-        certificate = read_certificate(sealed.certificate)
-        return Authority(Ed25519PrivateKey.from_private_bytes(raw), certificate)
+        return cls(key, certificate)
 
     def sign(self, kind: DocumentKind, body: bytes) -> bytes:
         """`body` as a document of this operator."""
         return sign_document(kind, body, self.key.signing, self.certificate)
 
 
-def _seal(authority: Authority, key: OperatorKey) -> bytes:
-    sealed = seal_to_keys(authority.key.private_bytes_raw(), {key.name: key.opening.public_key()})
-    return msgspec.json.encode(_SealedAuthority(1, authority.certificate.der, sealed))
+def load_key(directory: str, ask: AskPassphrase) -> OperatorKey:
+    """The key in `directory`, whether or not its holder is an operator.
+
+    Raises:
+        NotAllowed: there is none, it is not the caller's to read, or the passphrase is wrong.
+        Refused: the file is damaged.
+    """
+    place = Path(directory)
+    if not os.access(place / KEY_FILE, os.R_OK):
+        raise NotAllowed(
+            "no-operator",
+            f"there is no operator's key to be read in {place}",
+            "do it as an operator, on a machine where their key is: where 'iriai cluster "
+            "create' or the first 'iriai token' was said; 'iriai operator request' makes another",
+        )
+    try:
+        file = decoded(msgspec.json.Decoder(_KeyFile), read_file(place / KEY_FILE))
+    except msgspec.DecodeError as error:
+        raise _damaged(place / KEY_FILE, str(error)) from None
+    secret = open_with_passphrase(file.sealed, ask()) if file.sealed else file.secret
+    return OperatorKey(file.name, secret)
+
+
+def new_key(directory: str, name: str, passphrase: str) -> OperatorKey:
+    """A new key in `directory`, of somebody who is no operator yet; raises `Refused`."""
+    key = OperatorKey.generate(name)
+    with WholeDirectory(Path(directory)) as fresh:
+        fresh.write(KEY_FILE, key.encode(passphrase))
+    return key
+
+
+def _certificate_of(key: OperatorKey, listed: Iterable[RosterOperator]) -> bytes:
+    for each in listed:
+        if read_certificate(each.certificate).public_key == key.signing.public_key():
+            return each.certificate
+    raise NotAllowed(
+        "no-operator-yet",
+        f"the key of {key.name} is there, and nobody has made an operator of its holder",
+        "give the word of 'iriai operator request' to an operator, who says 'iriai operator add'",
+    )
 
 
 def _damaged(place: Path, why: str) -> Refused:

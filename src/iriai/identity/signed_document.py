@@ -28,6 +28,8 @@ class DocumentKind(StrEnum):
 
     CONFIGURATION = "configuration"
     EJECTION = "ejection"
+    ROSTER = "roster"
+    """Who the operators are; see `identity.roster`. The authority itself signs it."""
 
 
 class _Signed(msgspec.Struct, frozen=True, array_like=True):
@@ -42,6 +44,8 @@ class ReadDocument(NamedTuple):
 
     operator: str
     body: bytes
+    key: bytes
+    """The public key of whoever signed."""
 
 
 def sign_document(
@@ -67,15 +71,17 @@ def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> 
     certificate = read_certificate(signed.certificate)
     check_signed_for(certificate, read_certificate(authority_der))
     subject = certificate.subject
-    if subject.kind != SubjectKind.OPERATOR:
-        raise _refused(kind, f"{subject.kind} {subject.name} signed it, who is no operator")
+    is_roster = kind is DocumentKind.ROSTER
+    if subject.kind != (SubjectKind.AUTHORITY if is_roster else SubjectKind.OPERATOR):
+        who = "not the authority" if is_roster else "who is no operator"
+        raise _refused(kind, f"{subject.kind} {subject.name} signed it, {who}")
     if signed.kind != kind:
         raise _refused(kind, f"it is another kind of document ({signed.kind!r})")
     try:
         certificate.public_key.verify(signed.signature, _signed_bytes(kind, signed.body))
     except InvalidSignature:
         raise _refused(kind, f"the signature of {subject.name} does not fit") from None
-    return ReadDocument(subject.name, signed.body)
+    return ReadDocument(subject.name, signed.body, certificate.key_bytes)
 
 
 def _signed_bytes(kind: DocumentKind, body: bytes) -> bytes:

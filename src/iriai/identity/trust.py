@@ -19,6 +19,7 @@ from iriai.identity.certificate import (
 from iriai.identity.ejection import Ejections, SignedEjection, read_ejection
 from iriai.identity.machine_identity import SIGNATURE_CONTEXT
 from iriai.identity.subject import SubjectKind
+from iriai.model.problem import Refused
 
 KNOWN_MAX = 16_384
 """Machines whose keys are kept; more than any cluster of ours has, and 8 MB."""
@@ -41,6 +42,8 @@ class Trust:
         self._clock = clock
         self._ejections = Ejections()
         self._known: dict[str, _Known] = {}
+        self.operators: frozenset[bytes] = frozenset()
+        """Public keys of the operators, by the roster in force; none: no roster is known."""
 
     @property
     def cluster_id(self) -> str:
@@ -106,13 +109,26 @@ class Trust:
             return False
         return True
 
-    def take_ejection(self, document: bytes) -> str | None:
+    def check_operator(self, name: str, key: bytes) -> None:
+        """Whether who signed a document is an operator now. Raises `Refused`."""
+        if self.operators and key not in self.operators:
+            raise Refused(
+                "not-an-operator-now",
+                f"{name}, who signed it, is no operator any more",
+                "'iriai operator show' shows who is; one of them may sign it anew",
+            )
+
+    def take_ejection(self, document: bytes, *, is_kept: bool = False) -> str | None:
         """Take in a signed ejection; returns the machine's name, or None where it is no news.
+
+        One that is kept here already stays good when its operator is none any more.
 
         Raises:
             Refused: nobody who may say so signed it.
         """
         signed = read_ejection(document, self.authority.der)
+        if not is_kept:
+            self.check_operator(signed.operator, signed.key)
         return signed.ejection.machine if self._ejections.add(signed) else None
 
     def ejection_words(self, machine: str) -> str:

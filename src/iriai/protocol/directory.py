@@ -19,7 +19,7 @@ from iriai.model.instant import Instant
 from iriai.protocol.choosing import some
 from iriai.protocol.digest import BUCKETS
 from iriai.protocol.effects import Effect, Part, Send, WakeAt
-from iriai.protocol.entries import Carried, Entry, EntryKind, Key, Row
+from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key, Row
 from iriai.protocol.members import MemberState
 from iriai.protocol.notices import PERIODS, Allowance, Notices
 from iriai.protocol.peer_messages import (
@@ -375,4 +375,4 @@ def _is_urgent(entry: Entry) -> bool:
     """Whether it is told at once, rather than at the next exchange."""
     if entry.kind is EntryKind.MEMBER:
         return read_member(entry).state is MemberState.LEFT
-    return entry.kind in {EntryKind.EJECT, EntryKind.CONFIGURATION}
+    return entry.kind in BY_OPERATORS

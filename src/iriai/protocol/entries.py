@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 CLUSTER = ""
-"""The owner of what is about no machine: the configuration."""
+"""The owner of what is about no machine: configuration and roster."""
 
 
 class EntryKind(StrEnum):
@@ -25,12 +25,14 @@ class EntryKind(StrEnum):
     """What the machine did for each account; a `ledger.LedgerBatch`."""
     CONFIGURATION = "configuration"
     """The cluster's configuration, by an operator."""
+    ROSTER = "roster"
+    """Who the operators are, and with whom the authority's key lies; the authority signed it."""
     EJECT = "eject"
     """That nobody talks to the machine any more, by an operator."""
 
 
-BY_OPERATORS = frozenset({EntryKind.CONFIGURATION, EntryKind.EJECT})
-"""Kinds that operators sign; no machine owns them, and they have no lifetime."""
+BY_OPERATORS = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER, EntryKind.EJECT})
+"""Kinds that operators make; no machine owns them, and they have no lifetime."""
 
 
 class Key(NamedTuple):
@@ -74,7 +76,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """What an owner published."""
 
     machine: str
-    """The owner, or whom an operator's document is about; `CLUSTER` for its configuration."""
+    """The owner, or whom an operator's document is about; `CLUSTER` where that is all of it."""
     kind: EntryKind
     cluster: str
     """The authority that the owner belongs to."""

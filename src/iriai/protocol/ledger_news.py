@@ -13,9 +13,10 @@ from math import inf
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.effects import UsageLearned
+from iriai.protocol.effects import PeerNoticed, UsageLearned
 from iriai.protocol.entries import Carried, EntryKind
 from iriai.protocol.ledger import Ledger, OwnCounters, batch_body
+from iriai.protocol.notices import Notices
 
 PUBLISH_S = 30.0
 """The least between two batches of a machine; the pace of the kind (`publisher.PACES`)."""
@@ -43,6 +44,7 @@ class LedgerNews:
         self._own = OwnCounters(fading, rows, now)
         self._published: tuple[LedgerRow, ...] = ()
         self._due_s = -inf
+        self._notices = Notices()
 
     def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
         """What entries say; those of other kinds say nothing."""
@@ -53,10 +55,16 @@ class LedgerNews:
             if entry.machine == self._machine:
                 self._own.echo(entry.body)
                 continue
-            rows = self.ledger.take(entry.machine, entry.body, age_s, now).rows
-            if rows:
-                news.append(UsageLearned(entry.machine, rows))
+            taken = self.ledger.take(entry.machine, entry.body, age_s, now)
+            if taken.code:
+                self._notices.note(taken.code, entry.machine, taken.words)
+            if taken.rows:
+                news.append(UsageLearned(entry.machine, taken.rows))
         return news
+
+    def take_notices(self) -> list[PeerNoticed]:
+        """What is wrong with batches that came, to be said since the last call."""
+        return self._notices.take()
 
     def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
         """What to publish now, as one of so many; None: nothing new, or not yet."""

@@ -20,9 +20,11 @@ BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.AD: 48 << 10,
     EntryKind.LEDGER: 256 << 10,
     EntryKind.CONFIGURATION: 1 << 20,
+    EntryKind.ROSTER: 48 << 10,
     EntryKind.EJECT: 16 << 10,
 }
 """An ad's two expressions have at most 16 kB each, a batch some 2,000 accounts."""
+_OF_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER})
 SIGNATURE_BYTES_MAX = 512
 """An RSA signature of 4096 bits; those of Ed25519 have 64 bytes."""
 NUMBER_MAX = 2**53
@@ -75,7 +77,7 @@ def _is_member(entry: Entry) -> bool:
 
 
 def _malformed(entry: Entry) -> str:
-    if (entry.machine == CLUSTER) != (entry.kind is EntryKind.CONFIGURATION):
+    if (entry.machine == CLUSTER) != (entry.kind in _OF_CLUSTER):
         return f"no '{entry.kind}' is owned by '{entry.machine[:31]}'"
     if entry.machine != CLUSTER and not HOME_NAME.fullmatch(entry.machine):
         return f"'{entry.machine[:31]!r}' is no name of a machine"

@@ -30,7 +30,7 @@ from iriai.protocol.notices import Notices
 from iriai.protocol.screening import complaint, read_member
 
 MACHINES_MAX = 2_000
-"""Four times the largest cluster; the rest is somebody's flood."""
+"""Four times the largest cluster, some 14 MB; the rest is a flood (spec 006, section 4)."""
 STALE_ENDS = 4
 """How many ends may be noted for each entry."""
 

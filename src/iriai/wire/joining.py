@@ -58,6 +58,8 @@ class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """Some of them, the answering machine first."""
     bundle: bytes = b""
     """For a machine that is to be an issuer: its issuer's key, sealed to the token's secret."""
+    roster: bytes = b""
+    """Who the operators are, signed by the authority."""
 
 
 class Renew(msgspec.Struct, frozen=True, tag="renew"):
@@ -165,6 +167,15 @@ class EjectedRow(msgspec.Struct, frozen=True):
     reason: str
 
 
+class OperatorRow(msgspec.Struct, frozen=True):
+    """One operator of the cluster."""
+
+    name: str
+    certificate: bytes
+    opens: bytes
+    """The public key that the authority's key is sealed to."""
+
+
 class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Answer to `ShowCluster`. Without a cluster all is empty."""
 
@@ -188,13 +199,16 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Documents that were refused or lost, in words."""
     machines: tuple[str, ...] = ()
     """Names of members that this machine has heard of."""
+    operators: tuple[OperatorRow, ...] = ()
+    named: tuple[str, ...] = ()
+    """Members that sign machines, and with which the authority's key lies."""
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
     """A document that an operator signed, for this machine and then for all."""
 
     kind: str
-    """`configuration` or `ejection`."""
+    """`configuration`, `ejection` or `roster`."""
     document: bytes
 
 

@@ -1,0 +1,347 @@
+"""What machines of a cluster should not do, done to real daemons while an honest job goes on.
+
+Each is refused or reported, by name, and disturbs nothing else. A copied state directory is in
+`test_a_copied_machine`; tokens that were used or are over are in `test_identity`, expressions that
+cannot be read in `test_bad_input`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from iriai.client import Client
+from iriai.identity.cluster_document import document_body, read_cluster_document
+from iriai.identity.cluster_state import ClusterState
+from iriai.identity.machine_identity import Enrolment, MachineIdentity
+from iriai.identity.operator_key import Operator
+from iriai.identity.signed_document import DocumentKind
+from iriai.identity.tls import client_context
+from iriai.identity.trust import Trust
+from iriai.model.token_text import TokenKind, parse_token
+from iriai.protocol.entries import Carried, Entry, EntryKind, signed_content
+from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.members import Member, MemberState
+from iriai.protocol.peer_messages import Entries, Offer
+from iriai.protocol.screening import member_body
+from iriai.wire.frames import FrameReader, frame
+from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, decode_greeting, greeting_frame
+from iriai.wire.links import Batch, link_frame
+from iriai.wire.parts import PARTS_VERSION, Envelope, pack
+from tests.endtoend.installation import Installation
+from tests.endtoend.test_identity import machine, say
+from tests.support.trusted import TrustedCluster
+from tests.support.waiting import until
+
+YEAR_S = 365 * 86_400.0
+HALF_HOUR_S = 1800.0
+OFF_VARIABLE = "IRIAI_TEST_CLOCK_OFF_S"
+SHIFTED = f"""
+import os, time
+_off_s, _time = float(os.environ["{OFF_VARIABLE}"]), time.time
+time.time = lambda: _time() + _off_s
+"""
+"""A `sitecustomize` that has every Python process started with it live at another date."""
+
+
+class Lab:
+    """Two honest machines of a cluster, and what is needed to be a bad one."""
+
+    def __init__(self, ume: Installation, take: Installation, directory: Path) -> None:
+        self.ume, self.take = ume, take
+        self.directory = directory
+        self.address = parse_token(say(ume, "token")["text"], TokenKind.JOIN).address
+
+    def member(self, name: str) -> MachineIdentity:
+        """A machine that the cluster's issuer signed, with a key that no daemon has."""
+        state = ClusterState(self.ume.paths.cluster)
+        enrolment = Enrolment.begin(name)
+        certificate = state.issuer.machine(enrolment.request(), name, time.time())
+        place = self.directory / f"{name}-{time.monotonic_ns()}"
+        return MachineIdentity.create(place, enrolment, certificate, state.trust.authority)
+
+    def told(self, installation: Installation | None = None) -> str:
+        """What an honest machine says is wrong."""
+        with Client.connect((installation or self.ume).state, follow=False) as client:
+            report = client.status()
+        return "\n".join(
+            [*report.trouble, *(f"{row.machine}: {row.words}" for row in report.links)]
+        )
+
+    def says(self, *words: str, installation: Installation | None = None) -> None:
+        """Wait until an honest machine names all of this."""
+        shown = " and ".join(words)
+        try:
+            until(lambda: all(word in self.told(installation) for word in words), shown, 0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; told was:\n{self.told(installation)}") from None
+
+
+class Peer:
+    """Somebody who speaks with `identity` to the daemon at `address`, and keeps no rule."""
+
+    def __init__(self, identity: MachineIdentity, address: str) -> None:
+        self.identity = identity
+        host, port = address.split(":")
+        context = client_context(identity, Trust(identity.authority))
+        self.socket = context.wrap_socket(socket.create_connection((host, int(port)), 30.0))
+        self._reader = FrameReader()
+
+    def greet(self, **changes: object) -> object:
+        """The first answer, to a greeting with these changes."""
+        name = self.identity.name
+        greeting = Greeting(LINK_VERSION, PARTS_VERSION, "9.9", name, "", "an-instance")
+        self.socket.sendall(greeting_frame(msgspec.structs.replace(greeting, **changes)))
+        frames: list[bytes] = []
+        while not frames:
+            frames = self._reader.feed(self.socket.recv(1 << 16))
+        return decode_greeting(frames[0])
+
+    def begin(self) -> None:
+        """Be linked, and known by certificate."""
+        self.greet()
+        self.socket.sendall(greeting_frame(Begin()))
+        certificate = self.entry(EntryKind.CERTIFICATE, self.identity.certificate.der)
+        self.publish(certificate)
+
+    def say(self, *messages: object) -> None:
+        """Messages for the directory."""
+        envelopes = tuple(pack("directory", message) for message in messages)
+        self.socket.sendall(link_frame(Batch(envelopes)))
+
+    def publish(self, *entries: Entry) -> None:
+        """Entries, as from an exchange."""
+        self.say(Entries(tuple(Carried(each, 0.0) for each in entries)))
+
+    def entry(self, kind: EntryKind, body: bytes, *, version: int = 1, of: str = "") -> Entry:
+        """An entry, in one's own name or that of another; with one's own signature."""
+        identity = self.identity
+        incarnation = int(time.time()) + version
+        owner, lifetime_s = of or identity.name, HALF_HOUR_S
+        entry = Entry(owner, kind, identity.cluster, incarnation, version, lifetime_s, body, b"")
+        return msgspec.structs.replace(entry, signature=identity.sign(signed_content(entry)))
+
+    def is_cut_off(self) -> bool:
+        """Whether the other end closes the connection."""
+        try:
+            while self.socket.recv(1 << 16):
+                pass
+        except (ssl.SSLError, ConnectionError):
+            pass
+        return True
+
+
+@pytest.fixture(scope="module")
+def lab(person, tmp_path_factory) -> Iterator[Lab]:
+    with ExitStack() as stack:
+        ume, take = (stack.enter_context(machine(name, person=person)) for name in ("ume", "take"))
+        say(ume, "cluster", "create", "lab")
+        until(ume.runs_tasks, "the first machine, in a cluster now")
+        say(take, "join", "--token", say(ume, "token")["text"])
+        lab = Lab(ume, take, tmp_path_factory.mktemp("peers"))
+        until(lambda: _are_linked(lab), "both to see each other")
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def honest_work(lab: Lab) -> Iterator[None]:
+    """A job of an honest machine is handed in before, and ends well beside what happens."""
+    with lab.ume.client() as client:
+        job = client.submit(lab.ume.draft("sleep", "1", output=os.devnull)).id
+    yield
+    until(lab.ume.answers, "the daemon")
+    with lab.ume.client() as client:
+        assert client.wait([job])[0].cause == "completed"
+    until(lambda: _are_linked(lab), "the honest machines to see each other still")
+
+
+@pytest.fixture
+def oni(lab: Lab) -> Iterator[Peer]:
+    """A member that breaks rules."""
+    peer = Peer(lab.member(f"oni{time.monotonic_ns() % 1_000_000}"), lab.address)
+    yield peer
+    peer.socket.close()
+
+
+def _are_linked(lab: Lab) -> bool:
+    seen = []
+    for installation, other in ((lab.ume, "take"), (lab.take, "ume")):
+        if not installation.answers():
+            return False
+        with Client.connect(installation.state, follow=False) as client:
+            members = client.status().members
+        seen.append(any(m.name == other and m.state == "alive" for m in members))
+    return all(seen)
+
+
+def test_a_token_that_was_never_given_out_lets_nobody_in(lab: Lab):
+    good = parse_token(say(lab.ume, "token")["text"], TokenKind.JOIN)
+    with machine("kaki") as kaki:
+        for wrong in (good._replace(secret=bytes(16)), good._replace(id="00000000")):
+            problem = say(kaki, "join", "--token", wrong.text, code=3)["error"]
+            assert problem["code"] == "token-unknown"
+        assert not Path(kaki.paths.cluster).exists()
+
+
+def test_a_certificate_of_another_authority(lab: Lab, tmp_path: Path):
+    foreign = TrustedCluster(tmp_path, "other").machine("oni")
+    context = client_context(*foreign)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, port = lab.address.split(":")
+    with socket.create_connection((host, int(port)), 30.0) as plain:
+        try:
+            with context.wrap_socket(plain) as secured:
+                assert secured.recv(100) == b""
+        except (ssl.SSLError, ConnectionError):
+            pass
+    lab.says("127.0.0.1 was turned away", "its certificate is not good")
+
+
+def test_a_machine_whose_clock_is_a_year_off_does_not_join(lab: Lab, tmp_path: Path):
+    token = say(lab.ume, "token")["text"]
+    with machine("kaki") as kaki:
+        for off_s, words in ((YEAR_S, "ahead of"), (-YEAR_S, "behind")):
+            more = _at_another_date(tmp_path, off_s)
+            problem = say(kaki, "join", "--token", token, code=3, more=more)["error"]
+            assert problem["code"] == "clock-wrong"
+            assert words in problem["message"]
+
+
+@pytest.mark.parametrize(("off_s", "words"), [(2 * YEAR_S, "ended"), (-YEAR_S, "holds from")])
+def test_a_member_whose_clock_is_a_year_off_says_so_and_is_left_out(
+    lab: Lab, tmp_path: Path, off_s: float, words: str
+):
+    with _restarted(lab.take, _at_another_date(tmp_path, off_s)):
+        lab.says(words, "this machine's clock", installation=lab.take)
+        with lab.ume.client() as client:
+            job = client.submit(lab.ume.draft("true", output=os.devnull)).id
+            assert client.wait([job])[0].cause == "completed"
+            assert {row.machine for row in client.show(job).attempts} == {"ume"}
+
+
+def _at_another_date(directory: Path, off_s: float) -> dict[str, str]:
+    (directory / "sitecustomize.py").write_text(SHIFTED)
+    return {"PYTHONPATH": str(directory), OFF_VARIABLE: str(off_s)}
+
+
+@contextmanager
+def _restarted(installation: Installation, environment: dict[str, str]) -> Iterator[None]:
+    installation.stop_processes()
+    installation.begin(environment)
+    try:
+        until(installation.answers, "the daemon at another date")
+        yield
+    finally:
+        installation.stop_processes()
+        installation.start()
+
+
+def test_a_forged_ad(lab: Lab, oni: Peer):
+    oni.begin()
+    oni.publish(oni.entry(EntryKind.AD, b"[Memory = 1]", of="take"))
+    lab.says(oni.identity.name, "'ad' of take without its signature (forged-entry)")
+
+
+def test_a_replayed_leave(lab: Lab, oni: Peer):
+    """As take signed it once; it has published since."""
+    oni.begin()
+    take = MachineIdentity.load(lab.take.paths.cluster)
+    left = Member("take", 1, MemberState.LEFT, take.cluster, instance="earlier")
+    entry = oni.entry(EntryKind.MEMBER, member_body(left), of="take")
+    old = msgspec.structs.replace(entry, incarnation=1, signature=b"")
+    signed = msgspec.structs.replace(old, signature=take.sign(signed_content(old)))
+    oni.publish(signed)
+    oni.publish(oni.entry(EntryKind.AD, b"[]", of="take"))  # what comes after it was looked at
+    lab.says(oni.identity.name, "forged-entry")
+    assert _are_linked(lab)
+
+
+def test_a_counter_that_was_rolled_back(lab: Lab, oni: Peer):
+    oni.begin()
+    for version, counter in ((1, 1e6), (2, 1.0)):
+        row = BatchRow("physics", "ann", counter, time.time(), 1, 1.0)
+        body = batch_body(LedgerBatch(1, time.time(), (row,)))
+        oni.publish(oni.entry(EntryKind.LEDGER, body, version=version))
+    lab.says(oni.identity.name, "rolled-back-counter")
+
+
+def test_an_ad_of_ten_megabytes(lab: Lab, oni: Peer):
+    oni.begin()
+    oni.publish(oni.entry(EntryKind.AD, bytes(100 << 10)))
+    lab.says(oni.identity.name, "entry-too-large")
+    length = 10 << 20
+    oni.socket.sendall(length.to_bytes(4, "big") + bytes(1000))
+    assert oni.is_cut_off()
+    lab.says(oni.identity.name, f"a frame of {length} bytes")
+
+
+def test_messages_of_a_future_version(lab: Lab, oni: Peer):
+    answer = oni.greet(parts_version=PARTS_VERSION + 1)
+    assert "install the same iriai" in answer.message
+    lab.says(oni.identity.name, f"version {LINK_VERSION}.{PARTS_VERSION + 1}")
+    again = Peer(oni.identity, lab.address)
+    again.begin()
+    unknown = Envelope("directory", "Prophecy", msgspec.Raw(msgspec.msgpack.encode({})))
+    again.socket.sendall(link_frame(Batch((unknown,))))
+    again.socket.sendall(frame(msgspec.msgpack.encode([99, "from the future"])))
+    assert again.is_cut_off()
+    again.socket.close()
+    lab.says(oni.identity.name, "keep to the protocol")
+
+
+def test_a_flood(lab: Lab, oni: Peer):
+    oni.begin()
+    oni.say(*[Offer(number) for number in range(1000)])
+    lab.says(oni.identity.name, "(flood)")
+
+
+def test_two_machines_of_one_name(lab: Lab):
+    with machine("kaki") as kaki:
+        token = say(lab.ume, "token")["text"]
+        problem = say(kaki, "join", "--token", token, "--name", "take", code=2)["error"]
+        assert problem["code"] == "settled"
+    with machine("take") as other:
+        problem = say(other, "join", "--token", token, code=3)["error"]
+        assert problem["code"] == "name-taken"
+    twin = Peer(lab.member("take"), lab.address)
+    assert "two machines named take" in twin.greet().message
+    twin.socket.close()
+    lab.says("two machines named take")
+
+
+def test_two_configuration_documents_of_one_number(lab: Lab):
+    state = ClusterState(lab.ume.paths.cluster)
+    operator = Operator.load(lab.ume.paths.operator, lambda: "")
+    signed = [
+        operator.sign(
+            DocumentKind.CONFIGURATION,
+            document_body(1, time.time(), f"[groups.physics]\nright = {right}\n"),
+        )
+        for right in (2, 3)
+    ]
+    loser, winner = sorted(
+        signed,
+        key=lambda raw: read_cluster_document(raw, state.identity.authority).digest,
+        reverse=True,
+    )
+    for installation, raw in ((lab.ume, loser), (lab.take, winner)):
+        with Client.connect(installation.state, follow=False) as client:
+            client.publish(DocumentKind.CONFIGURATION, raw)
+        text = read_cluster_document(raw, state.identity.authority).text
+        until(lambda t=text: _goes_by(lab, t), "both to go by it", 0.1)
+    for installation in (lab.ume, lab.take):
+        lab.says("two documents have the number 1", installation=installation)
+
+
+def _goes_by(lab: Lab, text: str) -> bool:
+    if not all(each.answers() for each in (lab.ume, lab.take)):
+        return False
+    return all(say(each, "cluster", "show")["document"] == text for each in (lab.ume, lab.take))
