@@ -30,12 +30,18 @@ def test_run_loads_nothing_that_it_does_not_need():
     assert others & set(modules) == set(), "commands are loaded when they are called"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "config show", "cluster create", "cluster show"])
+IN_GROUPS = [
+    *("config show", "cluster create", "cluster show"),
+    *("operator request", "operator add", "operator remove", "operator show"),
+]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *IN_GROUPS])
 def test_every_command_has_help_with_examples(shell, command: str):
     said = shell(*command.split(), "--help")
     assert said.code == 0
     assert said.err == ""
-    is_group = command in ("config", "cluster")
+    is_group = command in ("config", "cluster", "operator")
     for option in ("show",) if is_group else ("--state", "--json", "Examples"):
         assert option in said.out
 
