@@ -368,7 +368,7 @@ class ClusterNetwork:
         for learned in self._ledger.learned(self._carried(entries, now), now):
             self._engine.event(learned)
         for notice in self._ledger.take_notices():
-            self._noticed(notice)
+            self._noticed.note(notice)
         for entry in entries:
             if entry.kind in BY_OPERATORS:
                 self._take_document(document_kind(entry), entry.body, "the directory")
