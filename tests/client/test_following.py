@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from iriai.client.following import PAUSE_MAX_S, PAUSE_MIN_S, READ_BYTES, FollowedFiles
+from iriai.client.transport import ConnectionLost
+from iriai.wire.requests import OutputPiece
 
 
 def test_what_is_added_to_a_file_is_handed_on_once(tmp_path: Path):
@@ -87,3 +91,50 @@ def test_pauses_grow_while_nothing_comes_and_shrink_when_something_does(tmp_path
     (tmp_path / "out").write_bytes(b"x")
     files.advance()
     assert files.pause_s == PAUSE_MIN_S
+
+
+class FailingHome:
+    """Hands on output by three bytes, and goes away where a test wants it."""
+
+    def __init__(self, content: bytes, *lost_at: int) -> None:
+        self.is_away = False
+        self._content = content
+        self._lost_at = list(lost_at)
+
+    def read(self, offset: int) -> OutputPiece:
+        if offset in self._lost_at:
+            self._lost_at.remove(offset)
+            self.is_away = True
+        if self.is_away:
+            raise ConnectionLost("away", "the daemon went away")
+        piece = self._content[offset : offset + 3]
+        return OutputPiece(piece, is_complete=offset + 3 >= len(self._content))
+
+
+def test_a_home_that_goes_away_at_the_end_is_asked_for_the_rest_and_nothing_comes_twice():
+    got, problems = bytearray(), []
+    files = FollowedFiles()
+    home = FailingHome(b"one two three", 3, 9)
+    files.fetch("/spool/x.out", home.read, got.extend, problems.append)
+    for _ in range(2):
+        with pytest.raises(ConnectionLost):
+            files.release("/spool/x.out")
+        home.is_away = False
+    files.release("/spool/x.out")
+    assert (bytes(got), problems) == (b"one two three", [])
+    files.release("/spool/x.out")  # it was handed on to its end
+    files.finish()
+    assert bytes(got) == b"one two three"
+
+
+def test_all_that_is_followed_can_be_finished_once_more(tmp_path: Path):
+    got = bytearray()
+    (tmp_path / "near").write_bytes(b"near ")
+    files, home = FollowedFiles(), FailingHome(b"far off", 0)
+    files.add(str(tmp_path / "near"), got.extend)
+    files.fetch("/spool/x.out", home.read, got.extend, print)
+    with pytest.raises(ConnectionLost):
+        files.finish()
+    home.is_away = False
+    files.finish()
+    assert bytes(got) == b"near far off"

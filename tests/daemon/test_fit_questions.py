@@ -17,6 +17,8 @@ from iriai.wire.inquiries import AskFit, Declined, Fit
 NOW = Instant(1_000.0, 10.0)
 IN_LINE = 2_000
 """More than Python calls functions within functions."""
+NO_OTHERS = SimpleNamespace(exist=False)
+"""There is one cluster."""
 
 
 class Elsewhere:
@@ -50,7 +52,7 @@ def broker():
 def questions(broker):
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
     feasibility = SimpleNamespace(check=lambda _want: None)
-    return FitQuestions(SimpleNamespace(), engine, broker, feasibility)
+    return FitQuestions(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
 
 
 class Client:
@@ -121,6 +123,7 @@ def test_what_is_refused_here_raises_at_once(broker):
 
     broker.is_here = True
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
-    here = FitQuestions(SimpleNamespace(), engine, broker, SimpleNamespace(check=check))
+    feasibility = SimpleNamespace(check=check)
+    here = FitQuestions(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
     with pytest.raises(Refused):
         Client(here).hand_in("large", "")

@@ -1,7 +1,11 @@
 """Whom a machine begins with after a restart."""
 
-from iriai.daemon.kept_members import members_to_keep
+import asyncio
+
+from iriai.daemon import kept_members as kept_members_module
+from iriai.daemon.kept_members import KeptMembers, members_to_keep
 from iriai.identity.cluster_files import SEEDS_MAX, SeedMember
+from iriai.model.problem import Problem
 from iriai.protocol.members import Member, MemberState
 
 
@@ -51,3 +55,65 @@ def test_of_a_large_cluster_each_keeps_as_many_as_are_of_use_and_not_all_the_sam
     ours, theirs = (members_to_keep(name, everybody, []) for name in ("ran", "ume"))
     assert len(ours) == len(theirs) == SEEDS_MAX
     assert names(ours) != names(theirs)
+
+
+class OnDisk:
+    """The cluster's files, which can be full."""
+
+    def __init__(self) -> None:
+        self.written = []
+        self.is_full = False
+
+    def seeds(self) -> list[SeedMember]:
+        return self.written[-1] if self.written else []
+
+    def exist(self) -> bool:
+        return True
+
+    def keep_seeds(self, seeds) -> None:
+        if self.is_full:
+            raise Problem("full", "the disk is full")
+        self.written.append(seeds)
+
+
+class AtOnce:
+    """Performs what belongs into a thread."""
+
+    def in_thread(self, ask, tell) -> None:
+        future = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(ask())
+        except Problem as problem:
+            future.set_exception(problem)
+        tell(future)
+
+
+def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatch):
+    ranked = []
+
+    def counted(name, members, before):
+        ranked.append(name)
+        return members_to_keep(name, members, before)
+
+    monkeypatch.setattr(kept_members_module, "members_to_keep", counted)
+    monkeypatch.setattr(kept_members_module, "PAUSE_S", 0.0)
+
+    async def body() -> None:
+        files, members = OnDisk(), {}
+        kept = KeptMembers("ran", files, AtOnce())
+        for number in range(100):
+            members[str(number)] = member(f"m{number:02}")
+            kept.changed(members.values)
+        assert ranked == []
+        files.is_full = True
+        while not ranked:
+            await asyncio.sleep(0)
+        files.is_full = False
+        kept.changed(members.values)
+        while not files.written:
+            await asyncio.sleep(0)
+        assert (len(ranked), len(files.written)) == (2, 1)
+        kept.close()  # all is kept: nothing is written
+        assert len(files.written) == 1
+
+    asyncio.run(asyncio.wait_for(body(), 30.0))

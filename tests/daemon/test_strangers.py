@@ -61,5 +61,6 @@ def test_it_ends_when_the_token_is_revoked_and_no_other_does():
         assert {await one.closed, await other.closed} == {"its token was revoked"}
         assert not of_another.closed.done()
         strangers.revoked("t1")  # nothing of it is open any more
+        assert set(strangers._by_token) == {"t2"}
 
     story(body)

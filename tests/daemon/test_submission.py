@@ -56,7 +56,24 @@ def submissions():
     machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), has_neighbours=False, broker=broker)
     no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))
     feasibility = Feasibility(settings, SimpleNamespace(machine=machine), no_back_ends)
-    return Submissions(settings, users, payloads, feasibility.check)
+    return AtBroker(Submissions(settings, users, payloads), feasibility)
+
+
+class AtBroker:
+    """How a job is handed in where the broker is here."""
+
+    def __init__(self, submissions: Submissions, feasibility: Feasibility) -> None:
+        self._submissions = submissions
+        self._feasibility = feasibility
+
+    def check(self, draft: JobDraft) -> Want:
+        want = self._submissions.want(draft, PERSON)
+        if not draft.wait_for_resources:
+            self._feasibility.check(want)
+        return want
+
+    def spec(self, draft: JobDraft, descriptors: int = 0):
+        return self._submissions.spec(draft, PERSON, descriptors, self.check(draft))
 
 
 def never_runs(want: Want) -> list[Reason]:
@@ -73,30 +90,30 @@ def draft(**changes) -> JobDraft:
 
 
 def test_expressions_are_kept_as_one_text_for_each_meaning(submissions):
-    spec, _ = submissions.spec(draft(requirements="(Cpus>2)&&Gpus>0", rank="Mips*1"), PERSON, 0)
+    spec, _ = submissions.spec(draft(requirements="(Cpus>2)&&Gpus>0", rank="Mips*1"))
     assert (spec.requirements, spec.rank) == ("Cpus > 2 && Gpus > 0", "Mips * 1")
 
 
 def test_what_no_machine_will_ever_meet_is_refused_with_the_clause(submissions):
     with pytest.raises(Problem) as caught:
-        submissions.check(draft(requirements="Cpus>100"), PERSON)
+        submissions.check(draft(requirements="Cpus>100"))
     assert caught.value.exit_code is ExitCode.REFUSED
     assert caught.value.message == (
         "no machine matches: on ume the job requires Cpus > 100, and Cpus is 4"
     )
-    spec, _ = submissions.spec(draft(requirements="Cpus>100", wait_for_resources=True), PERSON, 0)
+    spec, _ = submissions.spec(draft(requirements="Cpus>100", wait_for_resources=True))
     assert spec.requirements == "Cpus > 100"
 
 
 def test_an_expression_that_cannot_be_understood_is_refused_with_its_place(submissions):
     with pytest.raises(Problem) as caught:
-        submissions.check(draft(rank="Mips *"), PERSON)
+        submissions.check(draft(rank="Mips *"))
     assert caught.value.exit_code is ExitCode.USAGE
     assert caught.value.message.startswith("--rank: a value is missing at its end")
 
 
 def test_defaults_are_filled_in(submissions):
-    spec, payloads = submissions.spec(draft(), PERSON, 0)
+    spec, payloads = submissions.spec(draft())
     assert spec.name == "true"
     assert spec.user == spec.account.user == pwd.getpwuid(os.getuid()).pw_name
     assert spec.time_limit_s == 7200.0
@@ -106,13 +123,13 @@ def test_defaults_are_filled_in(submissions):
 
 
 def test_an_environment_is_handed_to_the_store_once(submissions):
-    submissions.spec(draft(), PERSON, 0)
-    _, payloads = submissions.spec(draft(), PERSON, 0)
+    submissions.spec(draft())
+    _, payloads = submissions.spec(draft())
     assert payloads == ()
 
 
 def test_a_job_whose_input_was_passed_is_not_repeated(submissions):
-    spec, _ = submissions.spec(draft(interaction=Interaction.STREAM), PERSON, 1)
+    spec, _ = submissions.spec(draft(interaction=Interaction.STREAM), 1)
     assert (spec.max_restarts, spec.descriptors) == (0, 1)
 
 
@@ -146,15 +163,15 @@ REFUSALS = [
 @pytest.mark.parametrize(("changes", "code", "exit_code"), REFUSALS)
 def test_a_refusal_says_which_rule_and_leaves_nothing(submissions, changes, code, exit_code):
     with pytest.raises(Problem) as raised:
-        submissions.spec(draft(**changes), PERSON, 0)
+        submissions.spec(draft(**changes))
     assert (raised.value.code, raised.value.exit_code) == (code, exit_code)
     assert raised.value.message
-    _, payloads = submissions.spec(draft(), PERSON, 0)
+    _, payloads = submissions.spec(draft())
     assert payloads, "a refused job's environment was taken for stored"
 
 
 def test_a_job_may_wait_for_a_machine_that_is_large_enough(submissions):
-    spec, _ = submissions.spec(draft(memory_bytes=1 << 40, wait_for_resources=True), PERSON, 0)
+    spec, _ = submissions.spec(draft(memory_bytes=1 << 40, wait_for_resources=True))
     assert spec.resources.memory_bytes == 1 << 40
 
 
@@ -168,7 +185,7 @@ def test_a_job_may_wait_for_a_machine_that_is_large_enough(submissions):
     ],
 )
 def test_where_output_goes(submissions, changes, expected):
-    spec, _ = submissions.spec(draft(working_directory="/work", **changes), PERSON, 0)
+    spec, _ = submissions.spec(draft(working_directory="/work", **changes))
     assert output_paths(spec, AttemptId("ume", 7, 3, 2), "/spool") == expected
 
 

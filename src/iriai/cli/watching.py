@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from iriai.cli.complaint import remark
@@ -107,14 +108,16 @@ class Watch:
         follow(self._client, self._files, file, self._sinks_for(file))
 
     def _finish(self) -> None:
-        try:
-            self._look()
-        except ConnectionLost:
-            self._client.wait([self._name])  # comes back first
-            self._look()
-        except NotFound:
-            pass  # withdrawn before anything was started
-        self._files.finish()
+        """The rest; a daemon that goes away meanwhile is waited for, and what was read is kept."""
+        while True:
+            try:
+                with suppress(NotFound):  # withdrawn before anything was started
+                    self._look()
+                self._files.finish()
+            except ConnectionLost:
+                self._client.wait([self._name])  # comes back first
+            else:
+                return
 
 
 def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:

@@ -99,7 +99,7 @@ class FetchedOutput:
             return False  # whoever waits for the job notices too
 
     def finish(self) -> None:
-        """Hand on everything up to the end, as it comes."""
+        """Hand on everything up to the end, as it comes; raises `ConnectionLost`."""
         while True:
             piece = self._read(self.offset)
             if not self._take(piece):
@@ -146,15 +146,20 @@ class FollowedFiles:
             self._files[path] = FetchedOutput(read, sink, on_problem, self._offsets.get(path, 0))
 
     def release(self, path: str) -> None:
-        """One task less writes to the file: the last one takes it to its end."""
+        """One task less writes to the file: the last one takes it to its end.
+
+        Raises `ConnectionLost` where it is fetched and its home went away: then nothing is changed,
+        but for what was handed on, and it is to be released again when the home is back.
+        """
         file = self._files.get(path)
         if file is None:
             return
-        file.users -= 1
-        if not file.users:
-            file.finish()
-            self._offsets[path] = file.offset
-            del self._files[path]
+        if file.users > 1:
+            file.users -= 1
+            return
+        file.finish()
+        self._offsets[path] = file.offset
+        del self._files[path]
 
     def advance(self) -> bool:
         """Hand on something new of each file; whether there was any."""
@@ -165,7 +170,10 @@ class FollowedFiles:
         return moved
 
     def finish(self) -> None:
-        """Hand on everything up to the end of each file, and close them."""
+        """Hand on everything up to the end of each file, and close them.
+
+        Raises `ConnectionLost` as `release` does; then it is to be called again.
+        """
         while self.advance():
             pass
         for file in self._files.values():

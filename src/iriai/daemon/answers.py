@@ -126,26 +126,28 @@ class JobAnswers:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
             self._fits.check_input()
-        wants: tuple[Want, ...] = ()  # where the broker is here, `spec` asks it
-        if not (self._fits.is_here or body.draft.wait_for_resources):
-            wants = (self._submissions.want(body.draft, asked.caller.person),)
+        want = self._submissions.want(body.draft, asked.caller.person)
+        wants = () if body.draft.wait_for_resources else (want,)
 
         def accept(judge: Judge, later: Instant) -> None:
-            for want in wants:
-                judge(want)
+            for each in wants:
+                judge(each)
             self._ends.with_ends(
-                asked, after, later, lambda ended, last: self._accept(asked, body, last, ended)
+                asked,
+                after,
+                later,
+                lambda ended, last: self._accept(asked, body, want, last, ended),
             )
 
         self._fits.judged(asked, wants, now, accept)
 
-    def _accept(self, asked: Asked, body: Submit, now: Instant, ended: Ends) -> None:
+    def _accept(self, asked: Asked, body: Submit, want: Want, now: Instant, ended: Ends) -> None:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while somebody else was asked: nobody would hear of the job, or end it.
             log.info("a job is not accepted: whoever wanted to follow it is gone")
             raise Refused("client-gone", "whoever wanted to follow the job is gone")
         person = asked.caller.person
-        spec, payloads = self._submissions.spec(body.draft, person, body.descriptors)
+        spec, payloads = self._submissions.spec(body.draft, person, body.descriptors, want)
         job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.take_descriptors())

@@ -99,15 +99,11 @@ class Asked:
     number: int
     caller: Caller
     descriptors: list[int] = field(default_factory=list)
-    """What came with it; closed where it fails, unless they were taken before."""
-
-    def take_descriptors(self) -> list[int]:
-        """What came with it; whoever takes them closes them."""
-        taken, self.descriptors = self.descriptors, []
-        return taken
+    """What came with it, and nobody has taken yet: closed when it is answered."""
 
     def answer(self, body: AnswerBody) -> None:
         """Answer now."""
+        self._close_descriptors()
         self.connection.reply(Answer(self.number, body))
 
     def answer_with(self, make: Callable[[], AnswerBody]) -> None:
@@ -127,12 +123,20 @@ class Asked:
 
     def fail(self, problem: Problem) -> None:
         """Say what was wrong."""
-        for descriptor in self.take_descriptors():
-            close_descriptor(descriptor)
+        self._close_descriptors()
         self.connection.reply(
             Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
         )
         self.connection.mistaken()
+
+    def take_descriptors(self) -> list[int]:
+        """What came with it; whoever takes it closes it."""
+        taken, self.descriptors = self.descriptors, []
+        return taken
+
+    def _close_descriptors(self) -> None:
+        for descriptor in self.take_descriptors():
+            close_descriptor(descriptor)
 
 
 Handler = Callable[[Asked, Any, Instant], None]

@@ -121,7 +121,7 @@ class ClusterNetwork:
         self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
         self._present: dict[str, Member] = {}
         identity, trust = cluster.identity, cluster.trust
-        self._steadiness = OwnSteadiness(cluster.files, self._announce)
+        self._steadiness = OwnSteadiness(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)

@@ -231,10 +231,8 @@ class FitQuestions:
         self._others.ask(AskFit(want), Fit, now, hear)
 
     def _judge(self, now: Instant, want: Want) -> None:
-        if self.is_here:
-            self._feasibility.check(want)
-            return
-        known = self._known.get(want)
+        self._feasibility.check(want)  # where the broker is elsewhere, what is plain here
+        known = None if self.is_here else self._known.get(want)
         if known is not None and known.refusal is not None and now.steady_s < known.until_s:
             raise problem_in(known.refusal)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,8 +38,6 @@ from iriai.wire.inquiries import (
     encode_told,
 )
 from iriai.wire.requests import AnswerBody
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Told)
 Answerer = Callable[[Any, Instant], Told]
@@ -172,7 +169,7 @@ class Inquirer:
             elif isinstance(effect, InquiryOver):
                 self._over(effect)
             elif isinstance(effect, PeerNoticed):
-                log.warning("noticed of %s: %s (%s)", effect.machine, effect.message, effect.code)
+                self._engine.on_noticed(effect)
 
     def _over(self, inquiry: InquiryOver) -> None:
         over = self._waiting.pop(inquiry.number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from iriai.daemon.address_book import relay_order
 from iriai.daemon.engine import Engine
@@ -52,17 +53,17 @@ class KeptMembers:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._kept = files.seeds()
+        """As they are on disk."""
         self._known: Callable[[], Iterable[Member]] = tuple
-        self._is_dirty = False
         self._writing: asyncio.TimerHandle | None = None
 
     def changed(self, known: Callable[[], Iterable[Member]]) -> None:
-        """Something changed; `known` gives all members of which anything is known.
+        """Something changed; `known` gives all members of which anything is known, now and later.
 
         It is asked when there is something to be written: in a large cluster that comes up
         everything changes hundreds of times.
         """
-        self._known, self._is_dirty = known, True
+        self._known = known
         if self._writing is None:
             self._writing = self._loop.call_later(PAUSE_S, self._write)
 
@@ -70,31 +71,31 @@ class KeptMembers:
         """Keep what is known now, unless this machine is in the cluster no more."""
         if self._writing is not None:
             self._writing.cancel()
-        if self._files.exist() and self._is_news():
+        wanted = self._wanted()
+        if wanted != self._kept and self._files.exist():
             try:
-                self._files.keep_seeds(self._kept)
+                self._files.keep_seeds(wanted)
             except Problem as problem:
                 log.warning("the members are not kept: %s", problem)
-
-    def _is_news(self) -> bool:
-        """Whether others are to be kept than were; they are in `_kept` then."""
-        if not self._is_dirty:
-            return False
-        self._is_dirty = False
-        before, self._kept = self._kept, members_to_keep(self._name, self._known(), self._kept)
-        return self._kept != before
 
     def _write(self) -> None:
         """In a thread: a disk may be slow."""
         self._writing = None
-        if self._is_news():
-            wanted = self._kept
-            self._engine.in_thread(lambda: self._files.keep_seeds(wanted), _tell)
+        wanted = self._wanted()
+        if wanted != self._kept:
+            self._engine.in_thread(
+                lambda: self._files.keep_seeds(wanted), partial(self._written, wanted)
+            )
 
+    def _wanted(self) -> list[SeedMember]:
+        """It ranks all members, which is for once in a while."""
+        return members_to_keep(self._name, self._known(), self._kept)
 
-def _tell(result: asyncio.Future[None]) -> None:
-    problem = result.exception()
-    if isinstance(problem, Problem):
-        log.warning("the members are not kept: %s", problem)
-    elif problem is not None:
-        raise problem
+    def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:
+        problem = result.exception()
+        if isinstance(problem, Problem):  # the next change has it tried again
+            log.warning("the members are not kept: %s", problem)
+        elif problem is not None:
+            raise problem
+        else:
+            self._kept = seeds

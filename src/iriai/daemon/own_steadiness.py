@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.engine import Engine
 from iriai.identity.cluster_files import ClusterFiles
 from iriai.model.problem import Problem
+from iriai.model.steadiness import Steadiness
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +29,10 @@ broker with it."""
 class OwnSteadiness:
     """See the module."""
 
-    def __init__(self, files: ClusterFiles, on_change: Callable[[], None]) -> None:
+    def __init__(self, files: ClusterFiles, engine: Engine, on_change: Callable[[], None]) -> None:
         """`on_change` is called when `told` is another."""
         self._files = files
+        self._engine = engine
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.TimerHandle | None = None
@@ -47,7 +51,10 @@ class OwnSteadiness:
         if self._looking is not None:
             self._looking.cancel()
         self._count()
-        self._keep()
+        try:
+            self._keep(self._known)
+        except Problem as problem:
+            _warn(problem)
 
     def _look(self) -> None:
         self._count()
@@ -55,18 +62,27 @@ class OwnSteadiness:
             self.told = self._known.value
             self._on_change()
         if self._known.wall_s - self._kept_wall_s >= KEEP_S:
-            self._keep()
+            self._kept_wall_s = self._known.wall_s
+            self._engine.in_thread(partial(self._keep, self._known), _tell)
         self._looking = self._loop.call_later(LOOK_S, self._look)
 
     def _count(self) -> None:
         wall_s = read_clocks("steadiness").wall_s
         self._known = self._known.seen(wall_s, there=wall_s - self._known.wall_s < SLEPT_S)
 
-    def _keep(self) -> None:
-        self._kept_wall_s = self._known.wall_s
-        if not self._files.exist():
-            return
-        try:
-            self._files.keep_steadiness(self._known)
-        except Problem as problem:
-            log.warning("the steadiness of this machine is not kept: %s", problem)
+    def _keep(self, known: Steadiness) -> None:
+        """Also in a thread: a disk may be slow."""
+        if self._files.exist():
+            self._files.keep_steadiness(known)
+
+
+def _tell(result: asyncio.Future[None]) -> None:
+    problem = result.exception()
+    if isinstance(problem, Problem):
+        _warn(problem)
+    elif problem is not None:
+        raise problem
+
+
+def _warn(problem: Problem) -> None:
+    log.warning("the steadiness of this machine is not kept: %s", problem)

@@ -151,7 +151,7 @@ class Service:
             settings, engine, self._payloads, self._descriptors, engine.machine.home.unsettled_on
         )
         feasibility = Feasibility(settings, engine, links)
-        submissions = Submissions(settings, users, self._payloads, feasibility.check)
+        submissions = Submissions(settings, users, self._payloads)
         fits = FitQuestions(settings, engine, self._inquirer, self._others, feasibility)
         jobs = self._jobs = JobAnswers(
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored

@@ -107,6 +107,8 @@ class Strangers:
         def closed() -> None:
             timer.cancel()
             open_now.pop(connection, None)
+            if not open_now:
+                self._by_token.pop(entry.id, None)
 
         connection.on_close.append(closed)
 

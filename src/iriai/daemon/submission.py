@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from iriai.classad.expression import parse_expression
@@ -55,19 +53,16 @@ class Submissions:
         settings: Settings,
         users: Users,
         payloads: Payloads,
-        check_feasible: Callable[[Want], None],
     ) -> None:
-        """`check_feasible` raises `Refused` where no machine could ever run such a job."""
-        self._check_feasible = check_feasible
         self._settings = settings
         self._users = users
         self._payloads = payloads
         self._checked_environments: dict[bytes, None] = {}
 
-    def check(self, draft: JobDraft, person: Person) -> tuple[Account, Resources, tuple[str, str]]:
-        """Whom the job would be counted for, what it takes, its requirements and rank.
+    def want(self, draft: JobDraft, person: Person) -> Want:
+        """What one task of the job would ask of machines; raises where it is refused.
 
-        Raises where it is refused.
+        Whether there is a machine for it is another question (`FitQuestions`).
         """
         self._check_form(draft)
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
@@ -77,21 +72,6 @@ class Submissions:
             Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
         )
         expressions = read_expressions(draft.requirements, draft.rank)
-        if not draft.wait_for_resources:
-            self._check_feasible(self._want(draft, account, resources, expressions))
-        return account, resources, expressions
-
-    def want(self, draft: JobDraft, person: Person) -> Want:
-        """What one task of the job would ask of machines; raises where it is refused."""
-        return self._want(draft, *self.check(draft, person))
-
-    def _want(
-        self,
-        draft: JobDraft,
-        account: Account,
-        resources: Resources,
-        expressions: tuple[str, str],
-    ) -> Want:
         limit_s = draft.time_limit_s or self._settings.configuration.jobs.time_limit_s
         return want_of_one(
             self._settings.home,
@@ -104,27 +84,26 @@ class Submissions:
         )
 
     def spec(
-        self, draft: JobDraft, person: Person, descriptors: int
+        self, draft: JobDraft, person: Person, descriptors: int, want: Want
     ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...]]:
         """The job that `draft` asks for, and the texts that the store does not have yet.
 
-        Raises a `Problem` where it cannot be accepted; then nothing was kept.
+        `want` is what was made of the draft, and found to be in order.
         """
-        account, resources, (requirements, rank) = self.check(draft, person)
         jobs = self._settings.configuration.jobs
         array = SINGLE_TASK if draft.array is None else draft.array
         is_stream = draft.interaction is not Interaction.BATCH
         new: list[tuple[str, bytes]] = []
         spec = JobSpec(
-            account=account,
+            account=want.account,
             user=person.name,
             name=draft.name or self._name(draft),
             command=draft.command,
             working_directory=draft.working_directory,
-            resources=resources,
+            resources=want.resources,
             array=array,
             is_array=draft.array is not None,
-            time_limit_s=draft.time_limit_s or jobs.time_limit_s,
+            time_limit_s=want.limit_s,
             cpu_limit_s=draft.cpu_limit_s,
             process_limit=draft.process_limit or jobs.processes,
             environment=self._keep(draft.environment, new),
@@ -144,8 +123,8 @@ class Submissions:
             throttle=draft.throttle,
             after=dependencies_here(draft.after, self._settings.home),
             exclusive=draft.exclusive,
-            requirements=requirements,
-            rank=rank,
+            requirements=want.requirements,
+            rank=want.rank,
         )
         return spec, tuple(new)
 

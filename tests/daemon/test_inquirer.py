@@ -1,0 +1,27 @@
+"""Questions of other machines: what is too much is noticed, and said to whoever looks."""
+
+import asyncio
+from types import SimpleNamespace
+
+from iriai.daemon.inquirer import Inquirer
+from iriai.protocol.effects import Delivered, Part
+from iriai.protocol.inquiries import QUESTIONS_MAX
+from iriai.protocol.inquiry_messages import Inquire
+from iriai.wire.inquiries import INQUIRY_VERSION
+
+
+def test_a_flood_of_questions_is_told_where_other_offences_are():
+    async def body() -> None:
+        noticed = []
+        machine = SimpleNamespace(name="ume", parts=(Part.BROKER,))
+        engine = SimpleNamespace(
+            machine=machine, on_noticed=noticed.append, request=lambda _action: None
+        )
+        inquirer = Inquirer(engine)
+        for number in range(QUESTIONS_MAX + 1):
+            question = Inquire(number, INQUIRY_VERSION, b"")
+            inquirer.handle(Delivered("oni", Part.INQUIRY, question))
+        inquirer.close()
+        assert [(each.machine, each.code) for each in noticed] == [("oni", "flood")]
+
+    asyncio.run(body())
