@@ -37,6 +37,7 @@ from iriai.identity.ejection import Ejection
 from iriai.identity.operator_key import Operator
 from iriai.identity.signed_document import DocumentKind
 from iriai.model.paths import StatePaths
+from iriai.protocol.directory import DirectorySettings
 
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 30, 2
@@ -50,7 +51,7 @@ NEWS_EACH = 10
 that takes some seconds each time, and ten of them, at all other machines, tell enough."""
 SETTLE_S = 30.0
 REST_S = 60.0
-PERIOD_S = 1.0
+PERIOD_S = DirectorySettings().period_s
 """Between two exchanges of a machine."""
 IDEAL_RUNS = 500
 SEED = 5

@@ -10,7 +10,6 @@ def test_half_of_the_news_and_nearly_all_of_it_is_told_by_its_age():
     assert measures.news_s is None
     measures.learned([float(age) for age in range(101)], SETTLING_S)
     assert measures.news_s == (50.0, 95.0)
-    assert measures.news_count == 101
 
 
 def test_the_table_that_a_machine_is_given_at_its_start_is_no_news():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import ssl
 import threading
 import time
@@ -15,9 +14,6 @@ from iriai.daemon.dialling import NotReached, dial_address
 from iriai.daemon.greeter import UNPROVED
 from iriai.daemon.passport import Passport
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.machine_identity import MachineIdentity
-from iriai.identity.tls import client_context, server_context
-from iriai.identity.trust import Trust
 from tests.endtoend.network import Networked
 from tests.endtoend.switch import enter
 from tests.support.trusted import TrustedCluster
@@ -90,7 +86,7 @@ class Intruder:
 def ejected_one(machine: Networked, addresses: Mapping[str, str]) -> Intruder:
     """Whoever has the identity of a member, which must not run any more."""
     state = ClusterState(machine.paths.cluster)
-    passport = _passport(state.identity, state.trust)
+    passport = Passport.of(state.identity, state.trust)
     return Intruder(passport, machine.namespace, addresses, "ejected")
 
 
@@ -99,16 +95,6 @@ def foreign_one(directory: Path, namespace: str, addresses: Mapping[str, str]) -
 
     Their own side believes everybody: the refusal is that of the members.
     """
-    passport = _passport(*TrustedCluster(directory).machine("oni"))
+    passport = Passport.of(*TrustedCluster(directory).machine("oni"))
     passport.client_context.verify_mode = ssl.CERT_NONE
     return Intruder(passport, namespace, addresses, UNPROVED, believes_all=True)
-
-
-def _passport(identity: MachineIdentity, trust: Trust) -> Passport:
-    return Passport(
-        identity.name,
-        secrets.token_hex(16),
-        server_context(identity, trust),
-        client_context(identity, trust),
-        trust.check_peer,
-    )

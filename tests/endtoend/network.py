@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
 from iriai.client.answers import StatusReport
@@ -63,6 +64,18 @@ class Networked(Installation):
         self.namespace = namespace
         self.host = host
         self.prefix = ("nsenter", f"--net=/var/run/netns/{namespace}", "--")
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Meanwhile its daemon is stopped (SIGSTOP)."""
+        until(self.answers, "the daemon, which may just have been killed")
+        pid = self.pid("daemon")
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def as_root(self, *words: str) -> str:
         """What `iriai WORDS` prints, as root on this machine; it has to succeed."""

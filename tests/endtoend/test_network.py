@@ -1,9 +1,6 @@
 """Machines of a cluster over a network: some take no connections, and all reach all."""
 
-import os
-import signal
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -65,7 +62,7 @@ def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_netw
     until(lambda: _begun(judges) >= begun + 8, "work to go on without the broker")
 
     broker = network.machines["kiku"].status().broker
-    with _stopped(network.machines[broker]):
+    with network.machines[broker].stopped():
         others = [each for name, each in network.machines.items() if name != broker]
         until(lambda: all(other.status().broker != broker for other in others), "another broker")
     homes["kiku"].kill("daemon")  # it is started again by its supervisor
@@ -102,17 +99,6 @@ def test_an_ejected_machine_is_refused_by_all(network):
 
 def _linked(machine) -> list[str]:
     return [link.machine for link in machine.status().links if link.is_up]
-
-
-@contextmanager
-def _stopped(machine):
-    until(machine.answers, "the daemon, which may just have been killed")
-    pid = machine.pid("daemon")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def _submit(home, judge, tasks: int) -> str:

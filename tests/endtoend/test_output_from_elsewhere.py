@@ -75,7 +75,8 @@ def test_what_its_user_hides_is_said_to_be_hidden(network):
     )
     daemon = ume.pid("daemon")
     with ume.client() as client:
-        [row] = client.jobs(Jobs(name="hidden", finished=True))
+        # Whoever follows it may not read it either, and may be gone before its end.
+        [row] = until(lambda: client.jobs(Jobs(name="hidden", finished=True)), "its end")
         [file] = client.logs(row.id)
         assert "cannot be read here" in client.read_output(file, "out", 0).problem
     assert ume.pid("daemon") == daemon

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import signal
-from contextlib import contextmanager
 
 import pytest
 
@@ -84,7 +82,7 @@ def test_rank_is_obeyed_and_an_altered_requirement_asked_again_from_elsewhere(cl
 
 def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
     kiku = cluster.machines["kiku"]
-    with _stopped(cluster.machines["ume"]), kiku.client() as client:
+    with cluster.machines["ume"].stopped(), kiku.client() as client:
         silent = "the broker ume did not answer within 3 s"
         table = _json(kiku, "nodes")
         assert silent in table["note"]
@@ -127,13 +125,3 @@ def _json(machine, *words: str):
     said = machine.call(*words, "--json")
     assert said.returncode == 0, said.stdout + said.stderr
     return json.loads(said.stdout)
-
-
-@contextmanager
-def _stopped(machine):
-    pid = machine.pid("daemon")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)

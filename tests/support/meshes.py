@@ -12,7 +12,6 @@ from iriai.daemon.address_book import MemberBook
 from iriai.daemon.mesh import Listener, Mesh
 from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
-from iriai.identity.tls import client_context, server_context
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.peer_messages import Probe
@@ -23,20 +22,13 @@ class Meshed:
     """One machine's links, and all that its cores would have been told."""
 
     def __init__(self, trusted: Trusted, *, is_outward_only: bool, instance: str) -> None:
-        identity, trust = trusted
-        self.name = identity.name
+        self.name = trusted.identity.name
         self.trusted = trusted
         self.is_outward_only = is_outward_only
         self.events: list[object] = []
         self.texts: list[tuple[str, object, bool]] = []
         self.book = MemberBook(self.name)
-        self.passport = Passport(
-            self.name,
-            instance,
-            server_context(identity, trust),
-            client_context(identity, trust),
-            trust.check_peer,
-        )
+        self.passport = Passport.of(*trusted, instance)
         listener = Listener(
             self.events.append,
             lambda sender, part, message: True,

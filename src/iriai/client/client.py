@@ -17,7 +17,7 @@ from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
-from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, MatchTable
+from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
 from iriai.wire.machines import Drain, Forget, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.reports import (
@@ -197,12 +197,11 @@ class Client(ClusterRequests):
         """The same, with a note where something of them is not known now."""
         return self._line.ask(Nodes(), NodeTable)
 
-    def ads(self, machine: str = "") -> tuple[AdRow, ...]:
-        """What machines say of themselves, by name; empty: all of them."""
-        return self.ad_list(machine).rows
-
     def ad_list(self, machine: str = "") -> AdList:
-        """The same, with a note where some are missing."""
+        """What machines say of themselves, by name, with a note where some are missing.
+
+        Of one machine, or (empty) of all.
+        """
         return self._line.ask(AskAds(machine), AdList)
 
     def match(self, requirements: str) -> MatchTable:

@@ -38,11 +38,6 @@ class ClusterMeasures:
             totals.popleft()
 
     @property
-    def news_count(self) -> int:
-        """Of how many pieces of news the ages are."""
-        return len(self._ages_s)
-
-    @property
     def news_s(self) -> tuple[float, float] | None:
         """How old half of the news was at most when it came, and 95 %; None: there was none."""
         if not self._ages_s:

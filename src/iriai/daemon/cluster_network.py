@@ -35,8 +35,6 @@ from iriai.daemon.passport import Passport
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.settings import Settings
-from iriai.home.observed import Observed
-from iriai.identity.tls import client_context, server_context
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction
@@ -70,9 +68,7 @@ from iriai.wire.reports import ClusterSight
 if TYPE_CHECKING:
     from iriai.identity.cluster_files import SeedMember
     from iriai.identity.cluster_state import ClusterState
-    from iriai.identity.machine_identity import MachineIdentity
     from iriai.identity.signed_document import DocumentKind
-    from iriai.identity.trust import Trust
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +121,7 @@ class ClusterNetwork:
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
-        passport = _passport(identity, trust)
+        passport = Passport.of(identity, trust)
         is_outward_only = settings.configuration.cluster.outward_only
         listener = Listener(
             self._happened,
@@ -222,7 +218,7 @@ class ClusterNetwork:
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
         worst = max(offsets, key=lambda each: abs(each[0]), default=None)
         machine = self._engine.machine
-        observed = machine.home.observed if Part.HOME in machine.parts else Observed()
+        observed = machine.home.observed
         return ClusterSight(
             self._settings.configuration.cluster.name or self._cluster.identity.cluster,
             {state: states.count(state) for state in MemberState},
@@ -464,17 +460,6 @@ class ClusterNetwork:
             instance=instance,
             cluster_name=settings.configuration.cluster.name or "",
         )
-
-
-def _passport(identity: MachineIdentity, trust: Trust) -> Passport:
-    """What this machine shows on its links, as an instance of its own."""
-    return Passport(
-        identity.name,
-        secrets.token_hex(16),
-        server_context(identity, trust),
-        client_context(identity, trust),
-        trust.check_peer,
-    )
 
 
 def _totals(state: LinkState) -> tuple[int, int]:

@@ -22,7 +22,6 @@ from iriai.model.problem import Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
-from iriai.protocol.effects import Part
 from iriai.protocol.members import Member, MemberState
 from iriai.wire.machines import NodeRow, Nodes, NodeTable
 
@@ -140,8 +139,7 @@ class NodeTables:
 
     def _seen_of(self, name: str) -> list[str]:
         """What the home here saw of a machine that runs its tasks."""
-        machine = self._engine.machine
-        return machine.home.observed.differences(name) if Part.HOME in machine.parts else []
+        return self._engine.machine.home.observed.differences(name)
 
     def _unheard_row(self, name: str) -> NodeRow:
         """Of a machine that was linked once, and has reported nothing to this daemon."""

@@ -52,18 +52,19 @@ class OutputAnswers:
             if is_meant and (until is None or index <= until):
                 attempt = AttemptId(self._settings.home, number, index, task.attempt)
                 files[index] = log_file(spec, attempt, spool, task.machine, finished=False)
-        told = tuple(self._placed(files[index], index, spec) for index in sorted(files))
+        told = tuple(
+            self._placed(files[index], AttemptId(*selected.job, index, files[index].attempt), spec)
+            for index in sorted(files)
+        )
         asked.answer(LogFiles(told, until))
 
-    def _placed(self, file: LogFile, index: int, spec: JobSpec) -> LogFile:
+    def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
         """The same, as is to be said: whose files are on this host is read from there."""
         copies = self.copies
         if copies is None or not copies.is_far(file.machine):
             return replace(file, machine="")
         if spec.interaction is not Interaction.STREAM:
             return file
-        number = int(file.task.rpartition("-")[2].partition(".")[0])
-        attempt = AttemptId(self._settings.home, number, index, file.attempt)
         if file.finished:  # else what it prints is brought from its beginning on
             copies.begin(attempt, file.machine)
         return replace(file, is_fetched=True)

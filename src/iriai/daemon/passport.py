@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iriai.identity.machine_identity import MachineIdentity
+    from iriai.identity.trust import Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +26,16 @@ class Passport:
     check_peer: Callable[[bytes], str]
     """The machine that a certificate (DER) names; raises a `Problem` where it is not to be
     believed: of another authority, out of its time, ejected."""
+
+    @classmethod
+    def of(cls, identity: MachineIdentity, trust: Trust, instance: str = "") -> Passport:
+        """What a machine shows; as an instance of its own, where none is given."""
+        from iriai.identity.tls import client_context, server_context
+
+        return cls(
+            identity.name,
+            instance or secrets.token_hex(16),
+            server_context(identity, trust),
+            client_context(identity, trust),
+            trust.check_peer,
+        )

@@ -59,11 +59,6 @@ class Inquiries:
         self._alarm_s: float | None = None
         self._effects: list[Effect] = []
 
-    @property
-    def open_count(self) -> int:
-        """Questions of this machine that are not over."""
-        return len(self._open)
-
     def ask(self, machine: str, question: bytes, now: Instant) -> tuple[int, list[Effect]]:
         """Ask a machine; the number of the question, which `InquiryOver` repeats."""
         self._number += 1

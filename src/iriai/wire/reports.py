@@ -18,7 +18,7 @@ class ClusterSight(msgspec.Struct, frozen=True):
     members: dict[str, int]
     """How many there are by what they are taken for: alive (as itself), suspect, dead, left."""
     brokers: tuple[str, ...]
-    """Of its own cluster; and of others, where they are known."""
+    """Whom it takes for the broker of its own cluster."""
     news_half_s: float | None
     """How old half of what others published was, at most, when it came here; None: nothing came."""
     news_late_s: float | None
