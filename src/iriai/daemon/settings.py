@@ -143,7 +143,9 @@ def load_cluster(paths: StatePaths) -> ClusterState | None:
     """
     if not Path(paths.cluster).is_dir():
         return None
-    from iriai.daemon import cluster_network  # noqa: F401 - for the service, later
+    from iriai.client import remote  # noqa: F401 - these three for the service, later
+    from iriai.daemon import cluster_network  # noqa: F401
+    from iriai.identity import tls  # noqa: F401
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.dwelling import check_dwelling, this_machine_id
 
