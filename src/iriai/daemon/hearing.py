@@ -13,9 +13,10 @@ noticed within a few of them."""
 SILENCE_S = 5.0
 """A machine that has said nothing for so long is taken for away. Longer, and more work waits for a
 machine that is stopped; shorter, and a busy one is taken for away."""
-QUIET_S = 15.0
-"""Over a network: how long nothing may be heard before a ping. Routers between an outward-only
-machine and the world forget a connection after some minutes, the hasty ones after one."""
+QUIET_S = 35.0
+"""Over a network: how long nothing may be heard before a ping. Longer than the 30 s after which
+nodes and homes tell their broker again, so that its links need none; shorter than the minute after
+which hasty routers between an outward-only machine and the world forget a connection."""
 
 
 class Hearing:

@@ -22,8 +22,8 @@ from iriai.protocol.table import Table
 
 _DAY_S = 86_400.0
 MEMBER_LIFETIME_S = 6 * 3600.0
-"""So each publishes itself again after two hours. Each time costs every machine some 1.5 kB: after
-ten minutes, in a cluster of 500, that alone were more than a kilobyte a second."""
+"""So each publishes itself again after three hours. Each time costs every machine some 1.5 kB:
+after ten minutes, in a cluster of 500, that alone were more than a kilobyte a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,9 @@ PACES: Mapping[EntryKind, Pace] = {
 }
 """A machine that is gone is forgotten after six hours; what it counted, when it hardly counts
 any more (60 days are some eight half-lives). Certificates are needed for as long."""
-REFRESH = 1 / 3
-"""The part of the lifetime after which it is published again, unchanged."""
+REFRESH = 1 / 2
+"""The part of the lifetime after which it is published again, unchanged. What is left is for it to
+reach all, and for its machine to come back in if it is away just then."""
 TWIN_PAUSE_S = 30.0
 """Between two answers to another machine of our name: each raises its incarnation over the
 other's."""

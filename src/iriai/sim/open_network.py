@@ -29,7 +29,7 @@ LINK_BYTES = 4_200
 """Of a new link, both ways: 3.8 kB of TLS with two certificates, and what both say first."""
 UNUSED_S = 60.0
 """After which a link is closed (spec 005): what is said after it needs a new one."""
-QUIET_S = 15.0
+QUIET_S = 35.0
 """After which one end of a link asks whether the other is there."""
 PING_BYTES = 83
 """Of that and the answer."""
