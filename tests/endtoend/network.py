@@ -200,13 +200,17 @@ class Network:
             followed.add((report.cluster_name, report.broker))
         return len(followed) == len(clusters)
 
+    def token(self, machine: Networked) -> str:
+        """One to join with, through this machine."""
+        words = ("token", "--address", f"{machine.host}:{PORT}", "--json")
+        return str(json.loads(machine.as_root(*words))["text"])
+
     def _tokens(self, first: Networked, count: int) -> Iterator[str]:
         """So many; the first of them makes the cluster."""
-        address = f"{first.host}:{PORT}"
         if count:
-            words = ("token", "--address", address, "--json")
-            yield str(json.loads(first.as_root(*words))["text"])
+            yield self.token(first)
         until(first.answers, "the first machine, which began anew")
+        address = f"{first.host}:{PORT}"
         with Client.connect(first.state, follow=False) as client:
             for _ in range(count - 1):
                 yield client.make_token("join", TOKEN_LIFETIME_S, address=address).text

@@ -249,6 +249,21 @@ def test_rumours_stop_by_themselves_and_reach_most():
     assert {each.entries for each in messages(sent, Rumour)} == {()}  # nobody tells it any more
 
 
+def test_among_rumours_a_newcomer_gets_what_nobody_tells_any_more():
+    world = PeerWorld(6, directory=DirectorySettings(mode=Mode.RUMOUR, stop_after=4))
+    for number in range(12):
+        world.add(f"m{number}", ["m0"])
+    publish(world, "m7", EntryKind.AD, b"long ago")
+    world.run_until(120.0)
+    assert not any(len(machine.peers.directory.rumours) for machine in world.up())
+
+    world.add("late", ["m4"])
+    world.run_until(125.0)
+
+    assert have(world, "m7", EntryKind.AD, b"long ago")
+    assert len(world.machines["late"].peers.members) == 12
+
+
 def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     world = joined(6)
     ann = Account("lab", "ann")

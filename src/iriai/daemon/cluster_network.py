@@ -103,6 +103,7 @@ class ClusterNetwork:
         """
         self._back_ends = back_ends
         self._settings = settings
+        self._gossip = DirectorySettings.of(settings.configuration.gossip)
         self._cluster = cluster
         self._engine = engine
         self._noticed = Noticed()
@@ -138,6 +139,7 @@ class ClusterNetwork:
             verifier=TrustVerifier(trust),
             rng=rng,
             seeds=[each.name for each in cluster.seeds if each.addresses],
+            directory=self._gossip,
         )
         self._kept = KeptMembers(identity.name, cluster.files, engine)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
@@ -214,7 +216,6 @@ class ClusterNetwork:
         """The cluster as it is seen from here."""
         states = [seen.member.state for seen in self.seen()]
         news_s = self._measures.news_s
-        period_s = DirectorySettings().period_s
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
         worst = max(offsets, key=lambda each: abs(each[0]), default=None)
         machine = self._engine.machine
@@ -225,7 +226,7 @@ class ClusterNetwork:
             (machine.broker_at,),
             news_s[0] if news_s else None,
             news_s[1] if news_s else None,
-            news_s[1] / period_s if news_s else None,
+            news_s[1] / self._gossip.period_s if news_s else None,
             *self._measures.bytes_per_s,
             observed.begun,
             dict(observed.refusals),

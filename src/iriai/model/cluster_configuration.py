@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from iriai.model.configuration import BadConfiguration, Configuration, parse_configuration
 from iriai.model.configuration_sections import KEYS, GroupSection
 
-CLUSTER_SECTIONS = ("groups", "order", "jobs")
-"""What all brokers and homes must be of one mind about. The rest is a machine's own business:
-what it offers, whom it lets in, where it listens."""
+CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
+"""What all brokers, homes and directories must be of one mind about. The rest is a machine's own
+business: what it offers, whom it lets in, where it listens."""
 
 
 def parse_cluster_configuration(text: str, where: str) -> Configuration:

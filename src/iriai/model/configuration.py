@@ -16,6 +16,7 @@ from iriai.model.configuration_sections import (
     KEYS,
     RIGHT,
     ClusterSection,
+    GossipSection,
     GroupSection,
     IdentitySection,
     JobSection,
@@ -65,6 +66,7 @@ class Configuration(msgspec.Struct, frozen=True):
     homes: Mapping[str, tuple[str, ...]] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
     cluster: ClusterSection = ClusterSection()
+    gossip: GossipSection = GossipSection()
     where: str = ""
     """The file that it was read from; empty: none."""
     given: Mapping[str, str] = {}
@@ -148,6 +150,7 @@ class _Reader:
             cluster=replace(
                 ClusterSection(), **self._section("cluster", document.get("cluster", {}))
             ),
+            gossip=replace(GossipSection(), **self._section("gossip", document.get("gossip", {}))),
             where=self._where,
             given=dict.fromkeys(self._given, self._where),
         )

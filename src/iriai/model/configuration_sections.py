@@ -45,6 +45,13 @@ LOAD_MAX = 1000.0
 """For each cpu; beyond it the machine answers nobody."""
 OFFPEAK_DEFINITIONS = ("load-per-cpu", "paper000")
 """Of `[order] offpeak`; see policy.offpeak."""
+GOSSIP_MODES = ("anti-entropy", "rumour")
+"""Of `[gossip] mode`; see protocol.directory."""
+GOSSIP_PERIODS_S = (0.1, 60.0)
+"""Sooner costs more than it tells; later than the paper's minute (section 5.2), and a broker that
+changed is unknown for longer than leases last."""
+RUMOURS_STOP_MAX = 100
+"""Hardly one in e^100 is missed by then."""
 GRACE_S_MAX = 3600.0
 """A task that needs more than an hour to end would hold its machine against every limit."""
 
@@ -218,6 +225,19 @@ class ClusterSection(msgspec.Struct, frozen=True):
     a broker. None: that of all machines that name none."""
 
 
+class GossipSection(msgspec.Struct, frozen=True):
+    """`[gossip]`: how what machines publish spreads; the same on all of a cluster."""
+
+    mode: str = GOSSIP_MODES[0]
+    """`anti-entropy`: tables are compared, and what differs is sent; it reaches all. `rumour`: news
+    is told until enough knew it, as in paper 001 (section 2.3.1); some never hear of it."""
+    period_s: float = 1.0
+    """Between two exchanges that a machine begins, 0.1 to 60. Longer: fewer bytes, later news."""
+    stop_after: int = 4
+    """Of rumours: after so many machines that knew one already it is told no more. More: more of
+    them hear it (of k, all but about e^-(k + 1)), for more bytes."""
+
+
 class IdentitySection(msgspec.Struct, frozen=True):
     """`[identity]`: who may run here, under which account."""
 
@@ -263,6 +283,11 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("outward_only", "outward_only", FLAG),
         Key("broker", "broker", or_none(HOME)),
         Key("name", "name", or_none(HOME)),
+    ),
+    "gossip": (
+        Key("mode", "mode", choice(*GOSSIP_MODES)),
+        Key("period_s", "period_s", number(*GOSSIP_PERIODS_S)),
+        Key("stop_after", "stop_after", whole(1, RUMOURS_STOP_MAX)),
     ),
     "machine": (
         Key("name", "name", HOME),

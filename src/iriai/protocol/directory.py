@@ -15,6 +15,7 @@ from math import inf, log2
 from random import Random
 from typing import assert_never
 
+from iriai.model.configuration_sections import GossipSection
 from iriai.model.instant import Instant
 from iriai.protocol.choosing import some
 from iriai.protocol.digest import BUCKETS
@@ -62,6 +63,9 @@ OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
 RIDE_PART = 0.5
 """Of a period: so long an exchange waits for somebody who is spoken to anyway."""
+TABLE_ROUNDS = 3
+"""Rumours: in so many rounds a machine that came up asks one that it knew for a table: one in a
+thousand asks in vain where each tenth message is lost."""
 LATELY_LEAST = 3
 """Periods for which anything is told as learned lately; log2 of the members is added. Of 500 one
 in e^12 is not told in that time, and the checksums tell it. A period more costs every machine 27
@@ -73,7 +77,7 @@ class Mode(StrEnum):
 
     ANTI_ENTROPY = "anti-entropy"
     RUMOUR = "rumour"
-    """Paper 001, for comparison."""
+    """Paper 001, for comparison. A newcomer asks for a table first (section 4.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,11 @@ class DirectorySettings:
     answers_rumours: bool = True
     """Rumours: whether who hears some tells its own in return (section 4.5: tables are exchanged)
     or not (section 2.3.1)."""
+
+    @classmethod
+    def of(cls, section: GossipSection) -> DirectorySettings:
+        """As `[gossip]` of the configuration has it."""
+        return cls(section.period_s, Mode(section.mode), stop_after=section.stop_after)
 
 
 class Directory:
@@ -149,7 +158,7 @@ class Directory:
             self._lately[entry.key] = self._told_periods
             if self._settings.mode is Mode.RUMOUR:
                 self.rumours.learned(entry.row)
-            elif _is_urgent(entry):
+            if _is_urgent(entry):
                 urgent.append(entry.key)
         for key in gone:
             self._lately.pop(key, None)
@@ -272,6 +281,14 @@ class Directory:
         for batch in self._batches(machine, keys, now):
             self._say(machine, Entries(batch))
 
+    def _tell_others(self, now: Instant) -> None:
+        """A round as the paper has it; who came up asks for a table, as often as may be lost."""
+        if self._seeds and self.rounds <= TABLE_ROUNDS:
+            for name in some(self._seeds, 1, self._rng):
+                self._say(name, Offer(self._table.digest.checksum))
+        for name in some(self._reachable, self._settings.fanout, self._rng):
+            self._tell_rumours(name, self.rumours, now)
+
     def _tell_rumours(
         self, machine: str, keys: Iterable[Key], now: Instant, *, is_answer: bool = False
     ) -> None:
@@ -338,8 +355,7 @@ class Directory:
         self.rounds += 1
         self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
         if self._settings.mode is Mode.RUMOUR:
-            for name in some(self._reachable, self._settings.fanout, self._rng):
-                self._tell_rumours(name, self.rumours, now)
+            self._tell_others(now)
             return
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
