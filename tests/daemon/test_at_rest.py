@@ -5,9 +5,10 @@ from collections import Counter
 
 import pytest
 
-from iriai.daemon.hearing import PING_S, QUIET_S, SILENCE_S, Hearing
+from iriai.daemon.hearing import PING_S, SILENCE_S, Hearing
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.messages import AskBroker, BrokerIs
+from iriai.wire.links import QUIET_S
 from tests.support.quiet_cluster import quiet_cluster
 from tests.support.virtual_loop import VirtualLoop, virtual_story
 
@@ -63,6 +64,6 @@ def test_a_question_is_given_a_second_before_a_ping():
     assert hearing.is_ping_due(105.0)
     hearing.heard(105.1)
     hearing.said(105.2, is_answer=True)
-    assert not hearing.is_ping_due(119.0)
+    assert not hearing.is_ping_due(105.0 + QUIET_S)
     assert hearing.is_ping_due(105.1 + QUIET_S)
     assert not hearing.is_silent(160.0)

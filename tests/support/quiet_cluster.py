@@ -15,7 +15,7 @@ from iriai.daemon.link import NETWORK, MachineLink
 from iriai.daemon.payloads import Payloads
 from iriai.protocol.effects import Delivered, Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peers import Peers
+from iriai.protocol.peers import OF_PEERS, Peers
 from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.wire.frames import FrameReader
 from iriai.wire.links import decode_link_frame
@@ -99,7 +99,7 @@ class QuietMachine:
         self.links[other] = MachineLink(wire, other, self, payloads, Descriptors(), NETWORK)
 
     def delivered(self, link: MachineLink, part: Part, message: object) -> None:
-        if part in (Part.MEMBERSHIP, Part.DIRECTORY):
+        if part in OF_PEERS:
             event = Delivered(link.machine, part, message)
             self._perform(self.peers.handle(event, self._loop.clocks("")))
 

@@ -60,7 +60,7 @@ from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Begun, Forward, Message, Summary
 from iriai.protocol.output_messages import AskOutput, Output
-from iriai.protocol.peers import Peers
+from iriai.protocol.peers import OF_PEERS, Peers
 from iriai.protocol.saying import is_of_cluster, may_say
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
 LEAVE_S = 1.0
 """What a machine that leaves gives its word to get about."""
 

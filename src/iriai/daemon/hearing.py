@@ -7,16 +7,14 @@ machine that has nothing to do: what is an answer itself asks for none (docs/adr
 
 from __future__ import annotations
 
+from iriai.wire.links import QUIET_S
+
 PING_S = 1.0
 """Between two pings, and how long an answer is waited for before one: a machine that is gone is
 noticed within a few of them."""
 SILENCE_S = 5.0
 """A machine that has said nothing for so long is taken for away. Longer, and more work waits for a
 machine that is stopped; shorter, and a busy one is taken for away."""
-QUIET_S = 35.0
-"""Over a network: how long nothing may be heard before a ping. Longer than the 30 s after which
-nodes and homes tell their broker again, so that its links need none; shorter than the minute after
-which hasty routers between an outward-only machine and the world forget a connection."""
 
 
 class Hearing:

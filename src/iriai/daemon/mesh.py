@@ -40,13 +40,10 @@ from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
 from iriai.wire.greetings import TOO_MANY, YIELD, Declined
-from iriai.wire.links import Bid, Bye, CircuitFrame, Obeyed
+from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed
 
 log = logging.getLogger(__name__)
 
-IDLE_S = 60.0
-"""A link that carried nothing for so long is closed. Longer: more links are kept in a cluster of
-hundreds; shorter: machines that talk now and then greet each other again and again."""
 LOOK_S = 1.0
 """Between two looks at what is idle, held too long, or missing."""
 LINKS_MAX = 600

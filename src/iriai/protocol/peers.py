@@ -20,6 +20,8 @@ from iriai.protocol.peer_messages import ToDirectory, ToMembership
 from iriai.protocol.publisher import Publisher
 from iriai.protocol.table import Table
 
+OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
+"""The parts whose messages and alarms `Peers` takes."""
 LOST_MAX = 64
 """Machines that were forgotten and are looked for; one of the other half of a parted network is
 enough, and the last to go are the likeliest to be there."""

@@ -35,13 +35,14 @@ from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews, pace_s
 from iriai.protocol.members import Member
 from iriai.protocol.notices import Notices
+from iriai.protocol.peers import OF_PEERS
 from iriai.protocol.publisher import PACES, REFRESH
 from iriai.protocol.table import Table
 from iriai.sim.dice import generator
 from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.machine_model import SimulatedMachine
 from iriai.sim.members import Members
-from iriai.sim.open_network import OF_PEERS, OpenNetwork
+from iriai.sim.open_network import OpenNetwork
 from iriai.sim.peer_world import PeerMachine, PeerWorld
 from iriai.sim.world import World
 

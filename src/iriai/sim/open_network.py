@@ -16,23 +16,20 @@ from math import inf
 import msgspec
 
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.peers import OF_PEERS
 from iriai.sim.agenda import Agenda
 from iriai.sim.machine_model import SimulatedMachine
 from iriai.sim.network import OF_BROKERS, Network, NetworkPlan
+from iriai.wire.links import IDLE_S, QUIET_S
 
 MESSAGE_BYTES = 24
 """Of each message beside its body: envelope, names of part and kind."""
-OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
 RECORD_BYTES = 26
 """Of what one machine says to another in one moment: the frame's length, and the record of TLS."""
 LINK_BYTES = 4_200
 """Of a new link, both ways: 3.8 kB of TLS with two certificates, and what both say first."""
-UNUSED_S = 60.0
-"""After which a link is closed (spec 005): what is said after it needs a new one."""
-QUIET_S = 35.0
-"""After which one end of a link asks whether the other is there."""
 PING_BYTES = 83
-"""Of that and the answer."""
+"""Of a ping and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +111,8 @@ class OpenNetwork(Network):
         self._used_s[pair] = now_s
         if quiet_s < QUIET_S:
             return 0
-        pings = int(min(quiet_s, UNUSED_S) / QUIET_S)
-        return pings * PING_BYTES + (LINK_BYTES if quiet_s > UNUSED_S else 0)
+        pings = int(min(quiet_s, IDLE_S) / QUIET_S)
+        return pings * PING_BYTES + (LINK_BYTES if quiet_s > IDLE_S else 0)
 
     def _arrives(self, to: str, delivered: Delivered) -> None:
         receiver = self._machines.get(to)

@@ -138,10 +138,8 @@ class PeerWorld:
         *,
         clock: Clock | None = None,
         is_outward_only: bool = False,
-        hides_it: bool = False,
         cluster: str = "lab",
         instance: str = "",
-        key_of: str = "",
         incarnation: int | None = None,
         cluster_name: str = "",
         parts: tuple[str, ...] = ("node", "home", "broker"),
@@ -149,8 +147,7 @@ class PeerWorld:
     ) -> PeerMachine:
         """A machine comes up for the first time, or again with nothing kept.
 
-        `hides_it`: it can only connect outwards and does not say so. `key_of`: whose key it signs
-        with, if not its own. `came_up_s`: when, if it was there before now.
+        `came_up_s`: when, if it was there before now.
         """
         self._lives += 1
         clock = clock or Clock()
@@ -160,7 +157,7 @@ class PeerWorld:
             state=MemberState.ALIVE,
             cluster=cluster,
             addresses=() if is_outward_only else (f"{name}:7333",),
-            is_outward_only=is_outward_only and not hides_it,
+            is_outward_only=is_outward_only,
             instance=instance or f"{name}-{self._lives}",
             cluster_name=cluster_name,
             parts=parts,
@@ -168,7 +165,7 @@ class PeerWorld:
         peers = Peers(
             member,
             incarnation=self._lives if incarnation is None else incarnation,
-            signer=KeyedSigner(self.seed, key_of or name),
+            signer=KeyedSigner(self.seed, name),
             verifier=KeyedVerifier(self.seed, self._needs_certificates),
             rng=generator(self.seed, f"{name}/{self._lives}"),
             seeds=seeds,

@@ -24,6 +24,13 @@ NETWORK_BATCH_BYTES_MAX = 1 << 20
 slow line."""
 PIECE_BYTES = 256 << 10
 """Of a text that goes over a network: see `NETWORK_BATCH_BYTES_MAX`."""
+QUIET_S = 35.0
+"""Over a network: how long nothing may be heard before a ping. Longer than the 30 s after which
+nodes and homes tell their broker again, so that its links need none; shorter than the minute after
+which hasty routers between an outward-only machine and the world forget a connection."""
+IDLE_S = 60.0
+"""A link that carried nothing for so long is closed. Longer: more links are kept in a cluster of
+hundreds; shorter: machines that talk now and then greet each other again and again."""
 CARRY_BYTES_MAX = 32 << 10
 """Of one `Carry`: two records of TLS, so that circuits share a link evenly."""
 

@@ -129,13 +129,13 @@ def arrivals_of(setting: Setting) -> list[Arrival]:
     return found
 
 
-def oracle(setting: Setting, arrivals: Sequence[Arrival], hop_s: float = 0.0) -> Result:
-    """First come, first served without delay; with `hop_s` between an end and the next start."""
+def oracle(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
+    """First come, first served, without delay."""
     free = [0.0] * setting.machines
     heapify(free)
     stretches, starts = [], []
     for arrival in arrivals:
-        start_s = max(arrival.at_s, heappop(free) + hop_s)
+        start_s = max(arrival.at_s, heappop(free))
         heappush(free, start_s + arrival.run_s)
         stretches.append((start_s, start_s + arrival.run_s))
         starts.append(start_s)
