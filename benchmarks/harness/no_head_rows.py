@@ -77,11 +77,11 @@ def standard() -> list[Row]:
 
 def large() -> list[Row]:
     """What takes hours, and 6 GB; the standard rows first."""
-    busy = replace(of_size(1000, 1000), load=0.8)
+    busy = {count: replace(of_size(count, count), load=0.8) for count in (1000, 10_000)}
     return [
         *standard(),
         *(Row(_named(1000, homes), of_size(1000, homes)) for homes in (1, 8)),
-        Row("80 % load, 1000 machines", busy),
+        *(Row(f"80 % load, {count} machines", setting) for count, setting in busy.items()),
         *_sized(10_000),
         *_sized(100_000),
     ]

@@ -208,8 +208,12 @@ class Installation:
 
 
 def as_person(person: TestPerson) -> list[str]:
-    """Become `person`, but able to read the Python that runs the tests, wherever that lies."""
+    """Become `person`, but able to read the Python that runs the tests, wherever that lies.
+
+    Without the bit, access(2) would say that it is not there (it asks as an ordinary user would).
+    """
     reading = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    reading += ["--securebits", "+no_setuid_fixup"]
     user = ["--reuid", str(person.uid), "--regid", str(person.gid), "--init-groups"]
     return ["setpriv", *user, *reading, "--"]
 
