@@ -199,14 +199,12 @@ def _circle(graph: Mapping[str, list[str]]) -> list[str]:
 
 
 def circular_modules(modules: Iterable[Module]) -> list[Violation]:
-    """Find modules that need each other to load; imports for types and in functions do not."""
+    """Find modules that need each other: to load, in a function, or for types alone."""
     named = {module.name: module for module in modules}
     graph: dict[str, list[str]] = {}
     for name, module in named.items():
         graph[name] = []
         for each in imports_of(module):
-            if each.in_function or each.for_types_only:
-                continue
             target = each.target if each.target in named else each.target.rpartition(".")[0]
             if target in named and target != name:
                 graph[name].append(target)

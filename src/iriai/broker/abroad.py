@@ -14,7 +14,7 @@ from iriai.broker.dice import DecisionDice
 from iriai.broker.guests import Guests, guest_want, is_guest
 from iriai.broker.neighbours import Neighbours, Other
 from iriai.broker.onward import Onward
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.broker.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant

@@ -14,11 +14,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from iriai.broker.dice import DecisionDice
-from iriai.broker.kinds import Kind
 from iriai.broker.machines import MachineView
 from iriai.broker.passes import Decision, Outcome
 from iriai.broker.queue_walk import behind
-from iriai.broker.queues import Entry, Line, Queue
+from iriai.broker.queued import Entry, Kind, Line, Queue
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId

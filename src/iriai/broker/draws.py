@@ -6,7 +6,8 @@ all, so the others stay comparable, and all are made again when that has gone on
 
 from __future__ import annotations
 
-from iriai.broker.queues import Entry, Queue, Queues
+from iriai.broker.queued import Entry, Queue
+from iriai.broker.queues import Queues
 from iriai.broker.standings import Standings
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration

@@ -14,7 +14,7 @@ from random import Random
 from iriai.broker.heads import could_hold
 from iriai.broker.machines import MachineView
 from iriai.broker.queue_walk import in_order
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.broker.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iriai.broker.exclusions import user_of
 from iriai.broker.heads import could_hold
 from iriai.broker.machines import MachineView
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.broker.state import BrokerState
 from iriai.classad.condition import Condition
 from iriai.classad.evidence import values_of

@@ -9,10 +9,9 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from iriai.broker.kinds import Kind
 from iriai.broker.machines import MachineView
 from iriai.broker.park import Park
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry, Kind
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.backfill import ReservedHead

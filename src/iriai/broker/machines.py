@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from iriai.broker.back_off import BackOff
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule

@@ -16,7 +16,7 @@ from random import Random
 from iriai.broker.guests import Guests, is_guest, unpromised
 from iriai.broker.neighbours import Neighbours, Other
 from iriai.broker.queue_walk import in_order
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.broker.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from iriai.broker.dice import DecisionDice
 from iriai.broker.draws import Seat
 from iriai.broker.heads import PROMISE_STEP_S, Told, could_hold, kept_for
-from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
-from iriai.broker.queues import Entry, Line, Queue
+from iriai.broker.queued import Entry, Kind, Line, Queue
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import JobId

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 
-from iriai.broker.queues import Entry, Precedence, Queue
+from iriai.broker.queued import Entry, Precedence, Queue
 from iriai.broker.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import TaskId

@@ -5,118 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from iriai.broker.guests import is_guest
-from iriai.broker.kinds import Bounds, Kind, KindKey, Kinds
-from iriai.broker.lines import LineUp
+from iriai.broker.kinds import Kinds
+from iriai.broker.matching import Matching
+from iriai.broker.queued import Bounds, Entry, Kind, KindKey, Line, Precedence, Queue
 from iriai.broker.shapes import Mask
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.policy.calendar import longest_stay_s
 from iriai.protocol.messages import Want
-
-if TYPE_CHECKING:
-    from iriai.broker.matching import Matching
-
-
-class Precedence(NamedTuple):
-    """Order within an account: what waits again, urgency, time waited, id. Smaller comes first."""
-
-    not_front: bool
-    less_urgent: float
-    queued_at_s: float
-    job: JobId
-
-
-class Line:
-    """The tasks of one kind in one queue, in order."""
-
-    __slots__ = ("bit", "first", "heap", "kind", "queue")
-
-    def __init__(self, queue: Queue, kind: Kind, first: Precedence) -> None:
-        self.queue = queue
-        self.kind = kind
-        self.bit = kind.bit
-        self.first = first
-        """That of the first entry."""
-        self.heap: list[Precedence] = []
-        """Those of entries that were replaced or moved since are dropped on the way."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One job's waiting tasks."""
-
-    want: Want
-    precedence: Precedence
-    line: Line
-    count: int
-    front: int
-    """How many of them come before the account's others."""
-
-    @property
-    def kind(self) -> Kind:
-        """Equal for tasks that fit alike."""
-        return self.line.kind
-
-    @property
-    def stay_s(self) -> float | None:
-        """How long one of the tasks keeps its place at most; None: open."""
-        return self.line.kind.key.stay_s
-
-
-class Queue:
-    """What waits in one order: an account's tasks, or everybody's."""
-
-    __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
-
-    def __init__(self) -> None:
-        self.lines: dict[Kind, Line] = {}
-        self.order: LineUp[Precedence, Line] = LineUp()
-        """Those of them that could ever run."""
-        self.first: Line | None = None
-        """Of `order`."""
-        self.held = -1
-        """What reserved heads hold (`Heads.held`) when no place is kept for that beside them."""
-        self.mask: Mask = 0
-        """The shapes that are in `order`."""
-        self.shapes: dict[int, int] = {}
-        """How many lines of `order` are of each."""
-        self.is_behind = False
-        """Whether passes went by in which nothing of it was looked at."""
-
-    def enter(self, line: Line) -> None:
-        """The line contends."""
-        self.order.add(line.first, line)
-        self._look_first()
-        position = line.kind.position
-        lines = self.shapes.get(position, 0)
-        self.shapes[position] = lines + 1
-        if not lines:
-            self.mask |= line.bit
-
-    def leave(self, line: Line) -> None:
-        """The line contends no more."""
-        self.order.remove(line.first)
-        self._look_first()
-        position = line.kind.position
-        lines = self.shapes[position] = self.shapes[position] - 1
-        if not lines:
-            del self.shapes[position]
-            self.mask ^= line.bit
-
-    def move(self, line: Line, first: Precedence) -> None:
-        """A line that contends has another first entry."""
-        self.order.remove(line.first)
-        self.order.add(first, line)
-        self._look_first()
-
-    def _look_first(self) -> None:
-        first = self.order.first() if self.order else None
-        if first is not self.first:
-            self.first = first
-            self.held = -1
 
 
 @dataclass(slots=True)

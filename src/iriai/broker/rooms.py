@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from iriai.broker.kinds import Kind
 from iriai.broker.machines import MachineView
 from iriai.broker.park import Park
+from iriai.broker.queued import Kind
 from iriai.broker.queues import Queues
 from iriai.broker.shapes import Bins, Mask, bin_of, bins_of
 from iriai.model.account import Account

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from iriai.broker.draws import Draws
 from iriai.broker.exclusions import Exclusions, User, user_of
 from iriai.broker.heads import Heads, kept_for
-from iriai.broker.kinds import Kind
 from iriai.broker.machines import ClaimKey, MachineView
 from iriai.broker.matching import Matching
 from iriai.broker.park import Park
-from iriai.broker.queues import AccountQueue, Entry, Queues, Waiting
+from iriai.broker.queued import Entry, Kind
+from iriai.broker.queues import AccountQueue, Queues, Waiting
 from iriai.broker.rooms import Rooms
 from iriai.broker.standings import Standings
 from iriai.model.account import Account

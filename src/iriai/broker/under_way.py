@@ -10,7 +10,7 @@ from iriai.broker.abroad import Abroad
 from iriai.broker.guests import is_guest
 from iriai.broker.machines import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
 from iriai.broker.passes import Outcome
-from iriai.broker.queues import Entry
+from iriai.broker.queued import Entry
 from iriai.broker.state import BrokerState
 from iriai.protocol.effects import Effect, Part, Send
 from iriai.protocol.messages import Capability, Decline, Match, Promise

@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from iriai.daemon.address import parse_address
 from iriai.daemon.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
 from iriai.daemon.listener import listen, open_doors
 from iriai.daemon.machine_facts import capacity, measure
+from iriai.daemon.out_of_reach import load_for_members, load_what_is_out_of_reach
 from iriai.daemon.service import prepare_store, serve
 from iriai.daemon.settings import (
     Mode,
@@ -34,7 +34,7 @@ from iriai.daemon.settings import (
     with_mode,
 )
 from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
-from iriai.identity.privileges import drop_privileges, unreachable_ancestor
+from iriai.identity.privileges import drop_privileges
 from iriai.launcher.log_file import set_up_logging
 from iriai.model.configuration import Configuration
 from iriai.model.paths import StatePaths
@@ -117,7 +117,9 @@ def _doors(configuration: Configuration) -> tuple[socket.socket, ...]:
 
 def _serve(settings: Settings) -> int:
     try:
-        _load_what_is_out_of_reach(settings.daemon_user)
+        if settings.cluster is not None:
+            load_for_members()
+        load_what_is_out_of_reach(settings.daemon_user)
         prepare_store(settings)
         drop_privileges(settings.daemon_user)
         handler = set_up_logging(settings.paths.log_of("daemon"), "daemon")
@@ -130,14 +132,6 @@ def _serve(settings: Settings) -> int:
     if code == 0 and read_ending(settings.paths.end("daemon")) is None:
         settings.announce_down()
     return code
-
-
-def _load_what_is_out_of_reach(user: str) -> None:
-    """The evaluator of expressions is loaded with the first of them, if `user` can read it then."""
-    if os.geteuid() != 0 or unreachable_ancestor(str(Path(__file__).parent), user) is None:
-        return
-    from iriai.classad import truth  # noqa: F401
-    from iriai.policy import demand, match  # noqa: F401
 
 
 def _complain(problem: Problem) -> None:

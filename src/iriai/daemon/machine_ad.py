@@ -7,17 +7,12 @@ import platform
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from iriai.classad.expression import parse_expression
 from iriai.classad.moment import UTC_OFFSET
 from iriai.daemon.measured_speed import read_speed
+from iriai.daemon.own_expressions import canonical
+from iriai.daemon.settings import Settings
 from iriai.model.ad import KIB, MIB, MachineAd, Value, capacity_attributes, machine_ad
-from iriai.model.configuration import BadConfiguration, Configuration
-from iriai.model.problem import UsageProblem
-
-if TYPE_CHECKING:
-    from iriai.daemon.settings import Settings
 
 _RELEASE = Path("/etc/os-release")
 _CPU = Path("/proc/cpuinfo")
@@ -34,17 +29,6 @@ _FLAGS = ("avx", "avx2", "avx512f", "sse4_1", "sse4_2", "ssse3")
 """Of the processor, told as has_avx and the like."""
 
 
-def check_expressions(configuration: Configuration) -> None:
-    """Raise `BadConfiguration` where an expression of the file cannot be understood."""
-    for key in ("requirements", "rank"):
-        text = getattr(configuration.machine, key)
-        if text:
-            try:
-                parse_expression(text, f"{configuration.where}: machine.{key}")
-            except UsageProblem as problem:
-                raise BadConfiguration(problem.message, problem.hint) from None
-
-
 def own_ad(settings: Settings) -> MachineAd:
     """The ad of this machine; what changes with load and time is added where it is asked."""
     machine, facts = settings.configuration.machine, settings.facts
@@ -58,7 +42,7 @@ def own_ad(settings: Settings) -> MachineAd:
         **read_speed(settings.paths.directory),
         **machine.attributes,
     }
-    return machine_ad(attributes, _canonical(machine.requirements), _canonical(machine.rank))
+    return machine_ad(attributes, canonical(machine.requirements), canonical(machine.rank))
 
 
 def system_attributes() -> dict[str, Value]:
@@ -106,7 +90,3 @@ def _disk(directory: str) -> dict[str, Value]:
     except OSError:
         return {}
     return {"Disk": found.f_bavail * found.f_frsize // KIB}
-
-
-def _canonical(text: str) -> str:
-    return parse_expression(text, "the policy").text if text else ""

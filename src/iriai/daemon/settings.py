@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from iriai.daemon.address import parse_address
 from iriai.daemon.ending import Ending, announce, announce_started
 from iriai.daemon.lock_file import lock_holder
-from iriai.daemon.machine_ad import check_expressions
 from iriai.daemon.machine_facts import MachineFacts, home_name
+from iriai.daemon.own_expressions import check_expressions
 from iriai.daemon.role import AS_BEFORE, Role, Wanted
 from iriai.daemon.state_directory import StateIdentity, prepare, problem_of
 from iriai.launcher.machine_file import MachineSettings, write_machine_file
@@ -138,14 +138,11 @@ def read_configuration(paths: StatePaths) -> Configuration:
 def load_cluster(paths: StatePaths) -> ClusterState | None:
     """The machine's place in a cluster; None where it is in none.
 
-    Called before privileges are dropped, since the libraries may lie out of reach after that.
+    Called before privileges are dropped, since the library may lie out of reach after that.
     Raises a `Problem`.
     """
     if not Path(paths.cluster).is_dir():
         return None
-    from iriai.client import remote  # noqa: F401 - these three for the service, later
-    from iriai.daemon import cluster_network  # noqa: F401
-    from iriai.identity import tls  # noqa: F401
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.dwelling import check_dwelling, this_machine_id
 

@@ -1,0 +1,34 @@
+"""Load, before privileges are given up, what may lie where it cannot be read after that.
+
+A program may lie in a directory that only root may enter. So whatever a daemon imports inside a
+function and after the drop is loaded here before it; tests/daemon holds this module to that.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iriai.identity.privileges import unreachable_ancestor
+
+
+def load_for_members() -> None:
+    """What a member of a cluster needs for certain, wherever it lies."""
+    from iriai.client import remote  # noqa: F401
+    from iriai.daemon import cluster_network  # noqa: F401
+    from iriai.identity import tls  # noqa: F401
+
+
+def load_what_is_out_of_reach(user: str) -> None:
+    """What is needed with the first expression that somebody uses, if `user` cannot read it then.
+
+    Elsewhere it is left alone until then: NumPy and HTCondor's library cost some 35 MB.
+    """
+    if os.geteuid() == 0 and unreachable_ancestor(str(Path(__file__).parent), user):
+        load_expressions()
+
+
+def load_expressions() -> None:
+    """What evaluates the expressions of jobs and machines."""
+    from iriai.classad import truth  # noqa: F401
+    from iriai.policy import demand, match  # noqa: F401
