@@ -43,8 +43,8 @@ MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 30, 2
 KILLS, QUICK_KILLS = 20, 2
 """In each run: 100 in five runs, all with the same daemons."""
-KILLING_S_MAX = 900.0
-"""After which no more are killed, so that the whole is over in some twenty minutes: a kill and what
+KILLING_S_MAX = 1500.0
+"""After which no more are killed, so that the whole is over in half an hour: a kill and what
 follows take at least the five seconds after which a silent broker is dead, and two for a start."""
 NEWS_EACH = 10
 """Kills, of which one is followed by asking all machines when they know that the dead one is back:

@@ -20,7 +20,9 @@ Points = list[tuple[int, float]]
 
 
 def draw(figures: Mapping[str, Mapping[str, Any]], place: Path) -> None:
-    """`no-head.svg`: what is lost, and bytes a second, by number of machines."""
+    """`no-head.svg`: what is lost, and bytes a second, by number of machines, if there are any."""
+    if not any(_sizes(figures, homes) for homes in HOMES):
+        return
     picture = drawn(partial(_both, figures=figures), HEIGHT_INCHES)
     (place / "no-head.svg").write_bytes(picture)
 
