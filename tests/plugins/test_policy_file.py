@@ -77,6 +77,13 @@ def test_a_file_that_is_not_there_or_is_no_text_is_refused(tmp_path):
         load_policy(f"{tmp_path}:Mine")
 
 
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    with pytest.raises(UsageProblem, match=r"loop\.py cannot be read \(Too many levels") as refused:
+        load_policy(f"{tmp_path}/loop.py:Mine")
+    assert refused.value.code == "unreadable-policy"
+
+
 def test_names_of_files_are_told_from_names_of_policies():
     assert is_policy_file("mine.py:Mine")
     assert not is_policy_file("easy")

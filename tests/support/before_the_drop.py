@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from iriai.daemon import __main__ as daemon
 from iriai.daemon import out_of_reach
+from iriai.daemon.orders import load_orders
 from iriai.daemon.settings import load_cluster
 from iriai.model.ad import machine_ad
 from iriai.model.paths import StatePaths
@@ -26,17 +27,19 @@ class Dropped(Exception):
     """The daemon is about to give up its privileges."""
 
 
-def main(directory: str) -> None:
+def main(directory: str, plug_ins: str) -> None:
     """Say which modules were there before the drop, and which came only with what was done then.
 
-    Nobody's privileges are given up. The program is said to lie where only root can read.
+    Nobody's privileges are given up. The program is said to lie where only root can read;
+    `plug_ins`, from where Python imports as well, is left behind with the privileges.
     """
     paths = StatePaths(Path(directory))
     cluster = member_of_a_cluster(paths)
     run_until_the_drop(paths, cluster)
     loaded = dict.fromkeys(sys.modules)
+    sys.path.remove(plug_ins)
     after = {}
-    for use in (evaluate_expressions, speak_to_members, read_the_store):
+    for use in (evaluate_expressions, name_orders, speak_to_members, read_the_store):
         use(paths, cluster)
         after[use.__name__] = [name for name in sys.modules if name not in loaded]
     sys.stdout.write(json.dumps({"loaded": list(loaded), "after": after}))
@@ -87,6 +90,10 @@ def evaluate_expressions(_paths: StatePaths, _cluster: ClusterState) -> None:
     assert demand.admits("first")
 
 
+def name_orders(_paths: StatePaths, _cluster: ClusterState) -> None:
+    assert "last" in load_orders()
+
+
 def speak_to_members(_paths: StatePaths, cluster: ClusterState) -> None:
     from iriai.daemon.passport import Passport
 
@@ -101,4 +108,4 @@ def read_the_store(paths: StatePaths, _cluster: ClusterState) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from iriai.daemon.orders import load_orders
 from iriai.identity.privileges import unreachable_ancestor
 
 
@@ -20,12 +21,13 @@ def load_for_members() -> None:
 
 
 def load_what_is_out_of_reach(user: str) -> None:
-    """What is needed with the first expression that somebody uses, if `user` cannot read it then.
+    """Plug-ins, and what the first expression that somebody uses needs, if `user` cannot read them.
 
-    Elsewhere it is left alone until then: NumPy and HTCondor's library cost some 35 MB.
+    Elsewhere they are left alone until then: NumPy and HTCondor's library cost some 35 MB.
     """
     if os.geteuid() == 0 and unreachable_ancestor(str(Path(__file__).parent), user):
         load_expressions()
+        load_orders()
 
 
 def load_expressions() -> None:

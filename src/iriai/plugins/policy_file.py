@@ -25,7 +25,7 @@ def load_policy(text: str) -> Policy:
     Raises:
         PolicyMistake: it cannot be compiled, loaded or made; with the line.
         NotFound: there is no such file.
-        UsageProblem: there is no such class, or it has no `plan`.
+        UsageProblem: it cannot be read; there is no such class, or it has no `plan`.
     """
     path, class_name = split_name(text)
     try:
@@ -37,6 +37,12 @@ def load_policy(text: str) -> Policy:
     except (UnicodeDecodeError, IsADirectoryError):
         raise UsageProblem(
             "bad-policy", f"{path} is not a Python file", "name one as FILE.py:CLASS"
+        ) from None
+    except OSError as error:
+        raise UsageProblem(
+            "unreadable-policy",
+            f"{path} cannot be read ({error.strerror})",
+            "a daemon reads it as the user it runs as: put it where that user may read",
         ) from None
     found = _loaded(source, path).get(class_name)
     if not isinstance(found, type) or not callable(getattr(found, "plan", None)):
