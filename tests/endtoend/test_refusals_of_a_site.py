@@ -72,6 +72,21 @@ def test_machines_of_both_clusters_are_shown(site):
     assert (rows["kiku"]["cluster"], rows["kiku"]["is_broker"]) == ("east", True)
 
 
+def test_what_machines_of_both_clusters_say_of_themselves_is_told(site):
+    rows = {row["name"]: row for row in _json(site, "take", "ads")["rows"]}
+    assert {name: row["cluster"] for name, row in rows.items()} == {
+        "ume": "west",
+        "take": "west",
+        "kiku": "east",
+    }
+    assert rows["kiku"]["attributes"]["Shelf"] == "east"
+    [there] = _json(site, "ume", "ads", "kiku")["rows"]
+    assert (there["name"], there["cluster"]) == ("kiku", "east")
+    refused = site.machines["ume"].call("ads", "nobody")
+    assert refused.returncode == ExitCode.NOT_FOUND
+    assert "nobody is no machine that has told its ad" in refused.stderr
+
+
 def test_a_cluster_that_does_not_answer_keeps_no_job_from_being_accepted(site):
     home = site.machines["ume"]
     with silenced(site, "kiku"), home.client() as client:
@@ -79,6 +94,10 @@ def test_a_cluster_that_does_not_answer_keeps_no_job_from_being_accepted(site):
         assert "east" in " ".join(f"{r.needed} {r.had}" for r in client.why(job).reasons)
         note = _json(site, "ume", "match", "Cpus > 0")["note"]
         assert note.startswith("cluster east: ")
+        assert _json(site, "ume", "ads")["note"].startswith("cluster east: ")
+        silent = site.machines["ume"].call("ads", "kiku")
+        assert silent.returncode == ExitCode.UNREACHABLE
+        assert "cluster east: " in silent.stderr
         client.cancel([job])
 
 

@@ -29,6 +29,7 @@ _COLUMNS = (
     Column("Idle", right=True, wide=True),
     Column("Requires", folds=True, below=True),
 )
+_CLUSTER = Column("Cluster")
 
 
 def ads(
@@ -59,7 +60,9 @@ def ads(
     elif machine or whole:
         print("\n\n".join(_long(row) for row in rows))
     else:
-        print_table(_COLUMNS, [_cells(row) for row in rows])
+        is_site = any(row.cluster for row in rows)
+        columns = (*_COLUMNS[:1], _CLUSTER, *_COLUMNS[1:]) if is_site else _COLUMNS
+        print_table(columns, [_cells(row, is_site=is_site) for row in rows])
     if listed.note and not options.as_json:
         remark(listed.note)
 
@@ -77,13 +80,14 @@ def _text(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _cells(row: AdRow) -> tuple[str, ...]:
+def _cells(row: AdRow, *, is_site: bool) -> tuple[str, ...]:
     def of(name: str) -> str:
         return str(row.attributes.get(name, ""))
 
     load = row.attributes.get("LoadAvg", 0.0)
     return (
         row.name,
+        *((row.cluster,) if is_site else ()),
         of("Arch"),
         of("OpSysAndVer"),
         of("Cpus"),

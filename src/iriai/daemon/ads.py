@@ -55,25 +55,42 @@ class AdAnswers:
     # --- ads -------------------------------------------------------------------------------------
 
     def _ads(self, asked: Asked, body: AskAds, now: Instant) -> None:
-        def without(words: str) -> AdList:
-            if body.machine not in ("", self._settings.home):
-                raise _silent(words)
-            return AdList(tuple(self._rows(now)), f"{words}; those of other machines are with it")
+        def hear(near: AdList, later: Instant) -> None:
+            if body.machine and near.rows:
+                asked.answer(near)
+            else:
+                self._others.ask(body, AdList, later, lambda words, _: tell(near, words))
 
-        self._inquirer.answer(asked, body, AdList, now, lambda table: table, without)
+        def tell(near: AdList, words: list[Word[AdList]]) -> None:
+            asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
+
+        def miss(words: str, later: Instant) -> None:
+            note = words if body.machine else f"{words}; those of other machines are with it"
+            hear(AdList(tuple(self._asked_rows(body, later)), note), later)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        self._inquirer.ask(body, AdList, now, hear, fail, miss)
 
     def _list(self, body: AskAds, now: Instant) -> AdList:
         """As the broker, or of a back end its own."""
-        rows = {row.name: row for row in self._rows(now)}
-        if not body.machine:
-            return AdList(tuple(rows[name] for name in sorted(rows)))
-        if body.machine not in rows:
-            raise NotFound(
-                "no-such-machine",
-                f"{body.machine} is no machine that has told its ad here",
-                f"there are: {', '.join(sorted(rows)) or 'none yet'}",
-            )
-        return AdList((rows[body.machine],))
+        return AdList(tuple(sorted(self._asked_rows(body, now), key=_name)))
+
+    def _named(self, body: AskAds, found: AdList) -> AdList:
+        """That which was asked for, which may not be there."""
+        if not body.machine or found.rows:
+            return found
+        if found.note:
+            raise _silent(found.note)
+        raise NotFound(
+            "no-such-machine",
+            f"{body.machine} is no machine that has told its ad here",
+            "'iriai ads' lists those that have",
+        )
+
+    def _asked_rows(self, body: AskAds, now: Instant) -> list[AdRow]:
+        return [row for row in self._rows(now) if body.machine in ("", row.name)]
 
     def _rows(self, now: Instant) -> list[AdRow]:
         machine = self._engine.machine
@@ -151,6 +168,20 @@ class AdAnswers:
             return MatchRow(name, True, (), ())
         ours, owners = evidence_against(self._engine.machine.broker.state, name, asks, job)
         return MatchRow(name, False, tuple(ours), tuple(owners))
+
+
+def _name(row: AdRow) -> str:
+    return row.name
+
+
+def _all_ads(cluster: str, near: AdList, words: list[Word[AdList]]) -> AdList:
+    """The ads of the own cluster, which is `cluster`, and those of the others."""
+    if not words:
+        return near
+    lists = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    rows = [replace(row, cluster=name) for name, each in lists for row in each.rows]
+    note = "; ".join(filter(None, (near.note, words_missing(words))))
+    return AdList(tuple(sorted(rows, key=_name)), note)
 
 
 def _together(cluster: str, near: MatchTable, words: list[Word[MatchTable]]) -> MatchTable:

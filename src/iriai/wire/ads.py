@@ -22,6 +22,8 @@ class AdRow(msgspec.Struct, frozen=True):
     requirements: str
     """What its owner requires of jobs; empty: nothing."""
     rank: str
+    cluster: str = ""
+    """Of a site of several clusters that which it belongs to."""
 
 
 class AdList(msgspec.Struct, frozen=True, tag="ad-list"):
