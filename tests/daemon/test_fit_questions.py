@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.clients import Asked
-from iriai.daemon.fit_questions import FitQuestions
+from iriai.daemon.fit_questions import ALL_LINES_BYTES_MAX, LINE_BYTES_MAX, FitQuestions
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -63,14 +63,14 @@ class Client:
         self.refused = []
         self._questions = questions
 
-    def hand_in(self, name: str, requirements: str) -> None:
+    def hand_in(self, name: str, requirements: str, size_bytes: int = 100) -> None:
         want = _want(requirements)
 
         def accept(judge, _now) -> None:
             judge(want)
             self.accepted.append(name)
 
-        asked = Asked(self, 0, SimpleNamespace())
+        asked = Asked(self, 0, SimpleNamespace(), size_bytes=size_bytes)
         self._questions.judged(asked, (want,), NOW, accept)
 
     def reply(self, reply) -> None:
@@ -127,3 +127,35 @@ def test_what_is_refused_here_raises_at_once(broker):
     here = FitQuestions(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
     with pytest.raises(Refused):
         Client(here).hand_in("large", "")
+
+
+def test_what_one_client_has_in_line_has_an_end(questions, broker):
+    client, other = Client(questions), Client(questions)
+    for name in ("first", "second"):
+        client.hand_in(name, "Memory > 1", LINE_BYTES_MAX // 2)
+    with pytest.raises(
+        Refused, match="2 submissions and alterations on this connection"
+    ) as refused:
+        client.hand_in("third", "Memory > 1")
+    assert refused.value.code == "too-many-wait"
+    other.hand_in("of another client", "Memory > 1")  # it has a line of its own
+    broker.answer(Fit())
+    broker.answer(Fit())
+    client.hand_in("third, again", "Memory > 1")
+    assert client.accepted == ["first", "second", "third, again"]
+    assert other.accepted == ["of another client"]
+
+
+def test_what_all_clients_have_in_line_has_an_end(questions, broker):
+    size_bytes = LINE_BYTES_MAX - 1
+    lines = ALL_LINES_BYTES_MAX // size_bytes
+    clients = [Client(questions) for _ in range(lines)]
+    for client in clients:
+        client.hand_in("large", "Memory > 1", size_bytes)
+    with pytest.raises(Refused, match=f"{lines} submissions and alterations of all clients"):
+        Client(questions).hand_in("small", "Memory > 1")
+    for _ in clients:
+        broker.stay_silent()
+    later = Client(questions)
+    later.hand_in("small", "Memory > 1")
+    assert [each.accepted for each in [*clients, later]] == [["large"]] * lines + [["small"]]

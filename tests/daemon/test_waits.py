@@ -2,14 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from iriai.daemon.engine import Engine
 from iriai.daemon.selection import Selected
-from iriai.daemon.waits import Waits
+from iriai.daemon.waits import ALL_WAITS_MAX, CLIENT_WAITS_MAX, REQUEST_WEIGHT, Waits
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
+from iriai.model.problem import Refused
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -44,10 +47,16 @@ class Asker:
     def __init__(self) -> None:
         self.connection = self
         self.on_close = []
+        self.is_gone = False
         self.told = []
 
     def answer(self, body) -> None:
         self.told.append(body.outcomes)
+
+    def leave(self) -> None:
+        self.is_gone = True
+        for callback in self.on_close:
+            callback()
 
 
 class Scene:
@@ -74,8 +83,8 @@ class Scene:
         self.engine.request(lambda now: self.machine.submit(SPEC, (), now))
         self.engine.turn()
 
-    def wait(self, *indices: int) -> Asker:
-        asker = Asker()
+    def wait(self, *indices: int, asker: Asker | None = None) -> Asker:
+        asker = asker or Asker()
         item = Selected(JOB, indices)
         self.engine.request(lambda _now: self.waits.add(asker, [item], progress=False))
         self.engine.turn()
@@ -139,5 +148,69 @@ def test_the_whole_job_is_told_of_when_its_last_end_is_stored():
         assert job.told == []
         scene.store(scene.disk.written)
         assert [outcome.cause for (outcome,) in job.told] == ["completed"]
+
+    scene(body)
+
+
+def test_what_one_client_waits_for_has_an_end():
+    def body(scene):
+        scene.submit()
+        asker, other = Asker(), Asker()
+        most = [Selected(JOB, range(CLIENT_WAITS_MAX - REQUEST_WEIGHT))]
+        selected = scene.waits.gather(asker, [most])
+        scene.waits.add(asker, selected, progress=False)
+        with pytest.raises(Refused, match="1500000 jobs and tasks that one connection") as refused:
+            scene.waits.gather(asker, [[Selected(JOB, (0,))]])
+        assert refused.value.code == "too-many-waits"
+        assert scene.waits.gather(other, [most]) == most
+        asker.leave()
+        assert scene.waits.gather(asker, [most]) == most
+
+    scene(body)
+
+
+def test_too_much_is_refused_before_it_is_gathered():
+    def body(scene):
+        def selections():
+            for _ in range(2):
+                yield [Selected(JOB, range(CLIENT_WAITS_MAX - REQUEST_WEIGHT))]
+            raise AssertionError("it was not too much")
+
+        with pytest.raises(Refused):
+            scene.waits.gather(Asker(), selections())
+
+    scene(body)
+
+
+def test_what_all_clients_wait_for_has_an_end():
+    def body(scene):
+        scene.submit()
+        some = [Selected(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))]
+        askers = [Asker() for _ in range(4)]
+        for asker in askers:
+            scene.waits.add(asker, scene.waits.gather(asker, [some]), progress=False)
+        with pytest.raises(Refused, match="5000000 jobs and tasks that all connections"):
+            scene.waits.gather(Asker(), [[Selected(JOB)]])
+        askers[0].leave()
+        assert scene.waits.gather(Asker(), [some]) == some
+
+    scene(body)
+
+
+def test_nothing_is_kept_of_who_was_told_or_is_gone():
+    def body(scene):
+        scene.submit()
+        told, gone, late = scene.wait(0), scene.wait(), Asker()
+        scene.wait(0, asker=told)
+        scene.begin(0)
+        scene.end(0)
+        gone.leave()
+        late.leave()
+        scene.wait(asker=late)  # its request was under way
+        scene.store(scene.disk.written)
+        assert [outcome.cause for (outcome,) in told.told] == ["completed", "completed"]
+        assert len(told.on_close) == 1
+        told.leave()
+        assert (scene.waits._by_job, scene.waits._clients, scene.waits._weight) == ({}, {}, 0)
 
     scene(body)

@@ -9,6 +9,7 @@ from iriai.model.instant import Instant
 from iriai.protocol.effects import Delivered, Inquired, InquiryOver, Part, Send, Wake, WakeAt
 from iriai.protocol.inquiries import (
     ANSWER_BYTES_MAX,
+    OPEN_BYTES_MAX,
     OPEN_MAX,
     PATIENCE_S,
     QUESTION_BYTES_MAX,
@@ -70,7 +71,9 @@ def test_a_machine_that_says_nothing_is_asked_again_and_then_given_up():
 def test_what_is_too_long_or_too_much_is_not_passed_on():
     asker, broker = inquiries(), inquiries()
     number, effects = asker.ask("ume", bytes(QUESTION_BYTES_MAX + 1), at(0.0))
-    assert effects == [InquiryOver(number, None)]
+    assert effects == [
+        InquiryOver(number, None, "a question of 262145 bytes is longer than 262144")
+    ]
     long = Delivered("oni", Part.INQUIRY, Inquire(1, 7, bytes(QUESTION_BYTES_MAX + 1)))
     assert broker.handle(long, at(0.0)) == []
     assert broker.answer("oni", 1, bytes(ANSWER_BYTES_MAX + 1)) == []
@@ -83,10 +86,28 @@ def test_what_is_too_long_or_too_much_is_not_passed_on():
 
 def test_so_many_questions_are_open_and_no_more():
     asker = inquiries()
-    for _ in range(OPEN_MAX):
+    first, _ = asker.ask("ume", b"who?", at(0.0))
+    for _ in range(OPEN_MAX - 1):
         asker.ask("ume", b"who?", at(0.0))
-    number, effects = asker.ask("ume", b"who?", at(0.0))
-    assert effects == [InquiryOver(number, None)]
+    number, (over,) = asker.ask("ume", b"who?", at(0.0))
+    assert over == InquiryOver(number, None, over.missing)
+    assert over.missing == "1000 questions of this machine wait for an answer already"
+    asker.handle(Delivered("ume", Part.INQUIRY, Inform(first, b"me")), at(0.1))
+    _, effects = asker.ask("ume", b"who?", at(0.1))
+    assert of_kind(effects, InquiryOver) == []
+
+
+def test_open_questions_are_so_long_together_and_no_longer():
+    asker = inquiries()
+    long = bytes(QUESTION_BYTES_MAX)
+    for _ in range(OPEN_BYTES_MAX // QUESTION_BYTES_MAX):
+        _, effects = asker.ask("ume", long, at(0.0))
+        assert of_kind(effects, InquiryOver) == []
+    _, (over,) = asker.ask("ume", b"who?", at(0.0))
+    assert over.missing == f"questions of {OPEN_BYTES_MAX} bytes wait for an answer here already"
+    assert asker.handle(Wake(Part.INQUIRY), at(PATIENCE_S))  # nobody answers them
+    _, effects = asker.ask("ume", long, at(PATIENCE_S))
+    assert of_kind(effects, InquiryOver) == []
 
 
 @given(st.integers(0, 2**32), st.floats(0.0, 1.0), st.lists(st.floats(0.0, 5.0), max_size=12))

@@ -302,7 +302,8 @@ class JobAnswers:
     # --- waiting ---------------------------------------------------------------------------------
 
     def _wait(self, asked: Asked, body: Wait, now: Instant) -> None:
-        selected = [item for text in body.ids for item in self._changes.select(text, asked)]
+        named = (self._changes.select(text, asked) for text in body.ids)
+        selected = self.waits.gather(asked, named)
         for number in dict.fromkeys(item.job.number for item in selected):
             self._owners.require(asked, number)
         self.waits.add(asked, selected, progress=body.progress)

@@ -100,6 +100,8 @@ class Asked:
     caller: Caller
     descriptors: list[int] = field(default_factory=list)
     """What came with it, and nobody has taken yet: closed when it is answered."""
+    size_bytes: int = 0
+    """As it came."""
 
     def answer(self, body: AnswerBody) -> None:
         """Answer now."""
@@ -211,15 +213,15 @@ class Connection:
             except MalformedMessage as error:
                 self._stream.close(f"not a request: {error}")
                 return
-            self._take(request)
+            self._take(request, len(payload))
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: Request, size_bytes: int) -> None:
         descriptors: list[int] = []
         wanted = getattr(request.body, "descriptors", 0)
         if wanted:
             descriptors = self._stream.descriptors[:wanted]
             del self._stream.descriptors[:wanted]
-        asked = Asked(self, request.number, self.caller, descriptors)
+        asked = Asked(self, request.number, self.caller, descriptors, size_bytes)
         if len(descriptors) < wanted and not isinstance(self._stream, Stream):
             asked.fail(
                 UsageProblem(

@@ -23,7 +23,7 @@ from iriai.daemon.inquirer import Inquirer, declined, problem_in
 from iriai.daemon.other_clusters import OtherClusters, Word
 from iriai.daemon.settings import Settings
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, Refused
 from iriai.protocol.effects import Part
 from iriai.protocol.messages import Want
 from iriai.wire.inquiries import AskFit, Declined, Fit
@@ -39,6 +39,15 @@ SILENT_S = 5.0
 broker, and whoever hands in many jobs does not wait for each."""
 ASKED_MAX = 16
 """Different questions for one request of a client: alterations of many jobs. More are not asked."""
+
+LINE_BYTES_MAX = 64 << 20
+"""What one client has in line when more of its requests are refused: thousands of submissions, each
+with its environment. The line is short again when the broker has answered, or has not, within
+seconds."""
+ALL_LINES_BYTES_MAX = 256 << 20
+"""The same of all clients: as much as a single request may hold."""
+REQUEST_BYTES = 2048
+"""What a request takes in memory beside what came."""
 
 CLUSTERS_TOLD_MAX = 3
 """Other clusters of which a refusal says what is wrong there: a few lines for people."""
@@ -57,6 +66,18 @@ class _Waiting(NamedTuple):
     asked: Asked
     wants: Sequence[Want]
     act: Act
+
+    @property
+    def size_bytes(self) -> int:
+        return self.asked.size_bytes + REQUEST_BYTES * max(1, len(self.wants))
+
+
+class _Line:
+    """Of a client of which a request waits for an answer: that one, and what came after it."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Waiting] = deque()
+        self.size_bytes = 0
 
 
 class _Known(NamedTuple):
@@ -82,8 +103,8 @@ class FitQuestions:
         self._feasibility = feasibility
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
-        self._lines: dict[Connection, deque[_Waiting]] = {}
-        """Of clients of which a request waits for an answer: that one, and what came after it."""
+        self._lines: dict[Connection, _Line] = {}
+        self._lines_bytes = 0
         inquirer.answerers[AskFit] = self._fit
 
     @property
@@ -104,15 +125,17 @@ class FitQuestions:
         return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
 
     def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
-        """Call `act` with what judges these wants: now, or in a later turn."""
+        """Call `act` with what judges these wants: now, or in a later turn.
+
+        Raises `Refused` where too much waits already; nothing will be called then.
+        """
         waiting = _Waiting(asked, wants, act)
-        line = self._lines.get(asked.connection)
-        if line is not None:  # also where the broker is here by now: nothing is overtaken
-            line.append(waiting)
+        if asked.connection in self._lines:  # though the broker be here by now: nothing overtakes
+            self._enter(waiting)
         elif self.is_here:
             act(self._feasibility.check, now)
         else:
-            self._lines[asked.connection] = deque([waiting])
+            self._enter(waiting)
             self._go_on(asked.connection, now)
 
     def waits_for(
@@ -152,11 +175,31 @@ class FitQuestions:
 
     # --- within ----------------------------------------------------------------------------------
 
+    def _enter(self, waiting: _Waiting) -> None:
+        """Stand at the end of the client's line. What is long is taken where little waits."""
+        line = self._lines.get(waiting.asked.connection)
+        if line is not None and line.size_bytes >= LINE_BYTES_MAX:
+            raise _too_many(len(line.waiting), "on this connection", line.size_bytes)
+        if self._lines_bytes >= ALL_LINES_BYTES_MAX:
+            count = sum(len(each.waiting) for each in self._lines.values())
+            raise _too_many(count, "of all clients", self._lines_bytes)
+        if line is None:
+            line = self._lines[waiting.asked.connection] = _Line()
+        line.waiting.append(waiting)
+        line.size_bytes += waiting.size_bytes
+        self._lines_bytes += waiting.size_bytes
+
+    def _leave(self, line: _Line) -> None:
+        """The first of the line is done with."""
+        size_bytes = line.waiting.popleft().size_bytes
+        line.size_bytes -= size_bytes
+        self._lines_bytes -= size_bytes
+
     def _go_on(self, connection: Connection, now: Instant) -> None:
         """Act on what waits first, and on what came after it, until one of them is to be asked."""
         line = self._lines[connection]
-        while line:
-            asked, wants, act = line[0]
+        while line.waiting:
+            asked, wants, act = line.waiting[0]
             unknown = next((want for want in wants[:ASKED_MAX] if self._asks(want, now)), None)
             if unknown is not None:
                 if self._ask(unknown, connection, now):
@@ -166,7 +209,7 @@ class FitQuestions:
                 act(partial(self._judge, now), now)
             except Problem as problem:
                 asked.fail(problem)
-            line.popleft()
+            self._leave(line)
         del self._lines[connection]
 
     def _asks(self, want: Want, now: Instant) -> bool:
@@ -235,6 +278,15 @@ class FitQuestions:
         known = None if self.is_here else self._known.get(want)
         if known is not None and known.refusal is not None and now.steady_s < known.until_s:
             raise problem_in(known.refusal)
+
+
+def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
+    return Refused(
+        "too-many-wait",
+        f"{count} submissions and alterations {whose} ({size_bytes >> 20} MiB) wait for the "
+        "broker's word on them already",
+        "try again in some seconds; many equal tasks are one submission with --array",
+    )
 
 
 def _nowhere(here: Declined, words: list[Word[Fit]]) -> Declined | None:

@@ -59,7 +59,7 @@ class Inquirer:
         self._engine = engine
         self._notices = Notices()
         self._inquiries = Inquiries(INQUIRY_VERSION, self._notices)
-        self._waiting: dict[int, Callable[[bytes | None, Instant], None]] = {}
+        self._waiting: dict[int, Callable[[InquiryOver, Instant], None]] = {}
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -129,8 +129,8 @@ class Inquirer:
         Where it names another machine as the broker that one is asked, once, if it `may_go_on`.
         """
 
-        def over(answer: bytes | None, now: Instant) -> None:
-            told, words = _read(answer, broker)
+        def over(inquiry: InquiryOver, now: Instant) -> None:
+            told, words = _read(inquiry, broker)
             if isinstance(told, kind):
                 hear(told, now)
             elif may_go_on and isinstance(told, Declined) and told.broker not in ("", broker):
@@ -173,7 +173,7 @@ class Inquirer:
 
     def _over(self, inquiry: InquiryOver) -> None:
         over = self._waiting.pop(inquiry.number)
-        self._engine.request(lambda now: over(inquiry.answer, now))
+        self._engine.request(lambda now: over(inquiry, now))
 
     def _set_alarm(self, wake: WakeAt) -> None:
         self.close()
@@ -230,12 +230,14 @@ def problem_in(told: Declined) -> Problem:
     return family(told.code, told.message, told.hint)
 
 
-def _read(answer: bytes | None, broker: str) -> tuple[Told | None, str]:
+def _read(inquiry: InquiryOver, broker: str) -> tuple[Told | None, str]:
     """What the broker said, and words for where that is no answer."""
-    if answer is None:
+    if inquiry.missing:
+        return None, f"the broker {broker} was not asked: {inquiry.missing}"
+    if inquiry.answer is None:
         return None, f"the broker {broker} did not answer within {PATIENCE_S:.0f} s"
     try:
-        told = decode_told(answer)
+        told = decode_told(inquiry.answer)
     except msgspec.MsgspecError as error:
         return None, f"the answer of the broker {broker} cannot be read: {error}"
     if isinstance(told, Declined):

@@ -167,10 +167,12 @@ class Inquired(msgspec.Struct, frozen=True):
 
 
 class InquiryOver(msgspec.Struct, frozen=True):
-    """Inquiries: a question of this machine was answered, or nobody did in time."""
+    """Inquiries: a question of this machine was answered, or will not be."""
 
     number: int
     answer: bytes | None
+    missing: str = ""
+    """Why it was not even asked; empty: it was, and nobody answered in time."""
 
 
 Effect = (

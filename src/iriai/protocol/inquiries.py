@@ -30,6 +30,8 @@ AGAIN_S = 1.0
 """Between two times that a question is said: either way may lose it."""
 OPEN_MAX = 1_000
 """Questions of this machine without an answer: more clients than a daemon takes cannot wait."""
+OPEN_BYTES_MAX = 16 << 20
+"""In all of them, which are kept to be said again: 16 KiB each, an expression at its longest."""
 QUESTION_BYTES_MAX = 256 << 10
 """A job's requirements and rank at their longest, many times."""
 ANSWER_BYTES_MAX = 4 << 20
@@ -56,6 +58,7 @@ class Inquiries:
         self._allowance = Allowance(QUESTIONS_MAX, QUESTIONS_WINDOW_S)
         self._number = 0
         self._open: dict[int, _Open] = {}
+        self._open_bytes = 0
         self._alarm_s: float | None = None
         self._effects: list[Effect] = []
 
@@ -63,11 +66,13 @@ class Inquiries:
         """Ask a machine; the number of the question, which `InquiryOver` repeats."""
         self._number += 1
         number = self._number
-        if len(self._open) >= OPEN_MAX or len(question) > QUESTION_BYTES_MAX:
-            self._effects.append(InquiryOver(number, None))
+        too_much = self._too_much(len(question))
+        if too_much:
+            self._effects.append(InquiryOver(number, None, too_much))
             return number, self._take()
         message = Inquire(number, self._version, question)
         at_s = now.steady_s
+        self._open_bytes += len(question)
         self._open[number] = _Open(machine, message, at_s + PATIENCE_S, at_s + AGAIN_S)
         self._say(machine, message)
         self._set_alarm()
@@ -93,6 +98,20 @@ class Inquiries:
 
     # --- within ----------------------------------------------------------------------------------
 
+    def _too_much(self, size_bytes: int) -> str:
+        """Why a question of that size is not asked; empty: it is."""
+        if size_bytes > QUESTION_BYTES_MAX:
+            return f"a question of {size_bytes} bytes is longer than {QUESTION_BYTES_MAX}"
+        if len(self._open) >= OPEN_MAX:
+            return f"{len(self._open)} questions of this machine wait for an answer already"
+        if self._open_bytes + size_bytes > OPEN_BYTES_MAX:
+            return f"questions of {self._open_bytes} bytes wait for an answer here already"
+        return ""
+
+    def _end(self, number: int, answer: bytes | None) -> None:
+        self._open_bytes -= len(self._open.pop(number).message.question)
+        self._effects.append(InquiryOver(number, answer))
+
     def _asked(self, sender: str, inquire: Inquire, now: Instant) -> None:
         if len(inquire.question) > QUESTION_BYTES_MAX:
             words = f"a question of {len(inquire.question)} bytes; not answered"
@@ -110,14 +129,12 @@ class Inquiries:
         question = self._open.get(inform.number)
         if question is None or question.machine != sender:
             return
-        del self._open[inform.number]
-        self._effects.append(InquiryOver(inform.number, inform.answer))
+        self._end(inform.number, inform.answer)
 
     def _look_at_the_clock(self, now: Instant) -> None:
         for number, question in list(self._open.items()):
             if question.until_s <= now.steady_s:
-                del self._open[number]
-                self._effects.append(InquiryOver(number, None))
+                self._end(number, None)
             elif question.again_s <= now.steady_s:
                 question.again_s = now.steady_s + AGAIN_S
                 self._say(question.machine, question.message)
