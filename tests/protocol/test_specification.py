@@ -48,7 +48,7 @@ def first_cells(section: str) -> set[str]:
 
 HEADS = {"message", "effect", "event", "request", "rule", "frame", "question"}
 RULES = {"stale-capability", "no-launcher", "backed-off", "machine-busy"}
-RULES |= {"drained", "load-above-threshold", "user-not-allowed"}
+RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements", "owner-policy"}
 
 
 @pytest.mark.parametrize(
