@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.broker.trials import FIRST_S, LEAVE_MAX_S, SURVIVED_S
+from iriai.broker.trials import FIRST_S, SURVIVED_S
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from tests.broker.many_machines import ManyMachines
@@ -63,15 +63,17 @@ def test_it_is_tried_again_half_as_often_each_time():
     machines.submit("ann", count=1000)
     survive(machines)
     fall(machines, "m0", times=20)
-    for doublings in range(6):
+    pauses_s = []
+    for _ in range(6):
         before = tasks_on(machines, "m0")
-        until_s = machines.wake_s
-        assert until_s - machines.broker.now_s <= min(LEAVE_MAX_S, FIRST_S * 2**doublings)
-        machines.broker.now_s = until_s
+        machines.broker.now_s = machines.wake_s
         machines.wake()
         assert tasks_on(machines, "m0") == before + 1
-        fall(machines, "m0", times=5)
+        fall(machines, "m0")
+        pauses_s.append(machines.wake_s - machines.broker.now_s)
+        fall(machines, "m0", times=4)
         assert tasks_on(machines, "m0") == before + 1
+    assert pauses_s == pytest.approx([FIRST_S * 2.0**each for each in range(1, 7)])
 
 
 def test_others_go_on_there_until_a_second_user_has_met_it():

@@ -68,8 +68,9 @@ def told(sends: list, kind: type) -> list:
     return [message for _, message in sends if isinstance(message, kind)]
 
 
-def answers(sends: list) -> list:
-    return [(to, message) for to, message in sends if isinstance(message, Returned)]
+def answers(sends: list) -> list[tuple[str, int, int]]:
+    """Who is told what became of a forward: (machine, the forward's number, how many wait)."""
+    return [(to, m.number, m.count) for to, m in sends if isinstance(m, Returned)]
 
 
 # --- rooms ---------------------------------------------------------------------------------------
@@ -277,24 +278,16 @@ def test_a_guest_is_passed_on_once_more_and_never_back(hops, goes_on):
     assert bool(told(sends, Returned)) is not goes_on
 
 
-def test_a_guest_that_starts_at_the_second_hop_is_answered_in_the_same_turn():
+@pytest.mark.parametrize("left", [0, 2])
+def test_what_became_of_a_guest_at_the_second_hop_is_answered_in_the_same_turn(left):
+    """Whether all of it has started there, or some waits: that is returned as well."""
     core = broker(EAST, Neighbour("north", ("n0",)))
     turn(core, 1.0, summary(3, "north", "n0"))
     sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
     [forward] = told(sends, Forward)
-    sends = turn(core, 2.1, Returned("n0", forward.number, 0))
-    assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 0)]
-    turn(core, 60.0, Wake(Part.BROKER))
+    assert answers(turn(core, 2.1, Returned("n0", forward.number, left))) == [("e0", 4, left)]
     assert not core.state.queues.entries
-
-
-def test_what_does_not_start_at_the_second_hop_either_is_returned_at_once():
-    core = broker(EAST, Neighbour("north", ("n0",)))
-    turn(core, 1.0, summary(3, "north", "n0"))
-    sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
-    [forward] = told(sends, Forward)
-    sends = turn(core, 2.1, Returned("n0", forward.number, 2))
-    assert [(to, answer.number, answer.count) for to, answer in answers(sends)] == [("e0", 4, 2)]
+    turn(core, 60.0, Wake(Part.BROKER))  # nor does it come back
     assert not core.state.queues.entries
 
 
