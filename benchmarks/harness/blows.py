@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -143,10 +141,8 @@ class Trial:
     def stop_broker(self, stop_s: float) -> Sequence[str]:
         """Stop the broker for a while, and let it go on in its own time."""
         broker = self.broker()
-        pid = self.machines[broker].pid("daemon")
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(stop_s)
-        os.kill(pid, signal.SIGCONT)
+        with self.machines[broker].stopped():
+            time.sleep(stop_s)
         return [broker]
 
     def split(self, split_s: float) -> Sequence[str]:

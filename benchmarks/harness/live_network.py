@@ -17,7 +17,6 @@ from harness.task_user import task_user
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the machines are those of the tests
 network_kit = importlib.import_module("tests.endtoend.network")
 bridge_kit = importlib.import_module("tests.endtoend.bridge")
-switch_kit = importlib.import_module("tests.endtoend.switch")
 intruder_kit = importlib.import_module("tests.endtoend.intruder")
 judge_kit = importlib.import_module("tests.endtoend.judge")
 people_kit = importlib.import_module("tests.support.people")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 HEIGHT_INCHES = 3.4
 HOMES = {"n": "as many homes as machines", "8": "8 homes", "1": "1 home"}
 
-Points = list[tuple[int, float]]
-
 
 def draw(figures: Mapping[str, Mapping[str, Any]], place: Path) -> None:
     """`no-head.svg`: what is lost, and bytes a second, by number of machines, if there are any."""

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT_INCHES = 3.2
-ROUNDS_SHOWN = 40
 
 
 def draw_all(result: dict[str, Any], place: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,13 +116,8 @@ def test_a_job_whose_client_leaves_before_it_is_accepted_never_was(site):
 @contextmanager
 def silenced(site: Network, name: str) -> Iterator[None]:
     """Meanwhile a machine's daemon is stopped; afterwards it answers again."""
-    daemon = site.machines[name].pid("daemon")
-    assert daemon is not None
-    os.kill(daemon, signal.SIGSTOP)
-    try:
+    with site.machines[name].stopped():
         yield
-    finally:
-        os.kill(daemon, signal.SIGCONT)
     for each in site.machines:
         until(lambda each=each: len(_matches(site, each, "Cpus > 0")) == 3, "it to answer again")
 

@@ -41,7 +41,6 @@ def _add(machine, text: str) -> None:
 
 
 ON_TAKE = 'Machine == "take"'
-ELSEWHERE = {"cwd": "/tmp", "output": os.devnull, "requirements": ON_TAKE}
 
 
 def test_a_machine_refuses_whom_its_owner_does_not_let_in_and_says_so(network, people):
