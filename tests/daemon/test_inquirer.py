@@ -1,6 +1,5 @@
 """Questions of other machines: what is too much is noticed, and said to whoever looks."""
 
-import asyncio
 from types import SimpleNamespace
 
 from iriai.daemon.inquirer import Inquirer
@@ -8,6 +7,7 @@ from iriai.protocol.effects import Delivered, Part
 from iriai.protocol.inquiries import QUESTIONS_MAX
 from iriai.protocol.inquiry_messages import Inquire
 from iriai.wire.inquiries import INQUIRY_VERSION
+from tests.support.loops import in_loop
 
 
 def test_a_flood_of_questions_is_told_where_other_offences_are():
@@ -24,4 +24,4 @@ def test_a_flood_of_questions_is_told_where_other_offences_are():
         inquirer.close()
         assert [(each.machine, each.code) for each in noticed] == [("oni", "flood")]
 
-    asyncio.run(body())
+    in_loop(body)

@@ -7,6 +7,7 @@ from iriai.daemon.kept_members import KeptMembers, members_to_keep
 from iriai.identity.cluster_files import SEEDS_MAX, SeedMember
 from iriai.model.problem import Problem
 from iriai.protocol.members import Member, MemberState
+from tests.support.loops import in_loop, until
 
 
 def member(name: str, state: MemberState = MemberState.ALIVE, **other) -> Member:
@@ -106,14 +107,12 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
             kept.changed(members.values)
         assert ranked == []
         files.is_full = True
-        while not ranked:
-            await asyncio.sleep(0)
+        await until(lambda: ranked)
         files.is_full = False
         kept.changed(members.values)
-        while not files.written:
-            await asyncio.sleep(0)
+        await until(lambda: files.written)
         assert (len(ranked), len(files.written)) == (2, 1)
         kept.close()  # all is kept: nothing is written
         assert len(files.written) == 1
 
-    asyncio.run(asyncio.wait_for(body(), 30.0))
+    in_loop(body)

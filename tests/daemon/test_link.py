@@ -1,6 +1,5 @@
 """Two ends of a link in one event loop: what is said arrives once, in order, or not at all."""
 
-import asyncio
 import os
 import socket
 
@@ -21,6 +20,7 @@ from iriai.protocol.messages import Acknowledge, Run
 from iriai.wire.frames import frame
 from iriai.wire.links import PIECE_BYTES, Bid, Obeyed, Piece
 from iriai.wire.machines import Resume
+from tests.support.loops import in_loop, until
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
 
@@ -71,18 +71,12 @@ def story(body, manner: Manner = LOCAL) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX)
         front, back = End(ours, "b1", manner), End(theirs, "front", manner)
         try:
-            async with asyncio.timeout(30):
-                await body(front, back)
+            await body(front, back)
         finally:
             for end in (front, back):
                 end.stream.close("the test is over")
 
-    asyncio.run(run())
-
-
-async def until(condition) -> None:
-    while not condition():
-        await asyncio.sleep(0.002)
+    in_loop(run)
 
 
 def run(number: int, **fields: object) -> Send:
@@ -235,13 +229,12 @@ def test_who_says_nothing_is_taken_for_away(monkeypatch: pytest.MonkeyPatch):
     async def body() -> None:
         ours, silent = socket.socketpair(socket.AF_UNIX)
         front = End(ours, "b1")
-        async with asyncio.timeout(30):
-            await until(lambda: front.over)
+        await until(lambda: front.over)
         assert "has not answered" in front.over[0]
         front.link.send([run(1)])  # into the void
         silent.close()
 
-    asyncio.run(body())
+    in_loop(body)
 
 
 def test_what_arrived_is_told_before_the_link_is_over():
@@ -288,4 +281,4 @@ def test_a_machine_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch
         assert "does not read" in front.over[0]
         deaf.close()
 
-    asyncio.run(body())
+    in_loop(body)

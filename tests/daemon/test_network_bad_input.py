@@ -19,7 +19,8 @@ from iriai.wire.frames import frame
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, greeting_frame
 from iriai.wire.links import Carry, CarryOver, Credit
 from iriai.wire.parts import PARTS_VERSION
-from tests.support.meshes import Meshed, story, until
+from tests.support.loops import until
+from tests.support.meshes import Meshed, story
 from tests.support.trusted import TrustedCluster
 
 

@@ -13,24 +13,11 @@ from iriai.launcher.spool import spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import Part
 from iriai.protocol.output_messages import PIECE_BYTES, AskOutput, Output
+from tests.support.loops import in_loop, until
 
 ATTEMPT = AttemptId("ume", 1, 0, 1)
 NO_PLACES = (-(2**63), -1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 """Numbers that a message can carry, and that are no place in a file, or far behind its end."""
-PATIENCE_S = 30.0
-
-
-def story(body) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await body()
-
-    asyncio.run(run())
-
-
-async def until(condition) -> None:
-    while not condition():
-        await asyncio.sleep(0.002)
 
 
 def source(spool, said, *running: AttemptId) -> OutputSource:
@@ -53,7 +40,7 @@ def test_a_question_for_a_place_that_is_none_has_an_empty_answer(tmp_path, offse
         asked.close()
         assert [send.message for send in said] == [Output(ATTEMPT, "out", offset, b"", True)]
 
-    story(body)
+    in_loop(body)
 
 
 @pytest.mark.parametrize("offset", NO_PLACES)
@@ -64,7 +51,7 @@ def test_a_client_is_told_nothing_from_a_place_that_is_none(tmp_path, offset):
         assert kept.piece(CopyKey(ATTEMPT, "out"), offset).content == b""
         assert kept.piece(CopyKey(ATTEMPT, "out"), 3).content == b"nted"
 
-    story(body)
+    in_loop(body)
 
 
 def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path):
@@ -79,7 +66,7 @@ def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path):
         assert (piece.content, piece.is_complete) == (b"", True)
         assert piece.problem == "it cannot be read here: Is a directory"
 
-    story(body)
+    in_loop(body)
 
 
 def test_a_question_too_many_is_not_answered_where_there_is_nothing_to_tell(tmp_path, monkeypatch):
@@ -100,7 +87,7 @@ def test_a_question_too_many_is_not_answered_where_there_is_nothing_to_tell(tmp_
         assert said[1].message.content == b"waited for"
         asked.close()
 
-    story(body)
+    in_loop(body)
 
 
 def test_more_is_asked_for_at_once_only_after_a_full_piece(tmp_path, monkeypatch):
@@ -125,4 +112,4 @@ def test_more_is_asked_for_at_once_only_after_a_full_piece(tmp_path, monkeypatch
         assert kept.piece(key, PIECE_BYTES).problem == ""  # it is still brought
         kept.close()
 
-    story(body)
+    in_loop(body)

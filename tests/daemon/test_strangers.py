@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from iriai.daemon.strangers import Strangers
 from iriai.identity.token_book import Entry
 from iriai.model.instant import Instant
 from iriai.model.token_text import TokenKind
-
-PATIENCE_S = 30.0
+from tests.support.loops import in_loop
 
 
 class OpenConnection:
@@ -37,12 +36,12 @@ def shown(strangers: Strangers, lives_s: float, token_id: str = "t1") -> OpenCon
     return connection
 
 
-def story(body: Callable[[Strangers], object]) -> None:
+def story(body: Callable[[Strangers], Awaitable[None]]) -> None:
     async def run() -> None:
         strangers = Strangers(*[None] * 6)  # type: ignore[arg-type]
-        await asyncio.wait_for(body(strangers), PATIENCE_S)  # type: ignore[arg-type]
+        await body(strangers)
 
-    asyncio.run(run())
+    in_loop(run)
 
 
 def test_it_ends_with_the_token():

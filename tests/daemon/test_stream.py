@@ -5,6 +5,7 @@ import socket
 from iriai.daemon import pipe as pipe_module
 from iriai.daemon.stream import Stream
 from iriai.wire.frames import FRAME_BYTES_MAX, frame
+from tests.support.loops import in_loop, until
 
 
 class Ends:
@@ -17,11 +18,6 @@ class Ends:
         self.closed: list[str] = []
         self.stream = Stream(ours, self.frames.extend, self.closed.append)
 
-    async def until(self, condition) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.001)
-
 
 def story(body):
     async def run():
@@ -32,7 +28,7 @@ def story(body):
             ends.stream.close("the test is over")
             ends.peer.close()
 
-    asyncio.run(run())
+    in_loop(run)
 
 
 def test_frames_arrive_however_they_were_cut():
@@ -40,7 +36,7 @@ def test_frames_arrive_however_they_were_cut():
         data = frame(b"one") + frame(b"") + frame(b"three")
         for byte in data:
             ends.peer.send(bytes([byte]))
-        await ends.until(lambda: len(ends.frames) == 3)
+        await until(lambda: len(ends.frames) == 3)
         assert ends.frames == [b"one", b"", b"three"]
 
     story(body)
@@ -64,7 +60,7 @@ def test_a_descriptor_travels_beside_its_frame():
     async def body(ends):
         read_end, write_end = os.pipe()
         socket.send_fds(ends.peer, [frame(b"with a pipe")], [read_end])
-        await ends.until(lambda: ends.frames)
+        await until(lambda: ends.frames)
         [received] = ends.stream.descriptors
         ends.stream.descriptors.clear()
         os.write(write_end, b"through")
@@ -79,7 +75,7 @@ def test_descriptors_nobody_took_are_closed_with_the_stream():
     async def body(ends):
         read_end, write_end = os.pipe()
         socket.send_fds(ends.peer, [frame(b"x")], [read_end])
-        await ends.until(lambda: ends.frames)
+        await until(lambda: ends.frames)
         os.close(read_end)
         ends.stream.close("enough")
         try:
@@ -96,7 +92,7 @@ def test_descriptors_nobody_took_are_closed_with_the_stream():
 def test_a_length_that_cannot_be_ends_the_connection():
     async def body(ends):
         ends.peer.send((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
-        await ends.until(lambda: ends.closed)
+        await until(lambda: ends.closed)
         assert "at most" in ends.closed[0]
 
     story(body)
@@ -116,7 +112,7 @@ def test_a_peer_that_never_reads_is_cut_off(monkeypatch):
 def test_the_end_of_the_peer_is_told_once():
     async def body(ends):
         ends.peer.close()
-        await ends.until(lambda: ends.closed)
+        await until(lambda: ends.closed)
         ends.stream.write(b"into the void")
         assert len(ends.closed) == 1
 

@@ -15,6 +15,7 @@ from iriai.daemon.payloads import Payloads
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.peer_messages import Probe
+from tests.support.loops import in_loop
 from tests.support.trusted import Trusted, TrustedCluster
 
 
@@ -127,17 +128,10 @@ def story(directory: Path, body: Callable[[Meshes], Awaitable[None]]) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: failures.append(context))
         try:
-            async with asyncio.timeout(60):
-                await body(meshes)
+            await body(meshes)
         finally:
             meshes.close()
             await asyncio.sleep(0)
         assert failures == []
 
-    asyncio.run(run())
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for it."""
-    while not condition():
-        await asyncio.sleep(0.002)
+    in_loop(run)
