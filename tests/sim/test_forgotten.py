@@ -1,8 +1,12 @@
 """In worlds of faults machines that are away are forgotten, and some of them come back."""
 
+import pytest
+
 from iriai.broker.core import Broker
 from iriai.sim.faults import fails
+from iriai.sim.judge import Judge
 from iriai.sim.scenario import scenario_of
+from tests.sim.cluster import cluster, front, run
 
 SEEDS = range(1, 31)
 
@@ -36,3 +40,14 @@ def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypat
     monkeypatch.setattr(Broker, "member_forgotten", seen)
     assert [seed for seed in SEEDS if fails(scenario_of(seed, is_elected=True))] == []
     assert dropped
+
+
+def test_a_broker_that_goes_on_without_one_of_its_machines_is_found_out():
+    world = cluster()
+    judge = Judge(world)
+    run(world, 1.0)
+    judge.check_end()
+    state = front(world).core.broker.state
+    state.drop_machine(state.machines["b2"], world.now_s)
+    with pytest.raises(AssertionError, match="the broker does not know b2"):
+        judge.check_end()

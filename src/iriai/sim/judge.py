@@ -168,8 +168,11 @@ class Judge:
 
     def check_end(self) -> None:
         """All jobs have ended: nothing is left of them, and all results are what really was."""
-        for machine in self._world.present():
+        present = self._world.present()
+        led = {each.plan.cluster for each in present if Part.BROKER in each.core.parts}
+        for machine in present:
             name, parts = machine.plan.name, machine.plan.parts
+            assert machine.plan.cluster in led, f"there is no broker in the cluster of {name}"
             assert not machine.launcher.running, (
                 f"{name} still runs {list(machine.launcher.running)}"
             )
@@ -224,6 +227,7 @@ class Judge:
             name = each.plan.name
             view = state.machines.get(name)
             if view is None:
+                assert not _is_node_of(each, machine), f"the broker does not know {name}"
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
@@ -237,6 +241,17 @@ class Judge:
             assert known_s >= seconds - USAGE_TOLERANCE_S, (
                 f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
             )
+
+
+def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:
+    """Whether tasks run on a machine, and this broker has it given them."""
+    plan = machine.plan
+    is_of_it = (
+        plan.broker_at == broker.plan.name
+        if plan.broker_at
+        else plan.cluster == broker.plan.cluster
+    )
+    return is_of_it and Part.NODE in plan.parts
 
 
 def _count(array: tuple[tuple[int, int, int], ...]) -> int:
