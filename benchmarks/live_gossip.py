@@ -6,7 +6,7 @@ at once), and of a machine that came up again (told with probes and exchanges); 
 push-pull in rounds of a second could reach if nothing took time. `match`: seconds from `kill -9` of
 the broker's daemon and supervisor until a task begins that was handed in after it, which only a
 new broker can have matched; then that machine is started again, and each tenth time it is measured
-when the others know that (`member`); the kills end after a quarter of an hour, however many there
+when the others know that (`member`); the kills end after 25 minutes, however many there
 were. `eject`: seconds from the call of `iriai eject` until each machine that can be dialled refuses
 whoever has the ejected one's identity. `rest`: what each daemon uses while nothing is asked.
 Machines are asked in turn: moments are late by up to 0.2 s. Needs root.

@@ -51,7 +51,7 @@ def filesystem(path: Path) -> str:
 def machine_facts(state_place: Path) -> dict[str, object]:
     """Return what the figures depend on; `state_place` is where iriai keeps its state."""
     return {
-        "kernel": platform.release(),
+        "kernel": platform.release().split("-")[0],
         "cpus": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "python": platform.python_version(),

@@ -178,7 +178,7 @@ def test_a_member_that_floods_is_cut_off_for_a_while(tmp_path, monkeypatch):
         kiku.say("ume", *range(5000))
         await until(lambda: "a flood" in offences(ume))
         kiku.say("ume", 5000)
-        await until(lambda: "broke the rules" in kiku.mesh._neighbours["ume"].problem)
+        await until(lambda: "sent too much" in kiku.mesh._neighbours["ume"].problem)
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)

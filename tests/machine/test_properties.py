@@ -1,4 +1,4 @@
-"""Whatever people do and whatever breaks: the invariants of design.md hold after each turn.
+"""Whatever people do and whatever breaks: what always holds (docs/spec/001, section 10), holds.
 
 `VirtualMachine.turn` checks them: the parts' own, (a); attempts and claims, (b); the store, (c);
 counters, (e); promises, (f); reasons, (h). The pretended launcher is the judge of what runs.

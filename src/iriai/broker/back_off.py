@@ -1,8 +1,8 @@
 """A machine whose starts keep failing is asked less and less, so that it cannot swallow the queue.
 
-It is always free: without this, all that waits would be tried there, again and again. In the
-prototype of our design, 10 of 1,000 machines that failed each task after a second took 61 % of all
-starts; with this rule 1.7 %.
+It is always free: without this, all that waits would be tried there, again and again. In a
+prototype, 10 of 1,000 machines that failed each task after a second took 61 % of all starts; with
+this rule 1.7 %.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from iriai.protocol.messages import Capability, Idle
 
 MATCH_UNTIL_S = 10.0
 """How long a place is kept for a match whose claim has not been seen: the life of a tentative
-claim (design.md section 2)."""
+claim (docs/spec/002, section 2)."""
 
 RESEND_S = 1.0
 """A match of which nothing was heard for so long is told again: it may be lost."""

@@ -1,7 +1,7 @@
 """One policy pass: reserved heads first, then draws until nothing more can start.
 
-design.md section 6. A drawn account whose first task does not fit becomes a reserved head, if none
-holds the machines that could serve it; later draws only fill in beside it.
+A drawn account whose first task does not fit becomes a reserved head, if none holds the machines
+that could serve it; later draws only fill in beside it (docs/spec/003, section 7).
 """
 
 from __future__ import annotations

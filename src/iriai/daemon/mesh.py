@@ -51,7 +51,7 @@ LINKS_MAX = 600
 RELAYS_KEPT = 2
 """Links that an outward-only machine keeps open: one may go, and it is still reached."""
 FLOOD_S = 60.0
-"""How long a machine that broke the rules is not linked again."""
+"""How long a machine that sent more than may be is not linked again."""
 
 
 class LinkState(NamedTuple):
@@ -283,7 +283,7 @@ class Mesh:
     def _decide(self, machine: str, is_direct: bool) -> Declined | None:
         """Why a machine that dialled us may not have its link; None: it may."""
         if self._shunned_until_s.get(machine, 0.0) > _steady_s():
-            return Declined("shunned", f"{machine} broke the rules less than {FLOOD_S:.0f} s ago")
+            return Declined("shunned", f"{machine} sent too much less than {FLOOD_S:.0f} s ago")
         if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
             return Declined(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
         neighbour = self._neighbour(machine)

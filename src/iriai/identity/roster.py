@@ -2,7 +2,7 @@
 
 A numbered document that the authority itself signs, so whoever made it had its key open. It goes to
 every member. Within, the key is sealed to the operators, and that once more to the named members:
-what others hold of it is of no use to an operator whose key was lost. docs/spec/004, section 8.
+what others hold of it is of no use to an operator whose key was lost. docs/spec/004, section 10.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def open_authority(
     """The authority with its key: by an operator's key, on a named member.
 
     Raises:
-        NotAllowed: the roster names neither this operator or not this member.
+        NotAllowed: the roster names neither this operator nor this member.
         Refused: it is damaged.
     """
     inner = open_with_key(_read_sealed(roster.sealed), named_key(issuer))

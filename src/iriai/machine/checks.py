@@ -1,4 +1,4 @@
-"""Invariants of the parts of one machine together, true after each turn (design.md, section 2).
+"""Invariants of one machine's parts together, true after each turn (docs/spec/001, section 10).
 
 What a part can tell alone is in its own `check`. Each function raises AssertionError where its
 invariant is broken; none changes anything.

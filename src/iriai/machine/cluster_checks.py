@@ -1,4 +1,4 @@
-"""Invariants of several machines together, true at every moment (design.md, section 2).
+"""Invariants of several machines together, true at every moment (docs/spec/001, section 10).
 
 Machines do not see each other's state; a message may be under way, or lost. What must hold all the
 same is here. Each function raises AssertionError where its invariant is broken; none changes
@@ -35,7 +35,7 @@ def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -
 
 
 def _check_parts(machine: Machine, parts: tuple[Part, ...]) -> None:
-    """(a), (c), (g): each part by itself: capacity, tasks that add up, leases of what is away."""
+    """(a), (c): each part by itself: capacity, tasks that add up, leases of what is away."""
     if Part.NODE in parts:
         machine.node.check()
     if Part.HOME in parts:

@@ -1,7 +1,7 @@
 """What may pass a reserved head: the head keeps its earliest start, others fill in before it.
 
 `Easy` is EASY backfill after Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); `NoBackfill`
-is first come, first served. design.md section 6. Times are on the steady clock.
+is first come, first served (docs/spec/003, section 7). Times are on the steady clock.
 """
 
 from __future__ import annotations

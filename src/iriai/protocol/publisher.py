@@ -41,8 +41,8 @@ PACES: Mapping[EntryKind, Pace] = {
     EntryKind.AD: Pace(1800.0, 5.0),
     EntryKind.LEDGER: Pace(60 * _DAY_S, 30.0),
 }
-"""A machine that is gone is forgotten after six hours; what it counted, when it hardly counts
-any more (60 days are some eight half-lives). Certificates are needed for as long."""
+"""A machine that is gone is forgotten after three to six hours; what it counted, when it hardly
+counts any more (60 days are some eight half-lives). Certificates are needed for as long."""
 REFRESH = 1 / 2
 """The part of the lifetime after which it is published again, unchanged. What is left is for it to
 reach all, and for its machine to come back in if it is away just then."""

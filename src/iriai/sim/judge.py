@@ -1,7 +1,7 @@
 """Who looks at a world from outside: what really ran, what was promised to people, what is kept.
 
-Invariants of design.md, section 2. Each breach is an AssertionError that says which machine and
-what. The letters are those of the invariants.
+Each breach is an AssertionError that says which machine and what. The letters are those of
+docs/spec/001, section 10.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from iriai.wire.parts import Envelope
 BATCH_BYTES_MAX = 16 << 20
 """Of the texts in one frame, about: the peer works on the first while the second is on its way."""
 NETWORK_FRAME_BYTES_MAX = 8 << 20
-"""Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about a
-quarter of this; larger ones are somebody who wants our memory."""
+"""Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about an
+eighth of this; larger ones are somebody who wants our memory."""
 NETWORK_BATCH_BYTES_MAX = 1 << 20
 """Of a batch that goes over a network, about: a ping waits behind one for a tenth of a second on a
 slow line."""
