@@ -107,6 +107,11 @@ class Networked(Installation):
         report = self.status()
         return [m.name for m in report.members if m.state == "alive"] if report else []
 
+    def follows(self) -> str:
+        """Whom it takes for the broker; empty where it knows none, or does not answer."""
+        report = self.status()
+        return report.broker if report else ""
+
     def runs_tasks(self) -> bool:
         """Whether its daemon answers and has a launcher; links come and go."""
         report = self.status()

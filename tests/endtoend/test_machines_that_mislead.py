@@ -56,7 +56,7 @@ def cluster(person):
         full.prefix += (*HIDDEN, NO_ROOM.format(room), "sh")
         lacks.prefix += (*HIDDEN, NO_TOOL.format(tools), "sh")
         network.start()
-        is_broker = until(good.status, "the broker's name").broker == GOOD
+        is_broker = until(good.follows, "the broker's name") == GOOD
         yield Cluster(network.machines, boasts if is_broker else good, str(tool))
     finally:
         network.stop()

@@ -56,15 +56,15 @@ def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_netw
     jobs = {name: _submit(home, judges[name], 40) for name, home in homes.items()}
     until(lambda: all(judge.begun() >= 4 for judge in judges.values()), "work to begin")
 
-    broker = network.machines["take"].status().broker
+    broker = until(network.machines["take"].follows, "a broker")
     network.machines[broker].kill("daemon")
     begun = _begun(judges)
     until(lambda: _begun(judges) >= begun + 8, "work to go on without the broker")
 
-    broker = network.machines["kiku"].status().broker
+    broker = until(network.machines["kiku"].follows, "a broker again")
     with network.machines[broker].stopped():
         others = [each for name, each in network.machines.items() if name != broker]
-        until(lambda: all(other.status().broker != broker for other in others), "another broker")
+        until(lambda: all(other.follows() not in ("", broker) for other in others), "another one")
     homes["kiku"].kill("daemon")  # it is started again by its supervisor
     begun = judges["take"].begun()
     until(lambda: judges["take"].begun() >= min(40, begun + 2), "the other home's work to go on")
