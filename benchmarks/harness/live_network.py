@@ -33,11 +33,7 @@ _Result = TypeVar("_Result")
 
 def until(condition: Callable[[], _Result], what: str, pause_s: float = 0.05) -> _Result:
     """Return what `condition` returns once that is true; asks again after each `pause_s`."""
-    deadline_s = time.monotonic() + WAIT_S
-    while not (result := condition()):
-        if time.monotonic() > deadline_s:
-            raise RuntimeError(f"{what} did not come true within {WAIT_S:.0f} s")
-        time.sleep(pause_s)
+    result: _Result = waiting_kit.until(condition, what, pause_s, WAIT_S)
     return result
 
 

@@ -27,8 +27,8 @@ def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Carr
     return Carried(Entry(machine, kind, "lab", 1, 1, 3600.0, body, b""), 0.0)
 
 
-def published(used_s: float, steady_s: float = LISTEN_S) -> bytes:
-    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(steady_s), 2)
+def published(used_s: float) -> bytes:
+    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(LISTEN_S), 2)
     assert body is not None
     return body
 
