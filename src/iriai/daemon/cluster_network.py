@@ -55,7 +55,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key
+from iriai.protocol.entries import BY_OPERATORS, Entry, EntryKind, Key
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Begun, Forward, Message, Summary
@@ -361,7 +361,7 @@ class ClusterNetwork:
 
     def _entries_changed(self, entries: Iterable[Entry], now: Instant) -> None:
         self._measure_news(entries, now)
-        for learned in self._ledger.learned(self._carried(entries, now), now):
+        for learned in self._ledger.learned(self.peers.aged(entries, now), now):
             self._engine.event(learned)
         for notice in self._ledger.take_notices():
             self._noticed.note(notice)
@@ -377,7 +377,7 @@ class ClusterNetwork:
 
     def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
         others = [entry for entry in entries if entry.machine != self.peers.name]
-        ages_s = [carried.age_s for carried in self._carried(others, now)]
+        ages_s = [carried.age_s for carried in self.peers.aged(others, now)]
         self._measures.learned(ages_s, now.steady_s)
 
     def _measure_links(self) -> None:
@@ -400,11 +400,6 @@ class ClusterNetwork:
         """What this machine's node has counted."""
         machine = self._engine.machine
         return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
-
-    def _carried(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
-        """The entries with their age; one that others hold of this machine has none."""
-        held = ((each, self.peers.table.carried(each.key, now)) for each in entries)
-        return [Carried(each, known.age_s if known else 0.0) for each, known in held]
 
     def _publish_counters(self) -> None:
         """Each half minute, where they changed: every broker draws with them."""

@@ -80,6 +80,11 @@ class Peers:
         """All entries of a kind that are held."""
         return (entry for entry in self.table if entry.kind is kind)
 
+    def aged(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
+        """Entries with their age; one that only others hold, of this machine, has none."""
+        held = ((each, self.table.carried(each.key, now)) for each in entries)
+        return [Carried(each, known.age_s if known else 0.0) for each, known in held]
+
     # --- what the driver says --------------------------------------------------------------------
 
     def begin(self, now: Instant, kept: Iterable[Carried] = ()) -> list[Effect]:

@@ -30,7 +30,7 @@ from iriai.protocol.effects import (
     PeersChanged,
     Send,
 )
-from iriai.protocol.entries import Carried, EntryKind
+from iriai.protocol.entries import EntryKind
 from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews, pace_s
 from iriai.protocol.members import Member
@@ -192,9 +192,7 @@ class GossipMembers(Members):
             return
         machine, ledger = self._machines[joined.name], self._ledgers[joined.name]
         now = joined.clock.at(self._world.now_s)
-        held = ((each, joined.peers.table.carried(each.key, now)) for each in changed.entries)
-        carried = [Carried(each, known.age_s if known else 0.0) for each, known in held]
-        learned = ledger.learned(carried, now)
+        learned = ledger.learned(joined.peers.aged(changed.entries, now), now)
         if machine.is_up:
             for news in learned:
                 self._world.arrive(machine, news)
