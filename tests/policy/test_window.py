@@ -121,6 +121,12 @@ def test_a_sum_is_that_of_its_counters(window_s, history):
         together.merge(account, counters[account].row(account, TIMES))
         alone = sum(counter.at(wall_s) for counter in counters.values())
         assert together.at(wall_s) == pytest.approx(alone)
+    latest_s = max((each[2] for each in history), default=0.0)
+    total = together.at(latest_s)
+    together.drop(BOB)
+    together.drop(BOB)
+    left = counters[ANN].at(latest_s)
+    assert together.at(latest_s) == pytest.approx(left, abs=1e-9 * max(1.0, total))
 
 
 @given(windows, histories)

@@ -91,6 +91,36 @@ def test_an_earlier_incarnation_is_refused_and_a_later_one_replaces():
     assert ledger.usage_of(ANN, WALL_S) == pytest.approx(37.0)
 
 
+def test_what_is_too_old_counts_no_more_and_nothing_is_kept_of_it():
+    ledger = Ledger(FADING)
+    ledger.merge("kiri", batch(row(7.0)))
+    ledger.merge("ume", batch(row(100.0), row(3.0, account=BOB), incarnation=2))
+
+    ledger.forget("ume")
+    ledger.forget("ume")
+
+    assert ledger.usage(WALL_S) == {ANN: pytest.approx(7.0), BOB: 0.0}
+    assert ledger.counters("ume") == {}
+    again = ledger.merge("ume", batch(row(1.0)))  # though its incarnation is an earlier one
+    assert (len(again.rows), again.code) == (1, "")
+
+
+def test_so_many_accounts_of_a_machine_are_counted_and_no_more(monkeypatch):
+    monkeypatch.setattr("iriai.protocol.ledger.ACCOUNTS_KEPT_MAX", 3)
+    ledger = Ledger(FADING)
+    several = [Account("lab", f"u{number}") for number in range(5)]
+    first = ledger.merge("ume", batch(*(row(1.0, account=each) for each in several[:2])))
+    second = ledger.merge("ume", batch(*(row(2.0, account=each) for each in several[1:])))
+    later = batch(*(row(3.0, account=each) for each in several[2:]), incarnation=1)
+    third = ledger.merge("ume", later)
+
+    assert [len(taken.rows) for taken in (first, second, third)] == [2, 2, 1]
+    assert [taken.code for taken in (first, second, third)] == ["", *["too-many-accounts"] * 2]
+    assert second.words == "3 accounts are counted; 2 more are not"
+    assert set(ledger) == set(several[:3])
+    assert ledger.merge("kiri", later).code == ""
+
+
 def test_a_machine_whose_clock_is_wrong_is_shown_and_does_not_count():
     ledger = Ledger(FADING)
     year_s = 3.15e7

@@ -6,6 +6,7 @@ from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
+from iriai.protocol.effects import UsageForgotten
 from iriai.protocol.entries import Carried, Entry, EntryKind
 from iriai.protocol.ledger import LISTEN_S
 from iriai.protocol.ledger_news import PUBLISH_S, SITE_PUBLISHES_S, LedgerNews
@@ -80,3 +81,11 @@ def test_one_of_many_machines_publishes_seldom():
     assert news.body([row(5.0)], at(LISTEN_S), 500) is not None
     assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S - 1.0), 500) is None
     assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S), 500) is not None
+
+
+def test_what_is_over_its_lifetime_is_forgotten_but_for_what_is_counted_here():
+    news = LedgerNews("m2", FADING, (), at(0.0))
+    news.learned([entry("m1", published(5.0))], at(LISTEN_S))
+    assert news.forgotten("m1") == [UsageForgotten("m1")]
+    assert news.ledger.usage_of(ANN, WALL_S) == 0.0
+    assert news.forgotten("m2") == []

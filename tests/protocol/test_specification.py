@@ -59,7 +59,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements",
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)
             | {"Wake", "Delivered", "LinkUp", "LinkDown", "PeersChanged", "MachineForgotten"}
-            | {"UsageLearned"},
+            | {"UsageLearned", "UsageForgotten"},
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
         (CLIENTS, names(requests.RequestBody)),

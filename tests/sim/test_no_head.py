@@ -8,9 +8,13 @@ from dataclasses import replace
 import pytest
 
 from iriai.protocol.effects import Delivered
+from iriai.protocol.entries import EntryKind
+from iriai.protocol.ledger_news import PUBLISH_S
 from iriai.protocol.members import MemberState
+from iriai.protocol.publisher import PACES, Pace
+from iriai.sim.clock import WALL_S
 from iriai.sim.experiments.no_head import Setting, Trial, arrivals_of, oracle, oracle_of_lines
-from iriai.sim.gossip import GossipMembers
+from iriai.sim.gossip import EARLIER, GossipMembers
 from iriai.sim.machine_model import SimulatedMachine
 
 SHORT = Setting(12, 12, warm_s=60.0, window_s=600.0)
@@ -102,6 +106,36 @@ def test_a_broker_that_dies_is_missed_by_gossip_and_found_again():
     assert until(trial, lambda: take_it_for(MemberState.ALIVE), 120.0)
     assert until(trial, lambda: len(machines[name].peers.members) == 11, 120.0)
     assert until(trial, lambda: trial.broker_names() == [name], 120.0)
+
+
+def test_what_a_machine_counted_counts_when_it_is_gone_until_it_is_too_old(monkeypatch):
+    lifetime_s = 600.0
+    monkeypatch.setitem(PACES, EntryKind.LEDGER, Pace(lifetime_s, PUBLISH_S))  # of 60 days
+    trial = trial_of(SHORT)
+    world = trial.world
+    world.run_until(1.0)
+    machines = list(world.machines.values())
+    assert until(trial, lambda: all(len(each.core._usage) == 11 for each in machines), lifetime_s)
+    [name] = trial.broker_names()
+    gone = next(each for each in world.machines if each != name)
+    account = EARLIER[-1].account  # nobody of the experiment
+
+    def usage_s() -> float:
+        [broker] = trial.broker_names()
+        core = world.machines[broker].core.broker
+        return core.state.standings.usage_s(account, WALL_S + world.now_s)
+
+    before_s = usage_s()
+    world.power_off(world.machines[gone])
+    world.run_until(world.now_s + lifetime_s / 4)
+    others = [each for each in machines if each.plan.name != gone]
+    assert all(gone in each.core._usage for each in others)
+    assert usage_s() == pytest.approx(before_s, rel=0.01)
+    assert until(
+        trial, lambda: not any(gone in each.core._usage for each in others), 2 * lifetime_s
+    )
+    assert usage_s() == pytest.approx(before_s * 10 / 11, rel=0.01)
+    assert all(len(each.core._usage) == 10 for each in others)
 
 
 def test_a_sample_gossips_and_the_others_are_told():

@@ -281,6 +281,10 @@ class Broker:
         elif view is not None:
             view.is_forgotten = True
 
+    def usage_forgotten(self, machine: str) -> None:
+        """What a machine counted is too old to count."""
+        self._reports.forget_usage(machine)
+
     def _drop(self, view: MachineView, now: Instant) -> None:
         self._under_way.give_up(view)
         self.state.drop_machine(view, now.steady_s)

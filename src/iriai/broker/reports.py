@@ -12,6 +12,7 @@ from iriai.broker.state import BrokerState
 from iriai.broker.under_way import UnderWay
 from iriai.model.instant import Instant
 from iriai.protocol.effects import Part, Send
+from iriai.protocol.ledger import KnownAccounts
 from iriai.protocol.messages import Charging, Counted, Idle, Running
 
 
@@ -39,6 +40,7 @@ class Reports:
         self._left_alone = left_alone
         self._ends = ends
         self._ahead = ahead
+        self._accounts = KnownAccounts()
         self._said: list[Send] = []
 
     def take_said(self) -> list[Send]:
@@ -48,11 +50,17 @@ class Reports:
 
     def counted(self, counted: Counted, _now: Instant) -> None:
         """What accounts used on a machine, and what its running attempts cost so far."""
-        standings = self._state.standings
+        standings, machine = self._state.standings, counted.machine
         for row in counted.rows:
-            standings.counted(counted.machine, row, self._state.counts_for(row.account))
+            if self._accounts.takes(machine, row.account):
+                standings.counted(machine, row, self._state.counts_for(row.account))
         for attempt, charge_s in counted.charged:
             standings.charged(attempt, charge_s)
+
+    def forget_usage(self, machine: str) -> None:
+        """What a machine counted counts no more."""
+        for account in self._accounts.forget(machine):
+            self._state.standings.forget(machine, account, self._state.counts_for(account))
 
     def take(self, idle: Idle, now: Instant) -> bool:
         """Take a report in; whether a pass may come to something now."""

@@ -98,6 +98,17 @@ class Standings:
         standing.sums = standing.sums.replaced(old, times)
         self._sums = self._sums.replaced(old, times)
 
+    def forget(self, machine: str, counted_for: Account, account: Account) -> None:
+        """What a machine counted for `counted_for`, which counts for `account`, counts no more."""
+        standing = self._of(account)
+        self._changed[account] = None
+        counter = _CounterKey(machine, counted_for)
+        standing.settled.drop(counter)
+        standing.advances.pop(counter, None)
+        times = standing.times.pop(counter, NO_RUNS)
+        standing.sums = standing.sums.replaced(times, NO_RUNS)
+        self._sums = self._sums.replaced(times, NO_RUNS)
+
     def began(
         self,
         key: Hashable,

@@ -374,6 +374,9 @@ class ClusterNetwork:
         for key in keys:
             if key.kind is EntryKind.MEMBER:
                 self._engine.event(MachineForgotten(key.machine))
+            if key.kind is EntryKind.LEDGER:
+                for forgotten in self._ledger.forgotten(key.machine):
+                    self._engine.event(forgotten)
 
     def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
         others = [entry for entry in entries if entry.machine != self.peers.name]

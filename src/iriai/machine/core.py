@@ -37,6 +37,7 @@ from iriai.protocol.effects import (
     PeersChanged,
     Persist,
     Send,
+    UsageForgotten,
     UsageLearned,
     Wake,
     WakeAt,
@@ -69,6 +70,7 @@ MachineEvent = (
     | PeersChanged
     | MachineForgotten
     | UsageLearned
+    | UsageForgotten
 )
 PartEvent = Message | Wake | LinkUp | LinkDown
 
@@ -130,7 +132,12 @@ class Machine:
         self._neighbours: tuple[Neighbour, ...] = ()
         """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
-        """What other machines counted, as the directory has it."""
+        """What other machines counted, as the directory has it: kept of one that is gone as well.
+
+        A machine's use counts for as long as the directory keeps its batch, 60 days, whatever
+        became of the machine. So there are as many machines here as the directory may know, with so
+        many accounts as a ledger keeps of each.
+        """
         self._now_s = 0.0
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
@@ -210,6 +217,8 @@ class Machine:
             self._others_changed(event, now)
         elif isinstance(event, UsageLearned):
             self._learn(event.machine, event.rows, now)
+        elif isinstance(event, UsageForgotten):
+            self._forget_usage(event.machine)
         elif isinstance(event, MachineForgotten):
             self._forgotten(event.machine, now)
         else:
@@ -421,6 +430,12 @@ class Machine:
         known.update((row.account, row) for row in rows)
         if self._broker is not None:
             self._take(self._broker.handle(Counted(machine, rows, ()), now))
+
+    def _forget_usage(self, machine: str) -> None:
+        """What a machine counted is too old to count."""
+        self._usage.pop(machine, None)
+        if self._broker is not None:
+            self._broker.usage_forgotten(machine)
 
     def _is_of_term(self, term: float) -> None:
         """The broker is of this term; of another one than it was told in, it knows nothing.

@@ -49,6 +49,9 @@ class UseSum(Protocol[Key_contra]):
     def merge(self, key: Key_contra, row: LedgerRow) -> None:
         """A counter's copy; of two the later one stays."""
 
+    def drop(self, key: Key_contra) -> None:
+        """A counter counts no more, where there is one."""
+
     def at(self, wall_s: float) -> float:
         """The sum at `wall_s`, in charged seconds."""
 
@@ -163,6 +166,10 @@ class DecayedSum(Generic[Key]):
     def merge(self, key: Key, row: LedgerRow) -> None:
         """See `UseSum`."""
         self._sum.merge(key, DecayedCounter.restored(self._half_life_s, row).usage)
+
+    def drop(self, key: Key) -> None:
+        """See `UseSum`."""
+        self._sum.drop(key)
 
     def at(self, wall_s: float) -> float:
         """See `UseSum`."""

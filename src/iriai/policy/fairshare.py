@@ -197,6 +197,14 @@ class UsageSum(Generic[Key]):
         self._counters[key] = usage
         self._total += self._in_epoch(usage)
 
+    def drop(self, key: Key) -> None:
+        """A counter counts no more, where there is one."""
+        known = self._counters.pop(key, None)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+        if not self._counters:
+            self._total = 0.0  # what rounding left
+
     def at(self, wall_s: float) -> float:
         """The sum of all counters, read at `wall_s`, in charged seconds."""
         half_lives = wall_s / self._half_life_s

@@ -166,6 +166,12 @@ class WindowSum(Generic[Key]):
         self._counters[key] = counter
         self._add(counter, 1)
 
+    def drop(self, key: Key) -> None:
+        """A counter counts no more, where there is one."""
+        known = self._counters.pop(key, None)
+        if known is not None:
+            self._add(known, -1)
+
     def at(self, wall_s: float) -> float:
         """The sum of all counters, read at `wall_s`, in charged seconds."""
         position = wall_s * BUCKETS / self.window_s

@@ -252,6 +252,12 @@ class UsageLearned(msgspec.Struct, frozen=True):
     rows: tuple[LedgerRow, ...]
 
 
+class UsageForgotten(msgspec.Struct, frozen=True):
+    """The directory keeps no counters of a machine any more: they are too old to count."""
+
+    machine: str
+
+
 class LauncherAttached(msgspec.Struct, frozen=True):
     """Node: a launcher answers. `alive` run now, (attempt, wall time of their start) each."""
 

@@ -27,6 +27,9 @@ ACCOUNTS_MAX = 2_000
 """In one batch; it then has some 150 kB."""
 ROW_BYTES, BUCKET_BYTES = 64, 28
 """Of a row without buckets, and of each bucket, about."""
+ACCOUNTS_KEPT_MAX = 10_000
+"""Of one machine, whatever its incarnation: five times what a batch has. Whose counters come after
+that are not counted, since only somebody who invents names comes so far."""
 BATCH_BYTES_MAX = 200 << 10
 """Less than an entry may have. Under a window a row is longer, and a batch has 200 accounts."""
 NAME_CHARACTERS_MAX = 64
@@ -112,7 +115,8 @@ class Taken:
     rows: tuple[LedgerRow, ...] = ()
     """Those that are later than what was known, for the broker's draw."""
     code: str = ""
-    """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`."""
+    """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`,
+    `too-many-accounts`."""
     words: str = ""
 
 
@@ -149,6 +153,26 @@ def _malformed_row(row: BatchRow, wall_s: float) -> str:
     return ""
 
 
+class KnownAccounts:
+    """The accounts of which each machine said something, up to a limit."""
+
+    def __init__(self) -> None:
+        self._by_machine: dict[str, dict[Account, None]] = {}
+
+    def takes(self, machine: str, account: Account) -> bool:
+        """Whether what the machine counted for the account is kept."""
+        known = self._by_machine.setdefault(machine, {})
+        if account not in known:
+            if len(known) >= ACCOUNTS_KEPT_MAX:
+                return False
+            known[account] = None
+        return True
+
+    def forget(self, machine: str) -> Iterable[Account]:
+        """Nothing is kept of the machine any more; what was."""
+        return self._by_machine.pop(machine, {})
+
+
 class _Machine:
     __slots__ = ("counters", "incarnation", "rows")
 
@@ -167,6 +191,7 @@ class Ledger:
         """Machines whose clock is wrong, and by how much (positive: ahead of ours)."""
         self._clocks_right: dict[str, None] = {}
         self._machines: dict[str, _Machine] = {}
+        self._known = KnownAccounts()
         self._sums: dict[Account, UseSum[str]] = {}
 
     def __iter__(self) -> Iterator[Account]:
@@ -198,15 +223,29 @@ class Ledger:
         if known is not None and batch.incarnation < known.incarnation:
             words = f"incarnation {batch.incarnation} after {known.incarnation}"
             return Taken(code="rolled-back-counter", words=words)
+        fell: list[str] = []
         if known is None or batch.incarnation > known.incarnation:
-            self._replace(machine, batch)
-            return Taken(tuple(row.row for row in batch.rows))
-        fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
-        later = tuple(row.row for row in batch.rows if self._grew(machine, known, row))
+            self._void(machine)
+            known = self._machines[machine] = _Machine(batch.incarnation)
+        else:
+            fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
+        rows = [row for row in batch.rows if self._known.takes(machine, row.account)]
+        later = tuple(row.row for row in rows if self._grew(machine, known, row))
         if fell:
             words = f"the counters of {', '.join(fell[:3])} fell within an incarnation"
             return Taken(later, "rolled-back-counter", words)
+        if len(rows) < len(batch.rows):
+            more = len(batch.rows) - len(rows)
+            words = f"{ACCOUNTS_KEPT_MAX} accounts are counted; {more} more are not"
+            return Taken(later, "too-many-accounts", words)
         return Taken(later)
+
+    def forget(self, machine: str) -> None:
+        """What a machine counted is too old to count, and nothing is kept of it."""
+        self._void(machine)
+        self._known.forget(machine)
+        self.clocks_off_s.pop(machine, None)
+        self._clocks_right.pop(machine, None)
 
     def usage(self, wall_s: float) -> dict[Account, float]:
         """What counts of every account's use on all machines, in charged seconds."""
@@ -239,17 +278,11 @@ class Ledger:
         self._sum(account).merge(machine, known.rows[account])
         return True
 
-    def _replace(self, machine: str, batch: LedgerBatch) -> None:
-        """A new incarnation: what was known of the machine's counters is void."""
+    def _void(self, machine: str) -> None:
+        """What was known of a machine's counters counts no more."""
         before = self._machines.pop(machine, None)
-        fresh = self._machines[machine] = _Machine(batch.incarnation)
-        for account in before.counters if before is not None else ():
-            total = self._sums[account] = self.fading.sum(str)
-            for name, each in self._machines.items():
-                if account in each.rows:
-                    total.merge(name, each.rows[account])
-        for row in batch.rows:
-            self._grew(machine, fresh, row)
+        for account in before.rows if before is not None else ():
+            self._sums[account].drop(machine)
 
     def _sum(self, account: Account) -> UseSum[str]:
         if account not in self._sums:

@@ -1,8 +1,8 @@
 """The ledger between a machine and the directory: what it publishes, and what it learns of others.
 
 In: entries of kind `ledger`, and the node's own rows. Out: `UsageLearned` for the machine, whose
-broker draws with it, and bodies to publish. A machine that is gone counts on, as long as the
-directory keeps its last batch (docs/spec/006, section 6).
+broker draws with it, `UsageForgotten`, and bodies to publish. A machine that is gone counts on, as
+long as the directory keeps its last batch (docs/spec/006, section 6).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import inf
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.effects import PeerNoticed, UsageLearned
+from iriai.protocol.effects import PeerNoticed, UsageForgotten, UsageLearned
 from iriai.protocol.entries import Carried, EntryKind
 from iriai.protocol.ledger import Ledger, OwnCounters, batch_body
 from iriai.protocol.notices import Notices
@@ -61,6 +61,13 @@ class LedgerNews:
             if taken.rows:
                 news.append(UsageLearned(entry.machine, taken.rows))
         return news
+
+    def forgotten(self, machine: str) -> list[UsageForgotten]:
+        """The directory keeps no batch of a machine any more."""
+        if machine == self._machine:
+            return []
+        self.ledger.forget(machine)
+        return [UsageForgotten(machine)]
 
     def take_notices(self) -> list[PeerNoticed]:
         """What is wrong with batches that came, to be said since the last call."""

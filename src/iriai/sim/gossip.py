@@ -199,6 +199,9 @@ class GossipMembers(Members):
             for key in changed.gone:
                 if key.kind is EntryKind.MEMBER:
                     self._world.arrive(machine, MachineForgotten(key.machine))
+                if key.kind is EntryKind.LEDGER:
+                    for forgotten in ledger.forgotten(key.machine):
+                        self._world.arrive(machine, forgotten)
 
     def _count_within(self, name: str, within_s: float) -> None:
         """What its node counts is published from some moment on; what was to be is not any more."""
