@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.architecture.rules_imports import TABLE, imports_of
-from tests.architecture.source import ROOT, product_modules
+from tests.architecture.source import ROOT, Module, product_modules
 
 IN_THE_DAEMON = TABLE["daemon"] | {"daemon"}
 """Packages that run there."""
@@ -66,25 +66,22 @@ def module_of(target: str) -> str:
     return target if is_module else target.rpartition(".")[0]
 
 
-def late_imports() -> set[tuple[str, str]]:
+def late_imports(modules: list[Module]) -> set[tuple[str, str]]:
     """Each module that imports something inside a function, and what."""
     return {
         (module.name, module_of(each.target))
-        for module in product_modules()
-        if module.package in IN_THE_DAEMON
+        for module in modules
         for each in imports_of(module)
         if each.in_function and not each.for_types_only
     }
 
 
 def test_what_is_imported_late_is_there_before_privileges_are_given_up(daemon: Daemon):
-    missing = {each for each in late_imports() if each[1] not in daemon.loaded}
-    assert missing - NEVER_AFTER_THE_DROP.keys() == set()
-
-
-def test_nothing_is_excepted_that_is_loaded_or_not_imported_late(daemon: Daemon):
-    missing = {each for each in late_imports() if each[1] not in daemon.loaded}
-    assert NEVER_AFTER_THE_DROP.keys() - missing == set()
+    ours = [each for each in product_modules() if each.package in IN_THE_DAEMON]
+    missing = {each for each in late_imports(ours) if each[1] not in daemon.loaded}
+    assert missing == NEVER_AFTER_THE_DROP.keys()
+    by_name = {each.name for each in ours if "import_module(" in each.text}
+    assert by_name == {"iriai.daemon.machine_facts"}  # NVIDIA's library: before the drop
 
 
 def test_what_a_daemon_does_after_that_loads_nothing_more(daemon: Daemon):
@@ -92,9 +89,18 @@ def test_what_a_daemon_does_after_that_loads_nothing_more(daemon: Daemon):
     assert {use: names for use, names in daemon.after.items() if names} == {}
 
 
-def test_no_module_is_imported_by_a_name_that_this_test_does_not_see():
-    """NVIDIA's library, where somebody installed it, is asked before the drop."""
-    ours = [each for each in product_modules() if each.package in IN_THE_DAEMON]
-    assert {each.name for each in ours if "import_module(" in each.text} == {
-        "iriai.daemon.machine_facts"
-    }
+def test_where_python_alone_is_out_of_reach_expressions_need_nothing_more_of_it():
+    program = (
+        "import sys, iriai.daemon.__main__ as _\n"
+        "from iriai.daemon.out_of_reach import load_expressions, load_of_python\n"
+        "load_of_python()\n"
+        "before = dict.fromkeys(sys.modules)\n"
+        "load_expressions()\n"
+        "print(*(each for each in sys.modules if each not in before))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "numpy" in loaded
+    assert [each for each in loaded if each.split(".")[0] in sys.stdlib_module_names] == []

@@ -7,6 +7,7 @@ function and after the drop is loaded here before it; tests/daemon holds this mo
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 from iriai.daemon.orders import load_orders
@@ -25,9 +26,23 @@ def load_what_is_out_of_reach(user: str) -> None:
 
     Elsewhere they are left alone until then: NumPy and HTCondor's library cost some 35 MB.
     """
-    if os.geteuid() == 0 and unreachable_ancestor(str(Path(__file__).parent), user):
+    if os.geteuid() != 0:
+        return
+    ways = sysconfig.get_paths()
+    places = dict.fromkeys((str(Path(__file__).parent), ways["purelib"], ways["platlib"]))
+    if any(unreachable_ancestor(each, user) for each in places):
         load_expressions()
         load_orders()
+    elif unreachable_ancestor(ways["stdlib"], user):
+        load_of_python()
+
+
+def load_of_python() -> None:
+    """What is imported with expressions and is Python's own, which may lie elsewhere.
+
+    As where root built it for itself. NumPy makes do without this; a later one may not.
+    """
+    import ctypes  # noqa: F401
 
 
 def load_expressions() -> None:
