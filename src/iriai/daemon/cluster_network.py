@@ -40,7 +40,6 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.candidates import by_cluster, neighbours_of
 from iriai.protocol.directory import DirectorySettings
 from iriai.protocol.effects import (
     Delivered,
@@ -50,7 +49,6 @@ from iriai.protocol.effects import (
     MembersChanged,
     Part,
     PeerNoticed,
-    PeersChanged,
     Send,
     Wake,
     WakeAt,
@@ -62,6 +60,7 @@ from iriai.protocol.messages import Begun, Forward, Message, Summary
 from iriai.protocol.output_messages import AskOutput, Output
 from iriai.protocol.peers import OF_PEERS, Peers
 from iriai.protocol.saying import is_of_cluster, may_say
+from iriai.protocol.site_peers import SitePeers
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight
 
@@ -131,8 +130,10 @@ class ClusterNetwork:
         self.mesh = Mesh(
             passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
         )
+        own = self._own_member(passport.instance)
+        self._site_peers = SitePeers(own)
         self.peers = Peers(
-            self._own_member(passport.instance),
+            own,
             incarnation=int(read_clocks("cluster").wall_s),
             signer=identity,
             verifier=TrustVerifier(trust),
@@ -422,6 +423,7 @@ class ClusterNetwork:
             if (before is None) == member.is_present:
                 log.info("%s is %s", member.name, member.state)
         self.book.take(members)
+        self._site_peers.take(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
         self._kept.changed(self._all_members)
         self._tell_peers()
@@ -432,16 +434,14 @@ class ClusterNetwork:
     def _announce(self) -> None:
         """What this machine says of itself is different."""
         now = read_clocks("cluster")
-        self._perform(self.peers.announce(self._own_member(self.mesh.instance), now), now)
+        own = self._own_member(self.mesh.instance)
+        self._perform(self.peers.announce(own, now), now)
+        self._site_peers.take((own,))
         self._tell_peers()
 
     def _tell_peers(self) -> None:
-        own = self._own_member(self.mesh.instance)
-        clusters = by_cluster(
-            member for member in (own, *self._present.values()) if member.cluster == own.cluster
-        )
-        same = tuple(clusters[own.cluster_called])
-        self._engine.event(PeersChanged(same, neighbours_of(clusters)))
+        if self._site_peers.has_news:
+            self._engine.event(self._site_peers.report())
 
     def _own_member(self, instance: str) -> Member:
         settings, identity = self._settings, self._cluster.identity

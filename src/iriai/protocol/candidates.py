@@ -67,14 +67,6 @@ class Neighbour(NamedTuple):
     """
 
 
-def by_cluster(members: Iterable[Member]) -> dict[str, list[Peer]]:
-    """The members of a site, by the cluster that each works in."""
-    clusters: dict[str, list[Peer]] = {}
-    for member in members:
-        clusters.setdefault(member.cluster_called, []).append(Peer.of(member))
-    return clusters
-
-
 def neighbours_of(peers_by_cluster: Mapping[str, Iterable[Peer]]) -> tuple[Neighbour, ...]:
     """The clusters of a site with their candidates, from the members of each."""
     return tuple(

@@ -18,7 +18,6 @@ from functools import partial
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
-from iriai.protocol.candidates import by_cluster, neighbours_of
 from iriai.protocol.choosing import some
 from iriai.protocol.effects import (
     Delivered,
@@ -37,6 +36,7 @@ from iriai.protocol.members import Member
 from iriai.protocol.notices import Notices
 from iriai.protocol.peers import OF_PEERS
 from iriai.protocol.publisher import PACES, REFRESH
+from iriai.protocol.site_peers import SitePeers
 from iriai.protocol.table import Table
 from iriai.sim.dice import generator
 from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
@@ -69,6 +69,7 @@ class GossipMembers(Members):
         self._clusters = clusters
         self._rng = generator(world.seed, "gossip")
         self._ledgers: dict[str, LedgerNews] = {}
+        self._site_peers: dict[str, SitePeers] = {}
         self._due: dict[str, object] = {}
         """Of each machine that gossips, which of its rounds of counting goes on."""
         self.peers = PeerWorld(world.seed, agenda=world.agenda, carry=self._carry)
@@ -143,6 +144,7 @@ class GossipMembers(Members):
         now = machine.clock.at(came_up_s)
         ledger = LedgerNews(plan.name, Fading.of(plan.configuration.order), EARLIER, now)
         self._ledgers[plan.name] = ledger
+        self._site_peers[plan.name] = SitePeers(joined.peers.publisher.member)
         batch = batch_body(LedgerBatch(0, now.wall_s, tuple(map(BatchRow.of, EARLIER))))
         for kind, body in ((EntryKind.CERTIFICATE, signer.certificate), (EntryKind.LEDGER, batch)):
             self.peers.perform(joined, joined.peers.publish(kind, body, now))
@@ -172,20 +174,19 @@ class GossipMembers(Members):
         elif name in self.peers.machines and isinstance(event, PeersChanged):
             self._world.arrive(machine, self._believed(name))
 
-    def _members_changed(self, joined: PeerMachine, _members: tuple[Member, ...]) -> None:
-        machine = self._machines[joined.name]
-        if machine.is_up and not self._is_gathering and joined.name in self.peers.machines:
+    def _members_changed(self, joined: PeerMachine, members: tuple[Member, ...]) -> None:
+        machine, site_peers = self._machines[joined.name], self._site_peers[joined.name]
+        site_peers.take(members)
+        is_in = machine.is_up and joined.name in self.peers.machines
+        if is_in and not self._is_gathering and site_peers.has_news:
             self._world.arrive(machine, self._believed(joined.name))
 
     def _believed(self, name: str) -> PeersChanged:
         """Who is there, as this machine takes it."""
-        peers = self.peers.machines[name].peers
-        own = peers.publisher.member
-        present = [each for each in peers.members.values() if each.is_present]
-        clusters = by_cluster([own, *present])
-        beyond = tuple(each for each in self._neighbours if each.cluster not in clusters)
-        same = tuple(clusters[own.cluster_called])
-        return PeersChanged(same, (*neighbours_of(clusters), *beyond))
+        report = self._site_peers[name].report()
+        known = {each.cluster for each in report.neighbours}
+        beyond = tuple(each for each in self._neighbours if each.cluster not in known)
+        return PeersChanged(report.peers, (*report.neighbours, *beyond))
 
     def _entries_changed(self, joined: PeerMachine, changed: EntriesChanged) -> None:
         if self._is_gathering:
