@@ -145,11 +145,15 @@ def _drain(world: World, machine: SimulatedMachine, happening: Happening) -> Non
     def now_there() -> None:
         machine.core.node.drain("work on it", BY, machine.clock.at(world.now_s))
 
+    _asks(world, machine, now_there)
+    world.agenda.after(happening.lasts_s, partial(_taken_back, world, machine))
+
+
+def _taken_back(world: World, machine: SimulatedMachine) -> None:
     def resume() -> None:
         machine.core.node.resume(BY, machine.clock.at(world.now_s))
 
-    _asks(world, machine, now_there)
-    world.agenda.after(happening.lasts_s, partial(_asks, world, machine, resume))
+    _asks(world, machine, resume)
 
 
 def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -264,8 +268,7 @@ def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening)
 
     def is_mended() -> None:
         machine.launcher.fails_prolog = False
-        resume = partial(machine.core.node.resume, BY, machine.clock.at(world.now_s))
-        _asks(world, machine, resume)
+        _taken_back(world, machine)
 
     machine.launcher.fails_prolog = True
     world.agenda.after(happening.lasts_s, is_mended)
@@ -334,13 +337,6 @@ OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
 )
 """Kinds that only happen where tasks run."""
-
-
-def _taken_back(world: World, machine: SimulatedMachine) -> None:
-    def resume() -> None:
-        machine.core.node.resume(BY, machine.clock.at(world.now_s))
-
-    _asks(world, machine, resume)
 
 
 def end_all(world: World) -> None:
