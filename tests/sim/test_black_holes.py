@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from iriai.broker.end_judge import EndJudge
+from iriai.broker.state import BrokerState
 from iriai.broker.trials import LEAVE_MAX_S
 from iriai.model.state import EndCause
+from iriai.sim.faults import fails
+from iriai.sim.scenario import scenario_of
 from iriai.sim.world import World
 from tests.sim.cluster import LAN, causes, cluster, front, run, starts, submit
 
@@ -79,3 +82,17 @@ def test_a_script_that_fails_everywhere_is_run_as_fast_as_ever():
     run(world, 30.0)
     assert causes(world, job) == [EndCause.FAILED] * TASKS
     assert causes(world, good) == []  # it does well there all the time
+
+
+def test_tasks_are_kept_away_from_them_in_worlds_of_faults(monkeypatch):
+    """What the invariants of other tests are checked on does happen there."""
+    kept_away: list[str] = []
+    keep_away = BrokerState.keep_away
+
+    def seen(state, machine, *arguments):
+        kept_away.append(machine)
+        keep_away(state, machine, *arguments)
+
+    monkeypatch.setattr(BrokerState, "keep_away", seen)
+    assert [seed for seed in range(1, 31) if fails(scenario_of(seed))] == []
+    assert kept_away

@@ -274,6 +274,13 @@ def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening)
     world.agenda.after(happening.lasts_s, is_mended)
 
 
+def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Tasks that are started meanwhile fail within a moment."""
+    machine.launcher.fails_at_once = True
+    mend = partial(setattr, machine.launcher, "fails_at_once", False)
+    world.agenda.after(happening.lasts_s, mend)
+
+
 def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.network.break_link(machine.plan.name, happening.other)
 
@@ -324,6 +331,7 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "forgotten": _is_forgotten,
     "starts-nothing": _starts_nothing,
     "prolog-fails": _prolog_fails,
+    "program-missing": _program_is_missing,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
@@ -335,6 +343,7 @@ OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]]
 """Kinds that only happen where machines elect their broker."""
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
+    | {"program-missing"}
 )
 """Kinds that only happen where tasks run."""
 
@@ -346,7 +355,7 @@ def end_all(world: World) -> None:
             watch.end()
     for machine in world.present():
         machine.launcher.refuses = ""
-        machine.launcher.fails_prolog = False
+        machine.launcher.fails_prolog = machine.launcher.fails_at_once = False
         world.power_on(machine)
         start_launcher(world, machine)
         wake_launcher(world, machine)

@@ -26,12 +26,14 @@ DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 SHORT_CHANCE = 0.2
 """Of a seed to have many short tasks as well."""
+HOLE_CHANCE = 0.2
+"""Of a seed to have a machine on which many tasks fail at once."""
 FRONT = "front"
 CLUSTER = "lab"
 CLUSTERS = (CLUSTER, "art", "law", "sea")
 """Where there are several: the first two to four, the machines in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
-OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails")
+OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails", "program-missing")
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
 CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
@@ -108,6 +110,9 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
         happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
         happenings += _prologs(Dice(seed, "prologs"), nodes)
         happenings += _forgotten(Dice(seed, "forgotten"), homes, nodes)
+        hole = Dice(seed, "hole")
+        if hole.chance(HOLE_CHANCE):
+            happenings += _hole(hole, homes, nodes)
     if is_elected and not is_calm:
         happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
     if gone:
@@ -241,6 +246,27 @@ def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
             dice.between(2.0, 40.0),
         )
         for _ in range(dice.below(3) if nodes else 0)
+    ]
+
+
+def _hole(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+    """Many tasks of one user, whose program is not on one of the machines for a while."""
+    submission = Submission(
+        user=dice.pick(("ann", "bob", "eve")),
+        cpus=1,
+        tasks=15 + dice.below(15),
+        work=Work(dice.pick((5.0, 8.0)), SUCCESS),
+        limit_s=None,
+        lease_s=dice.pick((12.0, 20.0, 40.0)),
+        urgency=1.0,
+        max_restarts=None,
+    )
+    at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
+    missing_s = dice.between(at_s, at_s + 10.0)
+    lasts_s = dice.between(20.0, 80.0)
+    return [
+        Happening(at_s, "submit", dice.pick(homes), submission=submission),
+        Happening(missing_s, "program-missing", dice.pick(nodes), lasts_s),
     ]
 
 
