@@ -1,4 +1,4 @@
-"""A daemon gives up root's privileges; what it imports after that may lie out of its reach."""
+"""Where a daemon could load nothing after the drop, all that it may need is there before."""
 
 from __future__ import annotations
 
@@ -87,20 +87,3 @@ def test_what_is_imported_late_is_there_before_privileges_are_given_up(daemon: D
 def test_what_a_daemon_does_after_that_loads_nothing_more(daemon: Daemon):
     assert len(daemon.after) == 4
     assert {use: names for use, names in daemon.after.items() if names} == {}
-
-
-def test_where_python_alone_is_out_of_reach_expressions_need_nothing_more_of_it():
-    program = (
-        "import sys, iriai.daemon.__main__ as _\n"
-        "from iriai.daemon.out_of_reach import load_expressions, load_of_python\n"
-        "load_of_python()\n"
-        "before = dict.fromkeys(sys.modules)\n"
-        "load_expressions()\n"
-        "print(*(each for each in sys.modules if each not in before))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = done.stdout.split()
-    assert "numpy" in loaded
-    assert [each for each in loaded if each.split(".")[0] in sys.stdlib_module_names] == []

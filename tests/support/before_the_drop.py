@@ -78,7 +78,7 @@ def drop(_user: str) -> None:
     raise Dropped
 
 
-def evaluate_expressions(_paths: StatePaths, _cluster: ClusterState) -> None:
+def evaluate_expressions(*_of_the_member: object) -> None:
     """In columns, and by the library what columns do not cover."""
     from iriai.policy.demand import DemandKey
     from iriai.policy.match import Matches

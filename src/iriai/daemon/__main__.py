@@ -18,7 +18,7 @@ from iriai.daemon.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
 from iriai.daemon.listener import listen, open_doors
 from iriai.daemon.machine_facts import capacity, measure
-from iriai.daemon.out_of_reach import load_for_members, load_what_is_out_of_reach
+from iriai.daemon.out_of_reach import keep_within_reach, load_for_members
 from iriai.daemon.service import prepare_store, serve
 from iriai.daemon.settings import (
     Mode,
@@ -119,7 +119,7 @@ def _serve(settings: Settings) -> int:
     try:
         if settings.cluster is not None:
             load_for_members()
-        load_what_is_out_of_reach(settings.daemon_user)
+        keep_within_reach(settings.daemon_user)
         prepare_store(settings)
         drop_privileges(settings.daemon_user)
         handler = set_up_logging(settings.paths.log_of("daemon"), "daemon")

@@ -1,13 +1,15 @@
-"""Load, before privileges are given up, what may lie where it cannot be read after that.
+"""What may lie where it cannot be read once privileges are given up, and is needed after that.
 
-A program may lie in a directory that only root may enter. So whatever a daemon imports inside a
-function and after the drop is loaded here before it; tests/daemon holds this module to that.
+A program, its libraries or Python itself may lie where only root may enter. What a daemon imports
+later, inside a function, is then found through directories that were opened before: whoever comes
+through an open directory is not asked about the way to it. Where the directory itself is root's
+alone, all that may be needed is loaded before; tests/daemon holds this module to that.
 """
 
 from __future__ import annotations
 
 import os
-import sysconfig
+import sys
 from pathlib import Path
 
 from iriai.daemon.orders import load_orders
@@ -21,31 +23,34 @@ def load_for_members() -> None:
     from iriai.identity import tls  # noqa: F401
 
 
-def load_what_is_out_of_reach(user: str) -> None:
-    """Plug-ins, and what the first expression that somebody uses needs, if `user` cannot read them.
+def keep_within_reach(user: str) -> None:
+    """Have what can be imported now be found after this process has become `user`.
 
-    Elsewhere they are left alone until then: NumPy and HTCondor's library cost some 35 MB.
+    Nothing is loaded where opening is enough: NumPy and HTCondor's library cost some 25 MB.
     """
     if os.geteuid() != 0:
         return
-    ways = sysconfig.get_paths()
-    places = dict.fromkeys((str(Path(__file__).parent), ways["purelib"], ways["platlib"]))
-    if any(unreachable_ancestor(each, user) for each in places):
+    places = [each for each in dict.fromkeys(sys.path) if Path(each).is_dir()]
+    doors = [_keep_open(each) for each in places if unreachable_ancestor(each, user)]
+    if any(unreachable_ancestor(each, user) for each in doors):
         load_expressions()
         load_orders()
-    elif unreachable_ancestor(ways["stdlib"], user):
-        load_of_python()
-
-
-def load_of_python() -> None:
-    """What is imported with expressions and is Python's own, which may lie elsewhere.
-
-    As where root built it for itself. NumPy makes do without this; a later one may not.
-    """
-    import ctypes  # noqa: F401
 
 
 def load_expressions() -> None:
     """What evaluates the expressions of jobs and machines."""
     from iriai.classad import truth  # noqa: F401
     from iriai.policy import demand, match  # noqa: F401
+
+
+def _keep_open(place: str) -> str:
+    """Have modules below `place` be found through a descriptor, for as long as this process is."""
+    door = f"/proc/self/fd/{os.open(place, os.O_PATH | os.O_DIRECTORY)}"
+    sys.path.append(door)
+    for module in list(sys.modules.values()):  # packages look for their modules by themselves
+        ways = getattr(module, "__path__", None)
+        if not isinstance(ways, list):  # none, or of a namespace, which follows `sys.path`
+            continue
+        below = [way for way in ways if way == place or way.startswith(f"{place}/")]
+        ways.extend(door + way.removeprefix(place) for way in below)
+    return door
