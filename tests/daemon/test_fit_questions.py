@@ -137,7 +137,7 @@ def test_what_one_client_has_in_line_has_an_end(questions, broker):
         Refused, match="2 submissions and alterations on this connection"
     ) as refused:
         client.hand_in("third", "Memory > 1")
-    assert refused.value.code == "too-many-wait"
+    assert refused.value.code == "too-many-submissions"
     other.hand_in("of another client", "Memory > 1")  # it has a line of its own
     broker.answer(Fit())
     broker.answer(Fit())

@@ -282,7 +282,7 @@ class FitQuestions:
 
 def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
     return Refused(
-        "too-many-wait",
+        "too-many-submissions",
         f"{count} submissions and alterations {whose} ({size_bytes >> 20} MiB) wait for the "
         "broker's word on them already",
         "try again in some seconds; many equal tasks are one submission with --array",
