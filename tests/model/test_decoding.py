@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.model.decoding import decoded
 from iriai.wire.codec import MalformedMessage, decode_request, request_frame
 from iriai.wire.requests import Request, Show
 
@@ -27,3 +29,28 @@ def test_text_that_is_not_utf8_is_malformed():
     with pytest.raises(MalformedMessage, match="UTF-8"):
         decode_request(WHOLE.replace(b"ume", b"um\xe3"))
     assert issubclass(MalformedMessage, msgspec.MsgspecError)
+
+
+@pytest.mark.parametrize("depth", [1_200, 200_000])
+@pytest.mark.parametrize(
+    "decoder",
+    [msgspec.msgpack.Decoder(), msgspec.msgpack.Decoder(msgspec.Raw), msgspec.msgpack.Decoder(Show)],
+)
+def test_nested_values_are_malformed(decoder, depth):
+    content = b"\x91" * depth + b"\xc0"
+    for each in (content, b"\x82\xa4type\xa4show\xa7unknown" + content):
+        with suppress(MalformedMessage):  # `Raw` is passed over, and may be as deep as it likes
+            decoded(decoder, each)
+
+
+def test_nested_json_is_malformed():
+    with pytest.raises(MalformedMessage, match="nested"):
+        decoded(msgspec.json.Decoder(), b"[" * 100_000)
+
+
+def test_what_takes_more_memory_than_there_is_is_malformed():
+    def decode(_: bytes) -> None:
+        raise MemoryError
+
+    with pytest.raises(MalformedMessage, match="too large"):
+        decoded(SimpleNamespace(decode=decode), b"")

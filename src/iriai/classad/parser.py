@@ -32,6 +32,8 @@ DEPTH_MAX = 50
 costs a few calls of everything that walks over the tree."""
 INTEGER_MAX = 2**63 - 1
 """The largest that the language can hold."""
+INTEGER_DIGITS = len(str(INTEGER_MAX))
+"""Python refuses to read numbers of some thousands of digits."""
 SCOPES = ("MY", "TARGET")
 FORBIDDEN = ("requirements", "rank")
 """Attributes of an ad that are expressions themselves: they could refer to each other for ever."""
@@ -215,7 +217,7 @@ class _Parser:
         if text.isdecimal():
             if len(text) > 1 and text[0] == "0":
                 raise self._wrong(token, f"{text}, which would be octal,", "leave the 0 out")
-            if int(text) > INTEGER_MAX:
+            if len(text) > INTEGER_DIGITS or int(text) > INTEGER_MAX:
                 hint = f"whole numbers go up to {INTEGER_MAX}"
                 raise self._wrong(token, f"{text[:30]}, which is too large,", hint)
             return int(text)

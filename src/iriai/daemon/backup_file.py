@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.model.paths import DATABASE_NAME
 from iriai.model.problem import NotAllowed, NotFound, Refused
 
@@ -124,14 +125,14 @@ def _manifest(content: bytes | None, file: Path) -> Manifest:
     if content is None:
         raise _foreign(file)
     try:
-        version = msgspec.json.decode(content, type=dict[str, object]).get("format")
+        version = decoded(msgspec.json.Decoder(dict[str, object]), content).get("format")
         if isinstance(version, int) and version > FORMAT:
             raise Refused(
                 "backup-newer",
                 f"{file} was written by a newer iriai (format {version}, this one knows {FORMAT})",
                 "restore it with that version",
             )
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = decoded(msgspec.json.Decoder(Manifest), content)
     except msgspec.MsgspecError as error:
         raise _foreign(file) from error
     if not {IDENTITY, DATABASE} <= set(manifest.digests) <= set(_MEMBERS):

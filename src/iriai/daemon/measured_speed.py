@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from iriai.model.ad import Value
+from iriai.model.decoding import decoded
 
 FILE_NAME = "speed.json"
 ELEMENTS = 2048
@@ -70,7 +71,7 @@ def _fastest_s(step: Callable[[], None]) -> float:
 def read_speed(directory: str) -> dict[str, Value]:
     """What was measured as attributes of the ad; nothing where nothing was."""
     try:
-        found = msgspec.json.decode(Path(directory, FILE_NAME).read_bytes(), type=Speed)
+        found = decoded(msgspec.json.Decoder(Speed), Path(directory, FILE_NAME).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return {}
     if not (0 < found.kflops < SANE_MAX and 0 < found.mips < SANE_MAX):

@@ -150,7 +150,7 @@ class ClusterFiles:
         """How much of the time this machine was there; anew where the file is damaged."""
         content = self._read(STEADINESS_FILE)
         try:
-            return msgspec.json.decode(content, type=Steadiness) if content else Steadiness()
+            return decoded(msgspec.json.Decoder(Steadiness), content) if content else Steadiness()
         except msgspec.MsgspecError:
             return Steadiness()
 

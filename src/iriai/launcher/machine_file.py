@@ -12,6 +12,7 @@ import stat
 
 import msgspec
 
+from iriai.model.decoding import decoded
 from iriai.model.home_rules import HomeRules
 
 NAME = "machine.json"
@@ -71,7 +72,7 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
             raise BadMachineFile(
                 f"{NAME} must be a file of user id {os.geteuid()} that nobody else can write"
             )
-        return msgspec.json.decode(os.read(fd, _BYTES_MAX), type=MachineSettings)
+        return decoded(msgspec.json.Decoder(MachineSettings), os.read(fd, _BYTES_MAX))
     except msgspec.MsgspecError as error:
         raise BadMachineFile(f"{NAME} is not what the daemon writes: {error}") from error
     finally:

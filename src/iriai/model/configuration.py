@@ -182,6 +182,10 @@ class _Reader:
             raise BadConfiguration(
                 f"{self._where} is nested too deeply", "a section looks like [machine]"
             ) from None
+        except ValueError as error:  # of Python's int(), which takes so many digits and no more
+            raise BadConfiguration(
+                f"{self._where} has a number that cannot be read: {error}", "write a smaller one"
+            ) from None
 
     def _table(self, path: str, value: object) -> dict[str, object]:
         if not isinstance(value, dict):

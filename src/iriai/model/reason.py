@@ -55,7 +55,8 @@ class Reason(msgspec.Struct, frozen=True):
     """The machine that this is about; empty where it is about all of them, or none."""
 
     def __post_init__(self) -> None:
-        assert self.needed or self.had, "an empty reason is a bug"
+        if not (self.needed or self.had):
+            raise ValueError("an empty reason")  # which also makes a message malformed
 
     def __str__(self) -> str:
         where = f" on {self.machine}" if self.machine else ""

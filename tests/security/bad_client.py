@@ -1,0 +1,81 @@
+"""Somebody at the client socket who sends whatever bytes they like."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from iriai.wire.codec import decode_reply, request_frame
+from iriai.wire.frames import FrameReader, frame
+from iriai.wire.requests import PROTOCOL_VERSION, Hello, Reply, Request, RequestBody
+from tests.endtoend.installation import Installation, become
+from tests.support.people import TestPerson
+
+WAIT_S = 60.0
+
+
+def nested(depth: int) -> bytes:
+    """Lists within each other, as msgpack."""
+    return b"\x91" * depth + b"\xc0"
+
+
+class BadClient:
+    """One connection."""
+
+    def __init__(self, path: str) -> None:
+        self._reader = FrameReader()
+        self._replies: list[Reply] = []
+        self._numbers = 0
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(WAIT_S)
+        self.socket.connect(path)
+
+    def greet(self) -> Reply:
+        """Be a client as any other, so far."""
+        return self.ask(Hello(PROTOCOL_VERSION))
+
+    def ask(self, body: RequestBody) -> Reply:
+        """What a request is answered with."""
+        self._numbers += 1
+        self.send(request_frame(Request(self._numbers, body)))
+        return self.reply()
+
+    def ask_encoded(self, body: object) -> Reply:
+        """The same for a request that our own messages cannot say."""
+        self._numbers += 1
+        self.send(frame(msgspec.msgpack.encode([self._numbers, body])))
+        return self.reply()
+
+    def send(self, content: bytes) -> None:
+        """Any bytes; it may be that they are not read to their end."""
+        with suppress(ConnectionError):
+            self.socket.sendall(content)
+
+    def reply(self) -> Reply:
+        """The next; raises `ConnectionError` where there is none."""
+        while not self._replies:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise ConnectionError("cut off")
+            self._replies += map(decode_reply, self._reader.feed(data))
+        return self._replies.pop(0)
+
+    def is_cut_off(self) -> bool:
+        """Whether nothing but an end comes; waits for it."""
+        try:
+            self.reply()
+        except ConnectionError:
+            return True
+        return False
+
+
+@contextmanager
+def bad_client(installation: Installation, person: TestPerson) -> Iterator[BadClient]:
+    """A connection of `person`, who has said nothing yet."""
+    with become(person):
+        client = BadClient(installation.paths.daemon_socket)
+    with client.socket:
+        yield client

@@ -1,0 +1,30 @@
+"""Root's daemon, and ordinary users who mean it no good."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.endtoend.installation import Installation
+from tests.support.people import People
+
+
+@pytest.fixture(scope="module")
+def served(people: People) -> Iterator[Installation]:
+    """A daemon of root's, for users of the machine; one for all tests of a file."""
+    installation = Installation(people.ann)
+    installation.configure('[machine]\ncpus = 2\nmemory = "1G"\n')
+    try:
+        yield installation.start()
+    finally:
+        installation.stop()
+
+
+@pytest.fixture
+def undisturbed(served: Installation) -> Iterator[Installation]:
+    """The same; afterwards it is still the same daemon, and runs a job of an honest user."""
+    before = served.pid("daemon")
+    yield served
+    with served.client() as client:
+        [outcome] = client.wait([client.submit(served.draft("true")).id])
+    assert outcome.cause == "completed"
+    assert served.pid("daemon") == before
