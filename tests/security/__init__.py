@@ -1,1 +1,1 @@
-"""Findings of docs/spec/010 as stories, by their numbers: real daemons, and people who mean harm."""
+"""Findings of docs/spec/010 as stories, by number: real daemons, and people who mean harm."""
