@@ -42,7 +42,7 @@ lint: test-environment $(PROGRAM)
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
 bench: bench-environment $(PROGRAM)
-	@set -e; for file in benchmarks/$(NAME).py; do echo "== $$file" >&2; $(BIN)/python "$$file"; done
+	@set -e; for file in $(filter-out benchmarks/pair.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
 
 soak: test-environment $(PROGRAM)
 	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)

@@ -1,24 +1,38 @@
-"""Whom tasks run as: as root another user, as iriai does it; else oneself."""
+"""Whom tasks run as: as root a user who exists for the benchmark alone; else oneself."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import pwd
+import subprocess
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-USER = "nobody"
-"""On every Linux machine, and owner of nothing."""
+USER_VARIABLE = "IRIAI_BENCHMARK_USER"
+"""Names the user, for the programs that a benchmark starts."""
 
 _Result = TypeVar("_Result")
 
 
 def task_user() -> pwd.struct_passwd:
-    """Return the user that tasks run as."""
-    return pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    """Return the user that tasks run as; the first call by root makes one, until the end."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    name = os.environ.get(USER_VARIABLE)
+    if name is None:
+        name = os.environ[USER_VARIABLE] = f"iriaibench{os.getpid()}"
+        subprocess.run(["useradd", "--no-create-home", "--user-group", name], check=True)
+        atexit.register(_remove_user, name, os.getpid())
+    return pwd.getpwnam(name)
+
+
+def _remove_user(name: str, maker_pid: int) -> None:
+    if os.getpid() == maker_pid:
+        subprocess.run(["userdel", "--force", name], check=False, capture_output=True)
 
 
 def make_folder(path: Path) -> Path:
@@ -41,24 +55,24 @@ def as_task_user(work: Callable[[], _Result]) -> _Result:
     """
     if os.geteuid() != 0:
         return work()
+    user = task_user()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(work, writer)
+        _be_the_child(work, writer, user)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         content = pipe.read()
     _, status = os.waitpid(child, 0)
     if status:
-        raise RuntimeError(f"the work of user {USER} failed")
+        raise RuntimeError(f"the work of user {user.pw_name} failed")
     result: _Result = pickle.loads(content)
     return result
 
 
-def _be_the_child(work: Callable[[], object], writer: int) -> None:
+def _be_the_child(work: Callable[[], object], writer: int, user: pwd.struct_passwd) -> None:
     code = 1
     try:
-        user = task_user()
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)

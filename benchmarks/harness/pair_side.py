@@ -1,0 +1,76 @@
+"""One of two commits that `pair.py` compares: a private iriai that is measured when it is asked.
+
+Runs with the Python of that commit's environment, and with today's harness. Reads a JSON object
+from each line of standard input (`measure`, `count`) and answers with one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import latency
+import throughput
+
+from harness import count_calls
+from harness.private_iriai import PrivateIriai
+from harness.processes import cpu_s
+from harness.report import percentile
+from iriai.client import Client
+
+Measure = Callable[[Client, Path, int], float]
+
+
+def _latency_p50_ms(client: Client, folder: Path, count: int) -> float:
+    return percentile(latency.job_times_ms(client, folder, count), 50)
+
+
+MEASURES: dict[str, Measure] = {
+    "array_per_s": throughput.run_array,
+    "single_per_s": throughput.run_singles,
+    "single_pipelined_per_s": throughput.run_pipelined,
+    "single_p50_ms": _latency_p50_ms,
+}
+
+
+class Side:
+    """The iriai of one commit, and how its processes are watched."""
+
+    def __init__(self, iriai: PrivateIriai) -> None:
+        self._iriai = iriai
+        status = iriai.status()
+        self._pids = {"daemon": status.daemon_pid, "launcher": status.launcher_pid or 0}
+
+    def measure(self, name: str, count: int) -> dict[str, float]:
+        """Measure one figure, with what daemon and launcher did for each task meanwhile."""
+        before = self._spent()
+        figure = self._iriai.as_user(lambda client: MEASURES[name](client, self._iriai.work, count))
+        spent = {key: value - before[key] for key, value in self._spent().items()}
+        return {name: figure} | {key: value / count for key, value in spent.items()}
+
+    def _spent(self) -> dict[str, float]:
+        directory = os.environ.get(count_calls.VARIABLE)
+        if directory is not None:
+            return {
+                f"{part}_calls": float(count_calls.read(directory, pid))
+                for part, pid in self._pids.items()
+            }
+        return {f"{part}_ms": 1000 * cpu_s([pid]) for part, pid in self._pids.items()}
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    with PrivateIriai(throughput.CPUS) as iriai:
+        side = Side(iriai)
+        for line in sys.stdin:
+            asked = json.loads(line)
+            print(json.dumps(side.measure(asked["measure"], asked["count"])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
