@@ -8,9 +8,9 @@ from iriai.cli.plain_text import (
     command_text,
     count_text,
     percent_text,
-    printable,
     span_text,
 )
+from iriai.model.plain_text import printable
 
 DAY_S = 86_400.0
 

@@ -11,10 +11,10 @@ from iriai.cli.complaint import remark
 from iriai.cli.completion import complete_node
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.cli.table import Column, print_table
 from iriai.client.answers import AdRow
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 
 _COLUMNS = (
     Column("Machine", style="bold"),

@@ -16,9 +16,9 @@ from iriai.cli.completion import complete_dependency
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.job_options import LIMITS, NEEDS, TURN, after_texts, named_resource, parsed, whole
-from iriai.cli.plain_text import printable
 from iriai.client.answers import Alter, Altered
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.units import parse_duration, parse_size
 

@@ -10,8 +10,9 @@ import typer
 from iriai.cli.complaint import remark
 from iriai.cli.completion import complete_job
 from iriai.cli.document import print_document
-from iriai.cli.plain_text import count_text, printable
+from iriai.cli.plain_text import count_text
 from iriai.client.answers import Changed
+from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode
 
 NAMES = Annotated[

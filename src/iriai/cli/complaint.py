@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iriai.cli.plain_text import printable
+from iriai.model.plain_text import printable
 from iriai.model.problem import Problem
 
 

@@ -10,8 +10,8 @@ from iriai.cli.command import MACHINE, command_app
 from iriai.cli.completion import complete_node
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 
 NODE = Annotated[
     str,

@@ -11,9 +11,9 @@ import typer
 from iriai.cli.command import MACHINE, add_command, empty_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.cli.table import Column, print_table
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
 
 if TYPE_CHECKING:

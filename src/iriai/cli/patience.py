@@ -7,10 +7,10 @@ import sys
 import time
 from shutil import get_terminal_size
 
-from iriai.cli.plain_text import printable
 from iriai.cli.reasons import reason_text
 from iriai.client.client import Client
 from iriai.client.transport import ConnectionLost
+from iriai.model.plain_text import printable
 from iriai.model.problem import NotFound
 
 PATIENCE_S = 1.0

@@ -6,15 +6,9 @@ import shlex
 import time
 from collections.abc import Iterable
 
+from iriai.model.plain_text import printable
 from iriai.model.resources import describe_amount
 from iriai.model.units import format_duration, format_size
-
-
-def printable(text: str) -> str:
-    """`text` with control characters shown instead of obeyed."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def printable_lines(text: str) -> str:

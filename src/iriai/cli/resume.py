@@ -6,8 +6,8 @@ from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.drain import NODE
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 
 
 def resume(options: GlobalOptions, node: NODE = "") -> None:

@@ -14,18 +14,12 @@ from iriai.cli.completion import complete_any_job
 from iriai.cli.document import print_document
 from iriai.cli.ending import signal_name
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import (
-    amounts_text,
-    clock_text,
-    command_text,
-    printable,
-    size_text,
-    span_text,
-)
+from iriai.cli.plain_text import amounts_text, clock_text, command_text, size_text, span_text
 from iriai.cli.reasons import reason_text
 from iriai.cli.table import Column, print_pairs, print_table
 from iriai.client.answers import AttemptRow, JobDetail
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 from iriai.model.state import EndCause
 
 SHOWN_MAX = 20

@@ -8,7 +8,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import NamedTuple
 
-from iriai.cli.plain_text import printable
+from iriai.model.plain_text import printable
 
 STYLES = {
     "running": "green",

@@ -10,10 +10,10 @@ import typer
 from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.cli.table import Column, print_table
 from iriai.client.answers import TokenMade, TokenTable
 from iriai.client.client import Client
+from iriai.model.plain_text import printable
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
 

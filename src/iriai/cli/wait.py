@@ -15,10 +15,10 @@ from iriai.cli.completion import complete_job
 from iriai.cli.document import print_document
 from iriai.cli.ending import ending_text, exit_code_of_all
 from iriai.cli.global_options import GlobalOptions
-from iriai.cli.plain_text import printable
 from iriai.client.answers import Outcome, Progress
 from iriai.client.client import Client
 from iriai.client.waiting import OnProgress
+from iriai.model.plain_text import printable
 
 
 def wait(

@@ -430,6 +430,7 @@ class Mesh:
         neighbour.problem, neighbour.since_wall_s = reason, read_clocks("mesh").wall_s
         neighbour.is_lossy = neighbour.is_wanted = True
         log.warning("the link with %s is over: %s", link.machine, reason)
+        self._listener.texts(link.machine, (), True)  # the next link begins without any
         if link.is_flooded:
             self._shunned_until_s[link.machine] = _steady_s() + FLOOD_S
             self.offences.note(link.machine, "flood", reason, _steady_s())

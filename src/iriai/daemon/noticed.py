@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from iriai.daemon.offences import MESSAGE_LENGTH_MAX
+from iriai.model.plain_text import line_of
 from iriai.protocol.effects import PeerNoticed
 
 log = logging.getLogger(__name__)
@@ -21,7 +23,8 @@ class Noticed:
     def note(self, notice: PeerNoticed) -> None:
         """Something was noticed the first time, the tenth, the hundredth, ..."""
         times = f" ({notice.count} times)" if notice.count > 1 else ""
-        words = f"{notice.machine or 'somebody'}: {notice.message} ({notice.code}){times}"
+        said = line_of(notice.message, MESSAGE_LENGTH_MAX)
+        words = f"{notice.machine or 'somebody'}: {said} ({notice.code}){times}"
         log.warning("noticed of %s", words)
         key = (notice.code, notice.machine, notice.message)
         self._shown.pop(key, None)

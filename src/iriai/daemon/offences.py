@@ -6,10 +6,14 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from iriai.model.plain_text import line_of
+
 log = logging.getLogger(__name__)
 
 KEPT_MAX = 256
 """Offences that are remembered; a flood of different ones drops the oldest."""
+WHO_LENGTH_MAX, MESSAGE_LENGTH_MAX = 128, 512
+"""Of an address or a name, and of what is said of it: `doctor` shows them in a table."""
 SHOWN_S = 600.0
 """How long `doctor` speaks of one: long enough to be seen by whoever looks when told."""
 
@@ -29,6 +33,7 @@ class Offences:
 
     def note(self, who: str, code: str, message: str, now_steady_s: float) -> None:
         """It happened; logged the first time, the tenth, the hundredth, ..."""
+        who, message = line_of(who, WHO_LENGTH_MAX), line_of(message, MESSAGE_LENGTH_MAX)
         offence = self._kept.pop((who, code), None) or _Offence(0, now_steady_s, message)
         offence.count += 1
         offence.last_steady_s, offence.message = now_steady_s, message

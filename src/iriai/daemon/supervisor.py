@@ -27,6 +27,7 @@ from iriai.daemon.log_rotation import LOOK_S, LogRotation
 from iriai.daemon.supervised_parts import DaemonPart, LauncherPart, Part
 from iriai.daemon.watched_process import adopt
 from iriai.model.paths import StatePaths
+from iriai.model.plain_text import line_of
 from iriai.model.problem import ExitCode, Problem
 
 FIRST_TRIES = 3
@@ -219,7 +220,7 @@ class Supervisor:
 
     def _say(self, line: str, *, aloud: bool = False) -> None:
         """Put `line` into the log; `aloud` also before whoever sits at the terminal."""
-        stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n"
+        stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line_of(line)}\n"
         # Where the log is full or the terminal gone there is nobody to tell.
         with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
             log.write(stamped)

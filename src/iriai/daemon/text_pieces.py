@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from iriai.daemon.payloads import digest_of
+from iriai.daemon.payloads import DIGEST_BYTES, digest_of
 from iriai.wire.links import PIECE_BYTES, Piece
 
 TEXT_BYTES_MAX = 16 << 20
 """Of one text: what `iriai submit` accepts of a script or an input."""
-UNFINISHED_BYTES_MAX = 64 << 20
-"""Of all texts of a link whose last piece has not come: a sender finishes one before the next."""
+DIGEST = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}")
 
 
 def pieces(digest: str, text: bytes) -> Iterator[Piece]:
@@ -21,27 +21,37 @@ def pieces(digest: str, text: bytes) -> Iterator[Piece]:
 
 
 class TextPieces:
-    """Those that have come so far."""
+    """The text of which pieces have come, of one link: a sender finishes one before the next."""
 
     def __init__(self) -> None:
-        self._unfinished: dict[str, bytearray] = {}
-        self._bytes = 0
+        self._digest = ""
+        self._text = bytearray()
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Of pieces whose last has not come."""
+        return len(self._text)
 
     def take(self, piece: Piece) -> bytes | None:
         """The whole text, where this was its last piece.
 
-        Raises ValueError where it is longer than may be, or not the text that it is called.
+        Raises ValueError where it is longer than may be, not the text that it is called, called
+        what no text is, or begun before the one before it has ended.
         """
-        text = self._unfinished.setdefault(piece.digest, bytearray())
-        text += piece.content
-        self._bytes += len(piece.content)
-        if len(text) > TEXT_BYTES_MAX or self._bytes > UNFINISHED_BYTES_MAX:
+        if not DIGEST.fullmatch(piece.digest):
+            raise ValueError(f"a text is not called '{piece.digest[:40]}'")
+        if self._digest not in ("", piece.digest):
+            raise ValueError("pieces of two texts at a time")
+        if not (piece.content or piece.is_last):
+            raise ValueError("a piece of nothing")
+        if len(self._text) + len(piece.content) > TEXT_BYTES_MAX:
             raise ValueError(f"a text of more than {TEXT_BYTES_MAX} bytes")
+        self._digest = piece.digest
+        self._text += piece.content
         if not piece.is_last:
             return None
-        del self._unfinished[piece.digest]
-        self._bytes -= len(text)
-        whole = bytes(text)
+        whole = bytes(self._text)
+        self._digest, self._text = "", bytearray()
         if digest_of(whole) != piece.digest:
             raise ValueError("a text that is not what it is called")
         return whole

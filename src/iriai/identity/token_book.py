@@ -16,7 +16,11 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.token_text import Token, TokenKind
 
 TOKENS_MAX = 1000
-"""Valid at once; a site that hands out more makes them shorter lived."""
+"""Kept at once; a site that hands out more makes them shorter lived."""
+TOKENS_OF_USER_MAX = 50
+"""That one user made and that are good: one for each of their own machines, many times."""
+OF_USERS_MAX = 800
+"""That users made for themselves, together; for the rest operators have room."""
 LIFETIME_S_MAX = 366 * 86_400.0
 """A token is no key: a year is long for one."""
 USED_KEPT_S = 30 * 86_400.0
@@ -43,6 +47,16 @@ class Entry(msgspec.Struct, frozen=True):
     bundle: bytes = b""
     """What the machine is given besides, sealed to the token's secret; see `issuer_bundle`."""
 
+    def is_good(self, now_wall_s: float) -> bool:
+        """Whether somebody can still do something with it."""
+        is_used = bool(self.used_by) and self.kind is TokenKind.JOIN
+        return not (self.revoked or is_used or now_wall_s >= self.ends_wall_s)
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether somebody made it for themselves, as everybody may."""
+        return bool(self.user) and self.user == self.made_by
+
 
 class TokenBook:
     """All tokens of this machine. Every moment is wall time, passed in."""
@@ -57,6 +71,9 @@ class TokenBook:
     def add(self, token: Token, entry: Entry, now_wall_s: float) -> None:
         """Keep `entry` of a new `token`; forgets those that ended long ago.
 
+        Where there is no room, those that are good for nothing any more are forgotten, the first
+        that ended first: of whoever makes the new one, where it is their room that is full.
+
         Raises:
             Refused: it would live too long, or there are too many.
         """
@@ -69,13 +86,31 @@ class TokenBook:
                 f"say --expires with more than 0 and at most {LIFETIME_S_MAX / 86_400:.0f} days",
             )
         self._forget(now_wall_s)
-        if len(self._entries) >= TOKENS_MAX:
+        if entry.is_of_user:
+            theirs = [each for each in self._of_users() if each.made_by == entry.made_by]
+            whose = f"that {entry.made_by} made"
+            self._make_room(theirs, TOKENS_OF_USER_MAX, whose, now_wall_s)
+            self._make_room(self._of_users(), OF_USERS_MAX, "that users made", now_wall_s)
+        self._make_room(list(self._entries.values()), TOKENS_MAX, "of this machine", now_wall_s)
+        self._entries[entry.id] = entry
+
+    def _of_users(self) -> list[Entry]:
+        return [each for each in self._entries.values() if each.is_of_user]
+
+    def _make_room(self, kept: list[Entry], most: int, whose: str, now_wall_s: float) -> None:
+        """Have fewer than `most` of these be kept. Raises `Refused`."""
+        if len(kept) < most:
+            return
+        over = [each for each in kept if not each.is_good(now_wall_s)]
+        if len(kept) - len(over) >= most:
             raise Refused(
                 "too-many-tokens",
-                f"{TOKENS_MAX} tokens are in use",
+                f"{most} tokens {whose} are good, and more there may not be",
                 "revoke some with 'iriai token --revoke ID'; 'iriai token --list' shows them",
             )
-        self._entries[entry.id] = entry
+        over.sort(key=lambda each: each.ends_wall_s)
+        for each in over[: len(kept) - most + 1]:
+            del self._entries[each.id]
 
     def check(
         self, kind: TokenKind, number: str, secret: bytes, now_wall_s: float, again: str = ""

@@ -13,6 +13,8 @@ import sys
 import time
 from contextlib import suppress
 
+from iriai.model.plain_text import line_of, printable
+
 LOOK_S = 1.0
 """At most this often is the file looked at, however much there is to say."""
 MODE = 0o640
@@ -44,6 +46,24 @@ class FollowingHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it i
             reopen(self._path)
 
 
+class LineFormatter(logging.Formatter):
+    """A line for each record, whatever names and texts of others are in it.
+
+    What follows in further lines is ours alone, the way to an error; it is indented, so that no
+    text in it passes for a record.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """The line."""
+        record.message = line_of(record.message)
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and what follows it."""
+        first, *further = super().format(record).split("\n")
+        return "\n".join([first, *(f"  {printable(line)}" for line in further)])
+
+
 def reopen(path: str) -> None:
     """Have standard output and error lead to the file `path`, made where it is missing.
 
@@ -71,6 +91,6 @@ def _is_same(path: str) -> bool:
 def set_up_logging(path: str, part: str) -> FollowingHandler:
     """Have log records of this process written to standard error, a line each, with their time."""
     handler = FollowingHandler(path)
-    handler.setFormatter(logging.Formatter(f"%(asctime)s {part} %(levelname)s %(message)s"))
+    handler.setFormatter(LineFormatter(f"%(asctime)s {part} %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     return handler
