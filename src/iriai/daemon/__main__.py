@@ -36,6 +36,7 @@ from iriai.daemon.settings import (
 from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
 from iriai.identity.privileges import drop_privileges
 from iriai.launcher.log_file import set_up_logging
+from iriai.launcher.standard_descriptors import keep_standard_descriptors
 from iriai.model.configuration import Configuration
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--state", required=True, help="the state directory")
     parser.add_argument("--supervisor-pid", type=int, help="who started this daemon")
     options = parser.parse_args(arguments)
+    keep_standard_descriptors()
     paths = absolute_paths(options.state)
     try:
         settings = _settle(paths, options.supervisor_pid)

@@ -26,6 +26,7 @@ from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
 from iriai.daemon.log_rotation import LOOK_S, LogRotation
 from iriai.daemon.supervised_parts import DaemonPart, LauncherPart, Part
 from iriai.daemon.watched_process import adopt
+from iriai.launcher.standard_descriptors import keep_standard_descriptors
 from iriai.model.paths import StatePaths
 from iriai.model.plain_text import line_of
 from iriai.model.problem import ExitCode, Problem
@@ -306,6 +307,7 @@ def supervise(plan: Plan) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Supervise one state directory; returns the exit code."""
+    keep_standard_descriptors()
     directory, daemon_uid, minimum_uid, runs, mode = arguments
     plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, runs, mode)
     os.chdir("/")

@@ -33,6 +33,7 @@ from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import Settings, read_arguments
 from iriai.launcher.spawn import Spawner, find_helper
 from iriai.launcher.spool import Spool
+from iriai.launcher.standard_descriptors import keep_standard_descriptors
 from iriai.launcher.starting import Starting
 from iriai.launcher.state import StateDirectory, StateProblem
 from iriai.launcher.tasks import Tasks
@@ -51,7 +52,7 @@ next one goes on with it."""
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the launcher, or print what it would enforce; returns the exit code."""
-    _fill_standard_descriptors()
+    keep_standard_descriptors()
     words = sys.argv[1:] if arguments is None else arguments
     follow = set_up_logging(_log_in(words), "launcher").follow
     try:
@@ -141,13 +142,6 @@ def _assemble(
     return Launcher(
         journal, admission, starting, tasks, hooks, epilogs, timers, leases, rows, configure
     )
-
-
-def _fill_standard_descriptors() -> None:
-    """Have 0, 1 and 2 open, so that nothing of ours gets their numbers."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(fd, True)
-    os.close(fd)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0 };
+enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
+#ifndef __NR_close_range
+#define __NR_close_range 436 /* on every architecture; older headers do not name it */
+#endif
 
 struct kernel_limit {
     uint64_t soft;
@@ -298,6 +302,21 @@ static void open_files(const struct wishes *wishes)
         move(1, 2, STAGE_STDERR);
 }
 
+/*
+ * The task begins with 0, 1 and 2 open and nothing else, whatever was inherited. Kernels before 5.11
+ * lack the flag, those before 5.9 the call: there it rests on the launcher, which closes what it was
+ * started with and has all of its own closed by execve.
+ */
+static void close_others_on_exec(void)
+{
+    long none = call3(__NR_close_range, FIRST_OTHER, LAST_POSSIBLE, CLOSE_ON_EXEC);
+    if (none >= 0 || report_fd < FIRST_OTHER)
+        return;
+    if (report_fd > FIRST_OTHER)
+        call3(__NR_close_range, FIRST_OTHER, report_fd - 1, 0);
+    call3(__NR_close_range, report_fd + 1, LAST_POSSIBLE, 0);
+}
+
 int main(int count, char **options, char **entries)
 {
     struct wishes wishes = {0};
@@ -325,6 +344,7 @@ int main(int count, char **options, char **entries)
     if (wishes.directory)
         check(call1(__NR_chdir, (long)wishes.directory), STAGE_DIRECTORY);
     open_files(&wishes);
+    close_others_on_exec();
     call2(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
     char **arguments = options + end + 1;
     char **environment = task_environment(entries);

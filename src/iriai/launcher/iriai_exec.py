@@ -91,6 +91,7 @@ def become_task(options: list[str]) -> NoReturn:
         with step(DIRECTORY):
             os.chdir(single["d"])
     open_files(single)
+    close_others_on_exec()
     environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b":")}
     if "x" in single or b"/" in command[0]:
         program = os.fsencode(single.get("x", "")) or command[0]
@@ -143,6 +144,14 @@ def open_as(target: int, path: str, flags: int, stage: int) -> None:
         os.dup2(fd, target)
         if fd != target:
             os.close(fd)
+
+
+def close_others_on_exec() -> None:
+    """Have the task begin with 0, 1 and 2 open and nothing else."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # what listed them is closed already
+                os.set_inheritable(int(name), False)
 
 
 def execute(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:

@@ -1,0 +1,27 @@
+"""What a process of ours has open when it begins: 0, 1 and 2, and nothing else.
+
+Whatever the shell of `iriai up` had open would else be open in the daemon, in the launcher and in
+every task, writable with the rights that it was opened with.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+FIRST_OTHER = 3
+"""The lowest descriptor that is none of standard input, output and error."""
+
+
+def keep_standard_descriptors() -> None:
+    """Close all others, and have those three lead somewhere, so that nothing gets their numbers.
+
+    To be called first, before anything of our own is open.
+    """
+    for name in os.listdir("/proc/self/fd"):  # what lists them is gone already
+        if int(name) >= FIRST_OTHER:
+            with suppress(OSError):
+                os.close(int(name))
+    while (fd := os.open(os.devnull, os.O_RDWR)) < FIRST_OTHER:
+        os.set_inheritable(fd, True)
+    os.close(fd)
