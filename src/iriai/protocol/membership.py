@@ -18,6 +18,7 @@ import msgspec
 
 from iriai.model.instant import Instant
 from iriai.protocol.choosing import Round, some
+from iriai.protocol.doubts import Doubts
 from iriai.protocol.effects import Effect, MembersChanged, Part, Send, WakeAt
 from iriai.protocol.entries import Entry
 from iriai.protocol.members import Member, MemberState
@@ -45,6 +46,12 @@ SCORE_ON_WAKING = 3
 HELPERS = 3
 MISSED_AFTER = 0.8
 """The part of the asker's patience after which a helper says that it has no answer."""
+REFUTE_EACH_S = 1.0
+"""Between two refutations: so the incarnation of a machine, which begins as the seconds of its wall
+clock, is never ahead of that, however often others doubt it."""
+SCORE_EACH_S = 5.0
+"""Between two refutations that make a machine doubt itself: as long as an honest suspicion lasts at
+least, so that one that lies cannot slow others down."""
 MESSAGES_A_PERIOD_MAX = 100
 """From one machine: an honest one sends a probe, and helps some others."""
 
@@ -79,6 +86,7 @@ class Membership:
         self,
         publisher: Publisher,
         table: Table,
+        doubts: Doubts,
         notices: Notices,
         rng: Random,
         settings: MembershipSettings,
@@ -91,6 +99,7 @@ class Membership:
         self._settings = settings
         self._publisher = publisher
         self._table = table
+        self._doubts = doubts
         self._notices = notices
         self._rng = rng
         self._allowance = Allowance(MESSAGES_A_PERIOD_MAX * PERIODS, settings.period_s * PERIODS)
@@ -103,6 +112,10 @@ class Membership:
         self._effects: list[Effect] = []
         self._period_ends_s = -inf
         self._dead_due_s = -inf
+        self._refutes_s = inf
+        """When this machine says again that it is there, since it was doubted anew."""
+        self._refuted_s = -inf
+        self._score_due_s = -inf
         self._alarm_s = inf
 
     @property
@@ -121,7 +134,7 @@ class Membership:
         if message is None:
             self._alarm_s = inf
         elif self._is_within_limits(sender, now):
-            self._hear_news(message.news, now)
+            self._hear_news(sender, message.news, now)
             self._take(sender, message, now)
         self._look_at_the_clock(now)
         return self._taken(now)
@@ -147,7 +160,7 @@ class Membership:
             if is_own:
                 self._announced = member
             else:
-                self._update(member)
+                self._update(member, now)
         return self._taken(now)
 
     def forgotten(self, machines: list[str], now: Instant) -> list[Effect]:
@@ -176,7 +189,7 @@ class Membership:
         peer = self._peers.get(member.name)
         return peer is not None and peer.member == member
 
-    def _update(self, member: Member) -> None:
+    def _update(self, member: Member, now: Instant) -> None:
         """A member says something of itself."""
         peer = self._peers.get(member.name)
         if peer is None:
@@ -187,6 +200,9 @@ class Membership:
             if state is MemberState.ALIVE and member.incarnation == peer.member.incarnation:
                 # The doubts there are stand: only a higher incarnation voids them.
                 state = peer.member.state
+            elif state is MemberState.ALIVE and peer.suspicion is not None:
+                for doubter in peer.suspicion.doubters:
+                    self._doubts.refuted(doubter, member.name, now.steady_s)
             self._become(peer, msgspec.structs.replace(member, state=state))
         self._changed[member.name] = peer.member
         if peer.member.is_present:
@@ -209,29 +225,58 @@ class Membership:
             self._notices.note("two-machines-one-name", member.name, words)
         peer.earlier_instance = peer.member.instance
 
-    def _doubted(self, doubt: Doubt, now: Instant) -> None:
-        """Somebody, perhaps we, doubts a member."""
+    def _hear_doubt(self, sender: str, doubt: Doubt, now: Instant) -> None:
+        """Somebody says that a member is doubted.
+
+        It is of the incarnation that the member published, or nothing: of an earlier one it is
+        void, and of a later one nobody here knows anything.
+        """
         if doubt.machine == self._publisher.name:
-            if doubt.incarnation >= self._publisher.incarnation and self._is_taking_part:
-                self._publisher.refute(doubt.incarnation, now)
-                self._score(+1)
+            if doubt.incarnation == self._publisher.incarnation and self._is_taking_part:
+                self._refutes_s = min(self._refutes_s, self._refuted_s + REFUTE_EACH_S)
+                self._refute_if_due(now)
             return
         peer = self._peers.get(doubt.machine)
-        if peer is None or doubt.incarnation < peer.member.incarnation:
+        if peer is None or doubt.incarnation != peer.member.incarnation:
             return
-        if not peer.member.is_present:
+        if not peer.member.is_present or _says_nothing_new(peer.suspicion, doubt):
             return
-        if doubt.is_dead:
-            self._become(peer, msgspec.structs.replace(peer.member, state=MemberState.DEAD))
-            self._news.doubt(doubt)
-        elif peer.suspicion is None:
+        if self._doubts.is_believed(doubt, sender, now.steady_s):
+            self._suspect(peer, doubt, now)
+
+    def _suspect(self, peer: _Peer, doubt: Doubt, now: Instant) -> None:
+        """Somebody, perhaps we, doubts a member that is there as far as we know."""
+        suspicion = peer.suspicion
+        if suspicion is None:
             period_s = self._settings.period_s
-            peer.suspicion = Suspicion(doubt, self._present_count, period_s, now)
+            suspicion = peer.suspicion = Suspicion(doubt, self._present_count, period_s, now)
             self._suspects[doubt.machine] = None
             self._become(peer, msgspec.structs.replace(peer.member, state=MemberState.SUSPECT))
+            is_news = True
+        else:
+            is_news = suspicion.confirm(doubt.by)
+        if doubt.is_dead:
+            is_news |= suspicion.hasten()
+        if is_news:
             self._news.doubt(doubt)
-        elif peer.suspicion.confirm(doubt.by):
-            self._news.doubt(doubt)
+
+    def _give_up(self, name: str, suspicion: Suspicion) -> None:
+        """A member had its time."""
+        peer = self._peers[name]
+        incarnation = peer.member.incarnation
+        self._become(peer, msgspec.structs.replace(peer.member, state=MemberState.DEAD))
+        if not suspicion.is_hastened:  # else the others are told so already
+            self._news.doubt(self._doubts.own(name, incarnation, is_dead=True))
+
+    def _refute_if_due(self, now: Instant) -> None:
+        """Say that this machine is there, where that was doubted."""
+        if self._refutes_s > now.steady_s:
+            return
+        self._refutes_s, self._refuted_s = inf, now.steady_s
+        self._publisher.refute(now)
+        if self._score_due_s <= now.steady_s:
+            self._score_due_s = now.steady_s + SCORE_EACH_S
+            self._score(+1)
 
     def _suspicions(self) -> Iterator[tuple[str, Suspicion]]:
         for name in self._suspects:
@@ -257,9 +302,9 @@ class Membership:
         self._notices.note("flood", sender, words)
         return False
 
-    def _hear_news(self, news: News, now: Instant) -> None:
+    def _hear_news(self, sender: str, news: News, now: Instant) -> None:
         for doubt in news.doubts:
-            self._doubted(doubt, now)
+            self._hear_doubt(sender, doubt, now)
 
     def _take(self, sender: str, message: ToMembership, now: Instant) -> None:
         match message:
@@ -268,12 +313,12 @@ class Membership:
             case ProbeFor(number, machine):
                 self._help(sender, number, machine, now)
             case ProbeAnswer(number):
-                help_ = self._probes.answered(number)
+                help_ = self._probes.answered(number, sender)
                 if help_ is not None:
                     news = self._news_for(help_.asker, now)
                     self._say(help_.asker, ProbeAnswer(help_.asked_number, news))
             case ProbeMissed(number):
-                self._probes.missed(number)
+                self._probes.missed(number, sender)
             case _:
                 assert_never(message)
 
@@ -283,7 +328,7 @@ class Membership:
         settings = self._settings
         missed_at_s = now.steady_s + MISSED_AFTER * settings.patience_s
         over_at_s = now.steady_s + settings.period_s * (1 + SCORE_MAX)
-        number = self._probes.help(Help(asker, asked_number, missed_at_s, over_at_s))
+        number = self._probes.help(Help(asker, asked_number, machine, missed_at_s, over_at_s))
         if number is not None:
             self._say(machine, Probe(number, self._news_for(machine, now)))
 
@@ -322,8 +367,8 @@ class Membership:
             self._say(help_.asker, ProbeMissed(help_.asked_number, self._news_for("", now)))
         for name, suspicion in list(self._suspicions()):
             if suspicion.until_s <= now.steady_s:
-                doubt = Doubt(name, suspicion.incarnation, True, self._publisher.name)
-                self._doubted(doubt, now)
+                self._give_up(name, suspicion)
+        self._refute_if_due(now)
         if self._period_ends_s <= now.steady_s:
             self._end_period(now)
 
@@ -335,7 +380,7 @@ class Membership:
             if peer.member.state is MemberState.ALIVE and name != own.machine
         ]
         for helper in some(others, HELPERS, self._rng):
-            own.helpers += 1
+            own.helpers.append(helper)
             news = self._news_for(helper, now)
             self._say(helper, ProbeFor(own.number, own.machine, news))
 
@@ -357,9 +402,11 @@ class Membership:
             self._score(-1)
         elif peer is not None and peer.member.is_present:
             # Helpers that say so have shown that our network works; without any, doubt ourselves.
-            self._score(own.helpers - own.misses if own.helpers else +1)
-            doubt = Doubt(own.machine, peer.member.incarnation, False, self._publisher.name)
-            self._doubted(doubt, now)
+            self._score(len(own.helpers) - len(own.missed) if own.helpers else +1)
+            if peer.suspicion is None or not peer.suspicion.is_shared_by(self._publisher.name):
+                incarnation = peer.member.incarnation
+                doubt = self._doubts.own(own.machine, incarnation, is_dead=False)
+                self._suspect(peer, doubt, now)
 
     def _probe(self, name: str, now: Instant) -> None:
         number = self._probes.number()
@@ -388,7 +435,7 @@ class Membership:
         if self._changed:
             effects.append(MembersChanged(tuple(self._changed.values())))
             self._changed = {}
-        times = [self._period_ends_s, self._probes.next_s]
+        times = [self._period_ends_s, self._probes.next_s, self._refutes_s]
         times += [suspicion.until_s for _, suspicion in self._suspicions()]
         alarm_s = max(min(times), now.steady_s) if self._is_taking_part else inf
         if alarm_s != self._alarm_s:
@@ -396,3 +443,10 @@ class Membership:
             if alarm_s < inf:
                 effects.append(WakeAt(Part.MEMBERSHIP, alarm_s))
         return effects
+
+
+def _says_nothing_new(suspicion: Suspicion | None, doubt: Doubt) -> bool:
+    """Whether a doubt changes nothing, so that its signature need not be looked at."""
+    if suspicion is None:
+        return False
+    return suspicion.is_hastened if doubt.is_dead else suspicion.is_shared_by(doubt.by)

@@ -22,6 +22,8 @@ class Doubt(msgspec.Struct, frozen=True, array_like=True):
     """It had its time to answer."""
     by: str
     """Who doubts: the more independent ones do, the less time it has."""
+    signature: bytes = b""
+    """Of `by`. None where it is told to the doubted machine, which answers whoever asks."""
 
 
 class News(msgspec.Struct, frozen=True, array_like=True):

@@ -11,6 +11,7 @@ from random import Random
 
 from iriai.model.instant import Instant
 from iriai.protocol.directory import Directory, DirectorySettings
+from iriai.protocol.doubts import Doubts
 from iriai.protocol.effects import Delivered, Effect, EntriesChanged, MembersChanged, Part, Wake
 from iriai.protocol.entries import Carried, Entry, EntryKind, Key, Signer, Verifier
 from iriai.protocol.members import Member, MemberState
@@ -55,7 +56,12 @@ class Peers:
             member, signer, self.table, self.notices, incarnation=incarnation
         )
         self.membership = Membership(
-            self.publisher, self.table, self.notices, rng, membership or MembershipSettings()
+            self.publisher,
+            self.table,
+            Doubts(member.name, signer, verifier, self.notices),
+            self.notices,
+            rng,
+            membership or MembershipSettings(),
         )
         self.directory = Directory(
             self.publisher,

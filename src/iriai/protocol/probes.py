@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 HELPS_MAX = 64
@@ -17,10 +17,10 @@ class OwnProbe:
     number: int
     patience_until_s: float
     """When others are asked to try; infinite once they were."""
-    helpers: int = 0
-    """How many were asked."""
-    misses: int = 0
-    """How many of them said that they had no answer either."""
+    helpers: list[str] = field(default_factory=list)
+    """Who was asked."""
+    missed: dict[str, None] = field(default_factory=dict)
+    """Who of them said that there was no answer either."""
     is_answered: bool = False
 
 
@@ -30,6 +30,8 @@ class Help:
 
     asker: str
     asked_number: int
+    machine: str
+    """Who is probed."""
     missed_at_s: float
     """When the asker is told that there was no answer so far."""
     over_at_s: float
@@ -57,18 +59,25 @@ class Probes:
         self._helps[number] = help_
         return number
 
-    def answered(self, number: int) -> Help | None:
-        """An answer came; whom it was for, where that is another."""
-        if self.own is not None and self.own.number == number:
-            self.own.is_answered = True
-            return None
-        return self._helps.pop(number, None)
+    def answered(self, number: int, sender: str) -> Help | None:
+        """An answer came; whom it was for, where that is another.
 
-    def missed(self, number: int) -> None:
+        What somebody says who was not asked is no answer.
+        """
+        own = self.own
+        if own is not None and own.number == number:
+            own.is_answered |= sender == own.machine or sender in own.helpers
+            return None
+        help_ = self._helps.get(number)
+        if help_ is None or help_.machine != sender:
+            return None
+        return self._helps.pop(number)
+
+    def missed(self, number: int, sender: str) -> None:
         """A helper had no answer either."""
         own = self.own
-        if own is not None and own.number == number and own.misses < own.helpers:
-            own.misses += 1
+        if own is not None and own.number == number and sender in own.helpers:
+            own.missed[sender] = None
 
     def overdue(self, now_s: float) -> list[Help]:
         """Those whose askers are to be told now that there was no answer; forgets old ones."""

@@ -105,11 +105,13 @@ class Publisher:
         self.publish(EntryKind.MEMBER, b"", now)  # the body follows from the member and the stamp
         self._publish(EntryKind.MEMBER, now)
 
-    def refute(self, incarnation: int, now: Instant) -> None:
-        """Somebody doubts this incarnation of us: we are here."""
-        if incarnation >= self.incarnation:
-            self.incarnation = incarnation + 1
-            self._publish(EntryKind.MEMBER, now)
+    def refute(self, now: Instant) -> None:
+        """Somebody doubts this incarnation of us: we are here.
+
+        What others say raises it by one and no more.
+        """
+        self.incarnation += 1
+        self._publish(EntryKind.MEMBER, now)
 
     def echo(self, entry: Entry, now: Instant) -> None:
         """An entry of our name has come back that is later than what we published: see spec 006."""

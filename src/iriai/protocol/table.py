@@ -31,6 +31,10 @@ from iriai.protocol.screening import complaint, read_member
 
 MACHINES_MAX = 2_000
 """Four times the largest cluster, some 14 MB; the rest is a flood (spec 006, section 4)."""
+AHEAD_S_MAX = 86_400.0
+"""How far an incarnation may be ahead of our wall clock: it begins as the seconds of its machine's,
+and is raised by less than one a second. A clock that is further off keeps a machine out; one that
+lies so would keep its own name, or one whose key it has, from being heard for as long."""
 STALE_ENDS = 4
 """How many ends may be noted for each entry."""
 
@@ -75,6 +79,8 @@ class Table:
         self._ends: list[tuple[float, Key]] = []
         self._changed: dict[Key, Entry | None] = {}
         self._echoes: list[Entry] = []
+        self._incarnation_max = inf
+        """Of what is taken; as of the last time that anybody told what time it is."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -93,7 +99,9 @@ class Table:
         return Carried(held.entry, now.steady_s - held.published_s) if held else None
 
     def wants(self, row: Row) -> bool:
-        """Whether what a row names would be new here."""
+        """Whether what a row names would be new here, and may be."""
+        if row.incarnation > self._incarnation_max:
+            return False
         over = self._over.get(row.key)
         if over is not None and row.order <= over[0].order:
             return False
@@ -108,6 +116,9 @@ class Table:
         if entry.cluster != self._cluster:
             return Verdict.KNOWN  # it concerns nobody here
         row = entry.row
+        self._incarnation_max = now.wall_s + AHEAD_S_MAX
+        if row.incarnation > self._incarnation_max:
+            return self._refuse_ahead(entry, sender, now)
         if not self.wants(row):
             return Verdict.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
@@ -147,6 +158,7 @@ class Table:
 
     def expire(self, now: Instant) -> None:
         """Drop what is over its lifetime, and what was remembered of such for long enough."""
+        self._incarnation_max = now.wall_s + AHEAD_S_MAX
         while self._ends and self._ends[0][0] <= now.steady_s:
             _, key = heappop(self._ends)
             held, over = self._held.get(key), self._over.get(key)
@@ -209,6 +221,14 @@ class Table:
     def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> Verdict:
         self._notices.note(code, sender, words, is_usual=is_usual)
         return Verdict.REFUSED
+
+    def _refuse_ahead(self, entry: Entry, sender: str, now: Instant) -> Verdict:
+        if sender != entry.machine:
+            return Verdict.REFUSED  # of whom it is was not proved; it is no other's fault
+        ahead_s = entry.incarnation - now.wall_s
+        words = f"an incarnation {ahead_s:.0f} s ahead of this machine's clock; at most "
+        words += f"{AHEAD_S_MAX:.0f}: its clock is wrong, or ours, or it lies"
+        return self._refuse("incarnation-ahead", sender, words)
 
     def _watch_for_twins(self, row: Row, entry: Entry) -> None:
         held = self._held.get(entry.key)
