@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
     """Everything that is done before privileges are dropped."""
-    raise_descriptor_limit()
     configuration = read_configuration(paths)
+    raise_descriptor_limit(configuration.limits)
     facts = measure()
     identity = settle_directory(paths, configuration, facts)
     lock_state(paths, "daemon")

@@ -126,6 +126,8 @@ class JobAnswers:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
             self._fits.check_input()
+            if not asked.caller.operator:
+                self._descriptors.per_user.check(asked.caller.person.name, body.descriptors)
         want = self._submissions.want(body.draft, asked.caller.person)
         wants = () if body.draft.wait_for_resources else (want,)
 
@@ -150,7 +152,7 @@ class JobAnswers:
         spec, payloads = self._submissions.spec(body.draft, person, body.descriptors, want)
         job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
-            self._descriptors.keep(job.number, asked.take_descriptors())
+            self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array))

@@ -13,8 +13,11 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.pipe import close_descriptor
 from iriai.daemon.stream import Stream
 from iriai.identity.users import Caller
+from iriai.model.configuration_limits import LimitsSection
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
+from iriai.model.problem import Problem, Refused, UsageProblem
+from iriai.policy.service.allowance import Allowance
+from iriai.policy.service.room import Room
 from iriai.wire.accounts import AskUsage, Shares
 from iriai.wire.ads import AskAds, AskMatch
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
@@ -42,8 +45,8 @@ from iriai.wire.stories import AskStory
 
 log = logging.getLogger(__name__)
 
-CLIENTS_MAX = 900
-"""Connections at once: below the usual limit of 1,024 descriptors, with room for our own."""
+ACCEPTED_MAX = 64
+"""Connections that are taken before whoever is connected is heard again."""
 
 LOOKS = frozenset(
     {
@@ -169,8 +172,14 @@ class Connection:
         self._mistakes_left = mistakes_max
         self._stream = begin(self._frames, self._closed)
 
+    @property
+    def is_greeted(self) -> bool:
+        """Whether it has said `Hello`."""
+        return self._is_greeted
+
     def become(self, caller: Caller, handlers: Mapping[type, Handler]) -> None:
-        """The client has shown who it is, and may ask more."""
+        """The client has shown who it is, and may ask more; raises where they have too many."""
+        self._clients.changes(self, caller)
         self.caller = caller
         self.handlers = handlers
         self._mistakes_left = None
@@ -204,6 +213,7 @@ class Connection:
         assert isinstance(self._stream, Stream), "only a Unix socket becomes a link in this way"
         self.flush()
         self._clients.gone(self)
+        self._stream.unbound()
         return self._stream
 
     def _frames(self, frames: list[bytes]) -> None:
@@ -254,9 +264,20 @@ class Clients:
         identify: Callable[[socket.socket], Caller],
         handlers: dict[type, Handler],
         role: str,
+        limits: LimitsSection,
     ) -> None:
         """`role` says which parts the machine has, for requests that nobody here handles."""
         self._role = role
+        self._limits = limits
+        self._room = Room(limits)
+        self._unfinished = Allowance(
+            "unfinished_bytes_per_user",
+            "bytes of unfinished requests",
+            limits.unfinished_bytes_per_user,
+        )
+        self._silent: dict[Connection, float] = {}
+        """Who has not been heard yet, and until when (steady); the first to be closed first."""
+        self._is_watching = False
         self._engine = engine
         self._identify = identify
         self._handlers = handlers
@@ -265,21 +286,30 @@ class Clients:
 
     def accept(self, listener: socket.socket) -> None:
         """Take the connections that wait at `listener`."""
-        while True:
+        for _ in range(ACCEPTED_MAX):
             try:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            if len(self._connections) >= CLIENTS_MAX:
-                log.warning("more than %d clients: one was turned away", CLIENTS_MAX)
-                self._turn_away(connection, _too_many())
-                continue
             try:
                 caller = self._identify(connection)
             except Problem as problem:
                 self._turn_away(connection, problem)
                 continue
-            self._serve(caller, self._handlers, partial(Stream, connection))
+            name = caller.person.name
+            if refusal := self._room.enter(name, is_operator=caller.operator):
+                log.info("a connection of %s was turned away: %s", name, refusal)
+                self._turn_away(connection, refusal)
+                continue
+            self._serve(caller, self._handlers, partial(self._bounded, connection, caller))
+
+    def _bounded(
+        self, connection: socket.socket, caller: Caller, on_frames: OnFrames, on_close: OnClose
+    ) -> Stream:
+        stream = Stream(connection, on_frames, on_close)
+        if not caller.operator:
+            stream.bound(self._unfinished, caller.person.name)
+        return stream
 
     def adopt(
         self,
@@ -294,8 +324,8 @@ class Clients:
             stream.redirect(on_frames, on_close)
             return stream
 
-        if len(self._connections) >= CLIENTS_MAX:
-            stream.close(_too_many().message)
+        if refusal := self._room.enter(caller.person.name, is_operator=caller.operator):
+            stream.close(refusal.message)
             return
         self._serve(caller, handlers, begin, mistakes_max)
 
@@ -306,7 +336,34 @@ class Clients:
         begin: BeginStream,
         mistakes_max: int | None = None,
     ) -> None:
-        self._connections[Connection(self, caller, handlers, begin, mistakes_max)] = None
+        connection = Connection(self, caller, handlers, begin, mistakes_max)
+        self._connections[connection] = None
+        self._silent[connection] = self._engine.steady_s() + self._limits.hello_s
+        self._watch()
+
+    def changes(self, connection: Connection, caller: Caller) -> None:
+        """A connection is to be counted for somebody else; raises where they have too many."""
+        before, now = connection.caller.person.name, caller.person.name
+        if refusal := self._room.become(before, now, is_operator=caller.operator):
+            raise refusal
+
+    def _watch(self) -> None:
+        """Look again when the next is due that has said nothing."""
+        if self._silent and not self._is_watching:
+            self._is_watching = True
+            due_s = next(iter(self._silent.values()))
+            self._engine.later(max(0.0, due_s - self._engine.steady_s()), self._close_silent)
+
+    def _close_silent(self) -> None:
+        self._is_watching = False
+        now_s = self._engine.steady_s()
+        for connection, due_s in list(self._silent.items()):
+            if due_s > now_s:
+                break
+            del self._silent[connection]
+            if not connection.is_greeted:
+                connection.close(f"it has said nothing for {self._limits.hello_s:g} s")
+        self._watch()
 
     def request(self, asked: Asked, body: RequestBody) -> None:
         """Handle a request within the next turn."""
@@ -334,8 +391,11 @@ class Clients:
         )
 
     def gone(self, connection: Connection) -> None:
-        """A client closed its connection."""
-        self._connections.pop(connection, None)
+        """A connection is no client's any more."""
+        if connection in self._connections:
+            del self._connections[connection]
+            self._silent.pop(connection, None)
+            self._room.leave(connection.caller.person.name)
 
     def flush_later(self, connection: Connection) -> None:
         """Have the connection flushed at the end of this round of the event loop."""
@@ -371,12 +431,4 @@ def _fault(error: Exception) -> Problem:
         "internal",
         f"an error of iriai: {type(error).__name__}: {error}",
         "please report it, with what log/daemon.log in the state directory says",
-    )
-
-
-def _too_many() -> Unreachable:
-    return Unreachable(
-        "too-many-clients",
-        f"the daemon talks to {CLIENTS_MAX} clients already",
-        "try again when some have ended",
     )

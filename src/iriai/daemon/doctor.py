@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from iriai.daemon.descriptor_limit import NEEDED, descriptors_allowed
+from iriai.daemon.descriptor_limit import descriptors_allowed, descriptors_needed
 from iriai.daemon.doctor_tasks import around_tasks, notes_around_tasks
 from iriai.daemon.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.settings import Mode, Settings
@@ -59,12 +59,13 @@ def _processes(settings: Settings) -> Iterator[Finding]:
         yield Finding("supervisor", NOTE, "nobody starts launcher and daemon again", hint)
 
 
-def _descriptors(_settings: Settings) -> Iterator[Finding]:
-    allowed = descriptors_allowed()
-    if allowed >= NEEDED:
+def _descriptors(settings: Settings) -> Iterator[Finding]:
+    limits = settings.configuration.limits
+    allowed, needed = descriptors_allowed(limits), descriptors_needed(limits)
+    if allowed >= needed:
         yield Finding("descriptors", OK, f"{allowed} may be open")
         return
-    text = f"{allowed} may be open; with all clients and links it takes {NEEDED}"
+    text = f"{allowed} may be open; with all clients and links it takes {needed}"
     hint = "raise the hard limit of the daemon's supervisor (LimitNOFILE= in a unit, ulimit -Hn)"
     yield Finding("descriptors", NOTE, text, hint)
 

@@ -140,6 +140,10 @@ class Engine:
         """Call `action` at the end of this round of the event loop."""
         self._loop.call_soon(action)
 
+    def steady_s(self) -> float:
+        """The time of the event loop, of which `later` is so far away."""
+        return self._loop.time()
+
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Call `action` after a while."""
         self._loop.call_later(delay_s, action)

@@ -15,7 +15,7 @@ from typing import Protocol
 READ_BYTES = 1 << 18
 """What one read takes at most: large enough to batch, small enough to stay fair."""
 DESCRIPTORS_MAX = 64
-"""Descriptors that one read may bring; each frame that has one is small, so few fit in a read."""
+"""Descriptors of another machine's frames that have not come whole; each of these has one."""
 UNSENT_BYTES_MAX = 512 << 20
 """A peer that does not read what it asked for is cut off: two of the largest frames."""
 
@@ -69,6 +69,8 @@ class SocketPipe:
         self._is_writing = False
         self._is_closed = False
         self.unsent_bytes_max = UNSENT_BYTES_MAX
+        self.descriptors_max = DESCRIPTORS_MAX
+        """Received and not taken yet; with more the connection is closed."""
         self.descriptors: list[int] = []
         """Received and not taken yet, in the order of their frames; closed with the stream."""
         self._loop.add_reader(connection.fileno(), self._readable)
@@ -133,7 +135,9 @@ class SocketPipe:
     def _read_once(self) -> bool:
         """Take in one read of what has arrived; whether there was anything."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._socket, READ_BYTES, DESCRIPTORS_MAX)
+            data, descriptors, _, _ = socket.recv_fds(
+                self._socket, READ_BYTES, self.descriptors_max + 1
+            )
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -144,6 +148,8 @@ class SocketPipe:
             self.close("it closed the connection")
             return False
         self._on_data(data)
+        if len(self.descriptors) > self.descriptors_max:
+            self.close("it passes more descriptors than requests that take them")
         return True
 
     def _writable(self) -> None:

@@ -101,7 +101,7 @@ class Service:
         self._uplink: Uplink | None = None
         self._network: ClusterNetwork | None = None
         self._retention: Retention | None = None
-        self._descriptors = Descriptors()
+        self._descriptors = Descriptors(settings.configuration.limits.descriptors_per_user)
         self._payloads = Payloads(self._text)
         self._launcher = LauncherLink(
             settings.paths.launcher_socket,
@@ -139,6 +139,7 @@ class Service:
             lambda connection: users.caller(peer_of(connection).uid),
             handlers,
             f"{settings.home} has {settings.role}",
+            settings.configuration.limits,
         )
         self._cluster.begin(self._clients, handlers)
         self._open_to_strangers()

@@ -165,7 +165,7 @@ class Strangers:
     ) -> None:
         entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
         caller = self._users.caller_named(entry.user)
-        stream.trust(FRAME_BYTES_MAX)
         asked.connection.become(caller, self._of_users)
+        stream.trust(FRAME_BYTES_MAX)
         self._end_with_token(asked.connection, entry, now)
         asked.answer(Authenticated(caller.person.name, caller.operator))

@@ -6,8 +6,12 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from iriai.daemon.pipe import SocketPipe
+from iriai.daemon.pipe import DESCRIPTORS_MAX, SocketPipe
+from iriai.policy.service.allowance import Allowance
 from iriai.wire.frames import FrameReader, FrameTooLong
+
+CLIENT_DESCRIPTORS_MAX = 4
+"""Of a client: requests have one at most, and all of them are looked at before more are read."""
 
 
 class FrameStream(Protocol):
@@ -49,7 +53,26 @@ class Stream(SocketPipe):
         super().__init__(connection, self._received, on_close)
         self._on_frames = on_frames
         self._frames = FrameReader()
+        self._unfinished: Allowance | None = None
+        self._user = ""
+        self._counted_bytes = 0
         self.is_at_fault = False
+
+    def bound(self, unfinished: Allowance, user: str) -> None:
+        """Count for `user` what of a frame is still incomplete, and close where that is too much.
+
+        The connection is a client's: it passes descriptors one request after the other.
+        """
+        self.descriptors_max = CLIENT_DESCRIPTORS_MAX
+        self._unfinished, self._user = unfinished, user
+
+    def unbound(self) -> None:
+        """The connection is a link from here on, whose peer is trusted with more."""
+        counted_bytes = self._counted_bytes
+        self._count(0)
+        self._counted_bytes = counted_bytes
+        self._unfinished = None
+        self.descriptors_max = DESCRIPTORS_MAX
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
@@ -65,5 +88,30 @@ class Stream(SocketPipe):
             self.is_at_fault = True
             self.close(str(error))
             return
+        held_bytes = self._frames.held_bytes
+        if held_bytes != self._counted_bytes:
+            self._count(held_bytes)
         if frames:
             self._on_frames(frames)
+
+    def close(self, reason: str) -> None:
+        """End the connection; `on_close` hears why."""
+        self._frames = FrameReader(0)  # what was kept of a frame is given back at once
+        self._count(0)
+        super().close(reason)
+
+    def _count(self, held_bytes: int) -> None:
+        """So much of a frame has come."""
+        more = held_bytes - self._counted_bytes
+        self._counted_bytes = held_bytes
+        if self._unfinished is None:
+            return
+        if more <= 0:
+            if more:
+                self._unfinished.give_back(self._user, -more)
+            return
+        has_room = self._unfinished.has_room(self._user, more)
+        self._unfinished.take(self._user, more)
+        if not has_room:
+            self.is_at_fault = True
+            self.close(f"{self._unfinished.what} of {self._user}: {self._unfinished.key} is less")

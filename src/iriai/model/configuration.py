@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.model.ad import Value, is_attribute
+from iriai.model.configuration_limits import LimitsSection
 from iriai.model.configuration_sections import (
     AMOUNT,
     EXTRA_TABLES,
@@ -67,6 +68,7 @@ class Configuration(msgspec.Struct, frozen=True):
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
     cluster: ClusterSection = ClusterSection()
     gossip: GossipSection = GossipSection()
+    limits: LimitsSection = LimitsSection()
     where: str = ""
     """The file that it was read from; empty: none."""
     given: Mapping[str, str] = {}
@@ -151,6 +153,7 @@ class _Reader:
                 ClusterSection(), **self._section("cluster", document.get("cluster", {}))
             ),
             gossip=replace(GossipSection(), **self._section("gossip", document.get("gossip", {}))),
+            limits=replace(LimitsSection(), **self._section("limits", document.get("limits", {}))),
             where=self._where,
             given=dict.fromkeys(self._given, self._where),
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.model.ad import Value
+from iriai.model.configuration_limits import CONNECTIONS_MAX
 from iriai.model.configuration_values import (
     ADDRESS,
     EXPRESSION,
@@ -341,6 +342,14 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("default_group", "default_group", NAME),
     ),
     "users": (Key("guest", "guest", or_none(NAME)),),
+    "limits": (
+        Key("connections", "connections", whole(1, CONNECTIONS_MAX)),
+        Key("connections_reserved", "connections_reserved", whole(0, CONNECTIONS_MAX)),
+        Key("connections_per_user", "connections_per_user", whole(1, CONNECTIONS_MAX)),
+        Key("hello_s", "hello_s", duration()),
+        Key("unfinished_bytes_per_user", "unfinished_bytes_per_user", SIZE),
+        Key("descriptors_per_user", "descriptors_per_user", whole(0, CONNECTIONS_MAX)),
+    ),
 }
 """Sections with fixed keys. `groups` and `machine.resources` have names for keys."""
 EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"machine": ("resources", "attributes")}

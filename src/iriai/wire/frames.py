@@ -24,6 +24,11 @@ class FrameReader:
         """A longer frame is refused."""
         self._buffer = bytearray()
 
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a frame that is not complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, in order. Raises `FrameTooLong`."""
         buffer = self._buffer

@@ -1,0 +1,31 @@
+"""The section `[limits]` of `iriai.toml`; see `configuration_sections`."""
+
+from __future__ import annotations
+
+import msgspec
+
+CONNECTIONS_MAX = 1_000_000
+"""About what a kernel lets one process open."""
+
+
+class LimitsSection(msgspec.Struct, frozen=True):
+    """`[limits]`: how much of the daemon itself one user may take (docs/spec/010, section 4).
+
+    None of those for each user holds for operators. Larger: one user can do more at once, and make
+    others wait longer.
+    """
+
+    connections: int = 1000
+    """Of all clients at once. Each takes two descriptors at most, which `doctor` compares with
+    what the process may have."""
+    connections_reserved: int = 100
+    """Of these, how many only operators get."""
+    connections_per_user: int = 250
+    """Each command that waits has one."""
+    hello_s: float = 10.0
+    """How long a connection may stay that says nothing."""
+    unfinished_bytes_per_user: int = 48 << 20
+    """Of requests of which a part is still to come: the largest one, with a script and a standard
+    input of 16 MiB each, fits."""
+    descriptors_per_user: int = 250
+    """Terminals and inputs of jobs that wait."""
