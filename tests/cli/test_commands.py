@@ -74,7 +74,11 @@ def submitted(state: Path):
 
 def test_submit_prints_the_id(shell, submitted):
     assert shell("submit", "--", "true") == (0, "ume-42\n", "")
-    assert shell("submit", "--json", "--", "true").document == {"id": "ume-42", "tasks": 1}
+    assert shell("submit", "--json", "--", "true").document == {
+        "id": "ume-42",
+        "tasks": 1,
+        "warnings": [],
+    }
 
 
 def test_submit_says_everything_it_was_told(shell, submitted, tmp_path: Path):

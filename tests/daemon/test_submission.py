@@ -73,6 +73,9 @@ class AtBroker:
         return want
 
     def spec(self, draft: JobDraft, descriptors: int = 0):
+        return self.with_warnings(draft, descriptors)[:2]
+
+    def with_warnings(self, draft: JobDraft, descriptors: int = 0):
         return self._submissions.spec(draft, PERSON, descriptors, self.check(draft))
 
 
@@ -211,3 +214,29 @@ def test_an_open_input_is_refused_where_nothing_on_this_host_could_be_handed_it(
     with pytest.raises(Problem, match="ume runs no tasks") as caught:
         feasibility.check_input()
     assert "--no-stdin" in caught.value.hint
+
+
+def test_names_of_variables_that_are_ours_are_dropped_with_a_warning(submissions):
+    given = {"PATH": "/bin", "IRIAI_MARK": "x", "SLURM_JOB_ID": "1", "PBS_NODEFILE": "/etc/x"}
+    made = draft(environment=msgspec.msgpack.encode(given | {"PBSX": "1"}))
+    _, texts, warnings = submissions.with_warnings(made)
+    [(_, content)] = texts
+    assert msgspec.msgpack.decode(content) == {"PATH": "/bin", "PBSX": "1"}
+    [warning] = warnings
+    assert "PBS_NODEFILE, SLURM_JOB_ID;" in warning
+    assert "choose another name" in warning
+
+
+def test_a_task_that_hands_in_another_job_hears_nothing_of_what_it_has_by_itself(submissions):
+    given = {"IRIAI_JOB_ID": "ume-1", "IRIAI_TASK_ID": "0", "SLURM_JOB_ID": "1"}
+    _, texts, warnings = submissions.with_warnings(draft(environment=msgspec.msgpack.encode(given)))
+    assert (msgspec.msgpack.decode(texts[0][1]), warnings) == ({}, ())
+    given["IRIAI_TOKEN"] = "secret"
+    made = draft(environment=msgspec.msgpack.encode(given))
+    assert "IRIAI_TOKEN;" in submissions.with_warnings(made)[2][0]
+
+
+def test_many_dropped_names_are_counted(submissions):
+    given = {f"SLURM_{number:02}": "" for number in range(12)}
+    [warning] = submissions.with_warnings(draft(environment=msgspec.msgpack.encode(given)))[2]
+    assert "SLURM_04 and 7 more;" in warning

@@ -27,7 +27,7 @@ PATH = "/usr/bin:/bin"
 """Of tasks: no directory in it that they may not enter."""
 STOP_WAIT_S = 30.0
 CALL_WAIT_S = 60.0
-MARK = "IRIAI_END_TO_END"
+MARK = "END_TO_END_OF_IRIAI"
 """Environment variable of everything that a test starts: its installation's directory."""
 IS_ROOT = os.geteuid() == 0
 

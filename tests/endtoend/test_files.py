@@ -54,7 +54,7 @@ def test_output_is_appended_to(iriai):
 
 def test_a_task_is_its_user_in_its_directory_with_its_environment(iriai):
     iriai.start()
-    env = {"PATH": "/usr/bin:/bin", "COLOUR": "green", "IRIAI_END_TO_END": str(iriai.directory)}
+    env = {"PATH": "/usr/bin:/bin", "COLOUR": "green", "END_TO_END_OF_IRIAI": str(iriai.directory)}
     told = 'id -un; pwd; echo "$COLOUR $IRIAI_JOB_ID $IRIAI_TASK_ID $IRIAI_ATTEMPT"; cat'
     with iriai.client() as client:
         draft = iriai.draft("sh", "-c", told, env=env, output="told", stdin=b"from stdin\n")
@@ -81,7 +81,7 @@ def test_a_script_is_run_from_its_text(iriai):
 @pytest.mark.root
 def test_what_was_handed_in_is_unreadable_to_others(iriai, people):
     iriai.start()
-    env = {"PATH": "/usr/bin:/bin", "TOKEN": SECRET, "IRIAI_END_TO_END": str(iriai.directory)}
+    env = {"PATH": "/usr/bin:/bin", "TOKEN": SECRET, "END_TO_END_OF_IRIAI": str(iriai.directory)}
     script = f"#!/bin/sh\n# {SECRET}\nsleep 1000\n".encode()
     with iriai.client() as client:
         draft = iriai.draft("x", script=script, stdin=SECRET.encode(), env=env, output=os.devnull)

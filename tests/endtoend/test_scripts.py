@@ -28,7 +28,7 @@ sendmail = "/nowhere/sendmail"
 [identity]
 minimum_uid = 0
 """
-SECRET = "IRIAI_TEST_SECRET"
+SECRET = "SECRET_OF_A_TEST"
 
 
 class Story(NamedTuple):

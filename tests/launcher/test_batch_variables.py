@@ -5,53 +5,59 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.batch_variables import DIALECT, add_batch_variables, write_node_file
+from iriai.launcher.batch_variables import add_batch_variables, write_node_file
+from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 
 ATTEMPT = AttemptId("ume", 42, 7, 2)
+SLURM = BatchVariables(BatchSystem.SLURM, (("SLURM_JOB_NAME", "plum"),))
+PBS = BatchVariables(BatchSystem.PBS, (("PBS_JOBNAME", "plum"),))
 
 
-def added(dialect: str, tmp: str = "/tmp/x", **others: str) -> dict[str, str]:
-    environment = {DIALECT: dialect.encode()}
-    environment |= {f":{name}".encode(): value.encode() for name, value in others.items()}
-    add_batch_variables(environment, ATTEMPT, tmp)
+def added(batch: BatchVariables, *, is_array: bool = False, **others: str) -> dict[str, str]:
+    environment = {f":{name}".encode(): value.encode() for name, value in others.items()}
+    add_batch_variables(environment, batch, ATTEMPT, "/tmp/x", is_array=is_array)
     return {name.decode()[1:]: value.decode() for name, value in environment.items()}
 
 
 def test_a_job_for_slurm_has_a_number():
-    found = added("slurm", CUDA_VISIBLE_DEVICES="1,2")
+    found = added(SLURM, CUDA_VISIBLE_DEVICES="1,2")
     assert (found["SLURM_JOB_ID"], found["SLURM_JOBID"]) == ("42", "42")
     assert found["SLURM_JOB_NODELIST"] == os.uname().nodename
     assert found["SLURM_RESTART_COUNT"] == "1"
     assert (found["SLURM_JOB_GPUS"], found["SLURM_TMPDIR"]) == ("1,2", "/tmp/x")
+    assert found["SLURM_JOB_NAME"] == "plum"
     assert "SLURM_ARRAY_TASK_ID" not in found
 
 
 def test_tasks_of_an_array_have_different_ids():
-    found = added("slurm-array")
+    found = added(SLURM, is_array=True)
     assert (found["SLURM_JOB_ID"], found["SLURM_ARRAY_JOB_ID"]) == ("42_7", "42")
     assert found["SLURM_ARRAY_TASK_ID"] == "7"
-    found = added("pbs-array")
+    found = added(PBS, is_array=True)
     assert found["PBS_JOBID"] == "42[7].ume"
     assert (found["PBS_ARRAYID"], found["PBS_ARRAY_INDEX"]) == ("7", "7")
 
 
 def test_pbs_names_each_cpu_in_a_file(tmp_path: Path):
-    found = added("pbs", str(tmp_path))
-    assert found["PBS_JOBID"] == "42.ume"
-    write_node_file({f":{name}".encode(): value.encode() for name, value in found.items()}, 3, 0)
-    assert Path(found["PBS_NODEFILE"]).read_text() == f"{os.uname().nodename}\n" * 3
+    found = added(PBS)
+    assert (found["PBS_JOBID"], found["PBS_JOBNAME"]) == ("42.ume", "plum")
+    assert found["PBS_NODEFILE"] == "/tmp/x/.nodes"
+    write_in(tmp_path)
+    assert (tmp_path / ".nodes").read_text() == f"{os.uname().nodename}\n" * 3
 
 
 def test_no_file_is_written_where_there_is_one(tmp_path: Path):
-    path = tmp_path / "file"
-    path.symlink_to(tmp_path / "elsewhere")
-    environment = {DIALECT: b"pbs", b":PBS_NODEFILE": os.fsencode(path)}
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / ".nodes").symlink_to(elsewhere)
     with pytest.raises(FileExistsError):
-        write_node_file(environment, 1, 0)
-    write_node_file({b":PBS_NODEFILE": os.fsencode(tmp_path / "inherited")}, 1, 0)
-    assert not (tmp_path / "inherited").exists()
+        write_in(tmp_path)
+    assert not elsewhere.exists()
 
 
-def test_an_unknown_dialect_adds_nothing():
-    assert set(added("lsf")) == {"IRIAI_DIRECTIVES"}
+def write_in(directory: Path) -> None:
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        write_node_file(directory_fd, 3, 0)
+    finally:
+        os.close(directory_fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from iriai.model.plain_text import printable
 from iriai.model.problem import Problem
@@ -22,3 +23,9 @@ def complain(problem: Problem, *, as_json: bool) -> None:
 def remark(text: str) -> None:
     """Say something beside the result, on standard error."""
     print(f"iriai: {printable(text)}", file=sys.stderr)
+
+
+def remarks(texts: Iterable[str]) -> None:
+    """Say each of `texts` as `remark` does."""
+    for text in texts:
+        remark(text)

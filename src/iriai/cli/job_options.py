@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -221,18 +221,9 @@ class JobOptions:
         typer.Option("--dry-run", help="Say what would happen, and do not hand it in."),
     ] = False
 
-    def draft(
-        self,
-        command: Sequence[str],
-        more: DraftFields,
-        variables: Mapping[str, str] | None = None,
-    ) -> JobDraft:
-        """The draft of a job that runs `command`, or the script in `more` with these arguments.
-
-        `variables` are set whatever the rest of its environment is.
-        """
+    def draft(self, command: Sequence[str], more: DraftFields) -> JobDraft:
+        """The draft of a job that runs `command`, or the script in `more` with these arguments."""
         environment = job_environment(self.env or (), inherit=not self.no_env)
-        environment |= variables or {}
         fields = self._fields() | more
         made = draft(command, cwd=self.chdir, env=environment, **fields)
         if not self.no_check:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.command import WORK, command_app
-from iriai.cli.complaint import remark
+from iriai.cli.complaint import remark, remarks
 from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.ending import ending_text, exit_code
@@ -88,7 +88,9 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
     # A document is to stand alone on standard output.
     sinks = sink_to(STDERR if as_json else STDOUT), sink_to(STDERR)
     with Interruption() as interruption:
-        job = client.submit(draft, descriptor).id
+        submitted = client.submit(draft, descriptor)
+        remarks(submitted.warnings)
+        job = submitted.id
         line = WaitingLine(client, job)
         watch = Watch(client, job, lambda _: sinks, _say_lost)
         try:

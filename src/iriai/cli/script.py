@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iriai.model.problem import UsageProblem
 
 if TYPE_CHECKING:  # loaded only for a script that has directives
     from iriai.client.directives.option import Setting
+    from iriai.model.batch_variables import BatchVariables
 
 SCRIPT = "iriai.script"
 """In the context's `meta`: the script whose directives were read."""
@@ -26,8 +27,8 @@ class Script:
     """As it was named; `-` is standard input."""
     name: str
     content: bytes
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """That its directives ask for."""
+    batch: BatchVariables | None = None
+    """What a script for another system finds of its submission."""
     settings: tuple[Setting, ...] = ()
     """The options that its directives are."""
     directives_are_read: bool = False

@@ -54,7 +54,7 @@ def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
         script.path,
         script.name,
         content,
-        found.variables,
+        found.batch,
         settings,
         directives_are_read=True,
         mail_place=str(next(mail, "")),

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from iriai.cli.command import DASHES, WORK, command_app
-from iriai.cli.complaint import remark
+from iriai.cli.complaint import remark, remarks
 from iriai.cli.document import print_document
 from iriai.cli.dry_run import print_dry_run
 from iriai.cli.global_options import GlobalOptions
@@ -57,6 +57,7 @@ def submit(
             print_dry_run(_asked(client.dry_run, draft, script), as_json=options.as_json)
             return None
         submitted = _asked(client.submit, draft, script)
+    remarks(submitted.warnings)
     if options.as_json:
         print_document(submitted)
     else:
@@ -83,7 +84,9 @@ def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions
         fields = own.fields()
         fields["script"] = script.content
         fields["name"] = job.name or script.name
-        return job.draft(words[1:], fields, variables=script.variables)
+        if script.batch is not None:
+            fields["batch"] = script.batch
+        return job.draft(words[1:], fields)
 
 
 def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from iriai.cli.complaint import remark
+from iriai.cli.complaint import remark, remarks
 from iriai.cli.interruption import Interruption
 from iriai.cli.patience import WaitingLine
 from iriai.cli.standard_streams import STDIN, STDOUT, sink_to
@@ -36,9 +36,11 @@ def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
         _copy_size(master)
         with Interruption() as interruption:
             try:
-                job = client.submit(draft, slave).id
+                submitted = client.submit(draft, slave)
             finally:
                 os.close(slave)
+            job = submitted.id
+            remarks(submitted.warnings)
             return _attend(client, job, master, interruption)
     finally:
         os.close(master)

@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
+from iriai.model.batch_variables import BatchVariables
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
 from iriai.model.problem import Refused, UsageProblem
@@ -51,6 +52,7 @@ class DraftFields(TypedDict, total=False):
     lease_s: float | None
     requirements: str
     rank: str
+    batch: BatchVariables
 
 
 def draft(

@@ -149,13 +149,14 @@ class JobAnswers:
             log.info("a job is not accepted: whoever wanted to follow it is gone")
             raise Refused("client-gone", "whoever wanted to follow the job is gone")
         person = asked.caller.person
-        spec, payloads = self._submissions.spec(body.draft, person, body.descriptors, want)
+        made = self._submissions.spec(body.draft, person, body.descriptors, want)
+        spec, payloads, warnings = made
         job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
-        answer = Submitted(str(job), task_count(spec.array))
+        answer = Submitted(str(job), task_count(spec.array), warnings)
         self._unstored.answer(asked, answer, lambda: self._withdraw(job.number))
 
     def _withdraw(self, number: int) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.payloads import Payloads
-from iriai.launcher.messages import Exit, Order, Template
+from iriai.launcher.messages import Exit, NoticeVariable, Order, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
 from iriai.model.job import JobSpec, task_count
 from iriai.model.notice import address_of, check_notify
@@ -40,9 +40,6 @@ TRIES_MAX = 5
 """How often one is ordered that the launcher could not start."""
 RETRY_S = 60.0
 """Between these: a full disk takes a person to see to it."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 SENDMAIL_PLACES = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
@@ -182,15 +179,15 @@ class Notices:
     def _template(self, name: str, finished: Finished) -> Template:
         spec = finished.record.spec
         address = address_of(spec.notify)
-        given = self._payloads.get(spec.environment)
-        told = variables(name, finished)
-        environment = _encode((_decode(given) if given else {}) | told)
+        environment = self._payloads.get(spec.environment)
+        told = tuple(variables(finished).items())
         if address is None:
             command = ("/bin/sh", "-c", spec.notify)
-            return Template(_notice(spec, command, spec.working_directory), environment)
+            notice = _notice(spec, command, spec.working_directory)
+            return Template(notice, environment, notice=told)
         command = (find_sendmail(self._configured_sendmail) or "sendmail", "-i", address)
         mail = message(name, address, finished)
-        return Template(_notice(spec, command, "/"), environment, stdin=mail)
+        return Template(_notice(spec, command, "/"), environment, stdin=mail, notice=told)
 
 
 def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
@@ -207,11 +204,10 @@ def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
     )
 
 
-def variables(name: str, finished: Finished) -> dict[str, str]:
-    """What a command finds in its environment, beside what the job had."""
+def variables(finished: Finished) -> dict[NoticeVariable, str]:
+    """What a command finds in its environment, beside what each task has."""
     outcome, spec = finished.outcome, finished.record.spec
     return {
-        "IRIAI_JOB_ID": name,
         "IRIAI_JOB_NAME": spec.name,
         "IRIAI_JOB_STATE": str(finished.record.cause or outcome.cause),
         "IRIAI_JOB_CAUSES": " ".join(_causes(finished)),

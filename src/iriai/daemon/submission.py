@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from iriai.classad.expression import parse_expression
@@ -20,6 +22,7 @@ from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
+from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.decoding import decoded
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
@@ -42,7 +45,20 @@ SCRIPT_BYTES_MAX = 16 << 20
 """A script, or a standard input that is stored: larger ones belong into files."""
 DEFAULT_OUTPUT = "iriai-%j.%t.out"
 
+_KNOWN_MAX = 64
+"""Environments that are known to be in order."""
+_KNOWN_BYTES_MAX = 64 << 10
+"""Larger ones are looked at again each time."""
+
 _environment_decoder = msgspec.msgpack.Decoder(dict[str, str])
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Environment(NamedTuple):
+    """What a job keeps of the one it is handed in with."""
+
+    content: bytes
+    warnings: tuple[str, ...]
 
 
 class Submissions:
@@ -57,7 +73,8 @@ class Submissions:
         self._settings = settings
         self._users = users
         self._payloads = payloads
-        self._checked_environments: dict[bytes, None] = {}
+        self._environments: dict[bytes, _Environment] = {}
+        """By what was sent; a client sends the same one again and again."""
 
     def want(self, draft: JobDraft, person: Person) -> Want:
         """What one task of the job would ask of machines; raises where it is refused.
@@ -85,11 +102,13 @@ class Submissions:
 
     def spec(
         self, draft: JobDraft, person: Person, descriptors: int, want: Want
-    ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...]]:
-        """The job that `draft` asks for, and the texts that the store does not have yet.
+    ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
+        """The job that `draft` asks for, the texts that the store does not have yet, and warnings.
 
         `want` is what was made of the draft, and found to be in order.
         """
+        sent = draft.environment
+        environment = self._environments.get(sent) or self._environment(sent)
         jobs = self._settings.configuration.jobs
         array = SINGLE_TASK if draft.array is None else draft.array
         is_stream = draft.interaction is not Interaction.BATCH
@@ -106,7 +125,7 @@ class Submissions:
             time_limit_s=want.limit_s,
             cpu_limit_s=draft.cpu_limit_s,
             process_limit=draft.process_limit or jobs.processes,
-            environment=self._keep(draft.environment, new),
+            environment=self._keep(environment.content, new),
             script=self._keep(draft.script, new),
             stdin=self._keep(draft.stdin, new),
             output="" if is_stream else (draft.output or DEFAULT_OUTPUT),
@@ -125,8 +144,9 @@ class Submissions:
             exclusive=draft.exclusive,
             requirements=want.requirements,
             rank=want.rank,
+            batch=draft.batch,
         )
-        return spec, tuple(new)
+        return spec, tuple(new), environment.warnings
 
     def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
         digest, is_new = self._payloads.add(content)
@@ -161,21 +181,29 @@ class Submissions:
                 "put it into a file that the job reads",
             )
         check_throttle(draft.throttle, is_array=draft.array is not None)
-        self._check_environment(draft.environment)
+        if draft.environment not in self._environments:
+            self._environment(draft.environment)
         self._check_array(draft)
 
-    def _check_environment(self, environment: bytes) -> None:
-        if environment in self._checked_environments or not environment:
-            return
+    def _environment(self, sent: bytes) -> _Environment:
+        """`sent` without the names that are ours to set; raises where it is none."""
         try:
-            decoded(_environment_decoder, environment)
+            given = decoded(_environment_decoder, sent) if sent else {}
         except msgspec.MsgspecError:
             raise UsageProblem(
                 "bad-environment", "the environment is not a map of texts to texts"
             ) from None
-        self._checked_environments[environment] = None
-        if len(self._checked_environments) > 64:  # a client sends the same one again and again
-            del self._checked_environments[next(iter(self._checked_environments))]
+        dropped = [name for name in given if is_reserved(name)]
+        kept = _Environment(sent, ())
+        if dropped:
+            content = _encode({name: given[name] for name in given if not is_reserved(name)})
+            warning = dropped_warning(dropped)
+            kept = _Environment(content, (warning,) if warning else ())
+        if len(sent) <= _KNOWN_BYTES_MAX:
+            self._environments[sent] = kept
+            if len(self._environments) > _KNOWN_MAX:
+                del self._environments[next(iter(self._environments))]
+        return kept
 
     def _check_array(self, draft: JobDraft) -> None:
         array = draft.array

@@ -84,6 +84,7 @@ class Admission:
             template.stdin,
             digest,
             template.spool,
+            template.notice,
         )
 
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:

@@ -1,46 +1,61 @@
-"""Variables that scripts for Slurm and PBS rely on, as far as they differ between tasks.
+"""Variables that scripts for Slurm and PBS rely on, as a task finds them.
 
-A job whose environment says `IRIAI_DIRECTIVES` has them; the rest were set at submission.
+What is known at submission comes with the job (`iriai.model.batch_variables`); what differs between
+tasks is added here. Nothing of it acts upon what the launcher does.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 
+from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 
-DIALECT = b":IRIAI_DIRECTIVES"
-_NODE_FILE = ".nodes"
+NODE_FILE = ".nodes"
+"""In the task's private directory: what `$PBS_NODEFILE` names."""
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def add_batch_variables(environment: dict[bytes, bytes], attempt: AttemptId, tmp: str) -> None:
-    """Add to `environment`, whose names begin with a colon, what its dialect has.
+def packed(values: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
+    """Variables as the program between launcher and task takes them."""
+    return {b":" + name.encode(): value.encode(errors="surrogateescape") for name, value in values}
+
+
+def add_batch_variables(
+    environment: dict[bytes, bytes],
+    batch: BatchVariables,
+    attempt: AttemptId,
+    tmp: str,
+    *,
+    is_array: bool,
+) -> None:
+    """Add to `environment`, whose names begin with a colon, what `batch` has of one task.
 
     An array's tasks must differ in what scripts take for a job's id, since they name files by it.
+    `tmp` is the task's private directory.
     """
-    dialect, _, kind = environment[DIALECT].partition(b"-")
-    number, index, is_array = b"%d" % attempt.number, b"%d" % attempt.index, kind == b"array"
-    if dialect == b"slurm":
+    number, index = b"%d" % attempt.number, b"%d" % attempt.index
+    if batch.system is BatchSystem.SLURM:
         added = _slurm(number, index, attempt.attempt, is_array=is_array)
         added[b":SLURM_TMPDIR"] = os.fsencode(tmp)
         if b":CUDA_VISIBLE_DEVICES" in environment:
             added[b":SLURM_JOB_GPUS"] = environment[b":CUDA_VISIBLE_DEVICES"]
-    elif dialect == b"pbs":
-        added = _pbs(number, index, attempt.home.encode(), is_array=is_array)
-        added[b":PBS_NODEFILE"] = os.fsencode(f"{tmp}/{_NODE_FILE}")
     else:
-        return
+        added = _pbs(number, index, attempt.home.encode(), is_array=is_array)
+        added[b":PBS_NODEFILE"] = os.fsencode(f"{tmp}/{NODE_FILE}")
+    environment.update(packed(batch.values))
     environment.update(added)
 
 
-def write_node_file(environment: dict[bytes, bytes], cpus: int, uid: int) -> None:
-    """Write what `$PBS_NODEFILE` names, where there is one: this machine, once for each CPU."""
-    path = environment.get(b":PBS_NODEFILE")
-    if path is None or DIALECT not in environment:
-        return
-    fd = os.open(path, _FLAGS, 0o644)
+def write_node_file(directory_fd: int, cpus: int, uid: int) -> None:
+    """Write what `$PBS_NODEFILE` names: this machine, once for each CPU.
+
+    `directory_fd` is the task's private directory, which the launcher made and opened; no path is
+    followed. Raises OSError where something of that name is there.
+    """
+    fd = os.open(NODE_FILE, _FLAGS, 0o644, dir_fd=directory_fd)
     try:
         if os.geteuid() == 0:
             os.fchown(fd, uid, -1)

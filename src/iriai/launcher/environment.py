@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import msgspec
 
-from iriai.launcher.batch_variables import DIALECT, add_batch_variables
 from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
+from iriai.model.batch_variables import is_reserved
 from iriai.model.decoding import decoded
 
 MARK = "IRIAI_MARK"
@@ -44,7 +44,8 @@ def _shared(environment: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
         "OMP_NUM_THREADS": str(cpus),
     }
     ours = {"IRIAI_RANK": "0", "IRIAI_RANKS": "1", "IRIAI_CPUS": str(cpus)}
-    merged = defaults | given | ours
+    kept = {name: value for name, value in given.items() if not is_reserved(name)}
+    merged = defaults | kept | ours
     return {
         b":" + name.encode(errors="surrogateescape"): value.encode(errors="surrogateescape")
         for name, value in merged.items()
@@ -56,7 +57,8 @@ def environment_of(
 ) -> dict[bytes, bytes]:
     """What `order` is started with: the submitter's, defaults of the user, and what is ours.
 
-    `mark` is the value of MARK, `tmp` the task's private directory. Raises `BadEnvironment`.
+    Reserved names of the submitter's are dropped. `mark` is the value of MARK, `tmp` the task's
+    private directory. Raises `BadEnvironment`.
     """
     home, number, index, tries = order.attempt
     result = _shared(environment, login, cpus).copy()
@@ -67,6 +69,4 @@ def environment_of(
     result[b":TMPDIR"] = os.fsencode(tmp)
     if order.gpu_ids:
         result[b":CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids)).encode()
-    if DIALECT in result:
-        add_batch_variables(result, order.attempt, tmp)
     return result

@@ -7,6 +7,8 @@ descriptors for interactive tasks travel beside the frame of their `Launch` (SCM
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from iriai.model.ids import AttemptId
@@ -14,8 +16,17 @@ from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 
-LAUNCHER_VERSION = 2
-"""Raised with every change that an older launcher or daemon would misread. 2: leases."""
+NoticeVariable = Literal[
+    "IRIAI_JOB_NAME",
+    "IRIAI_JOB_STATE",
+    "IRIAI_JOB_CAUSES",
+    "IRIAI_JOB_EXIT_CODE",
+    "IRIAI_JOB_SIGNAL",
+    "IRIAI_JOB_MESSAGE",
+]
+LAUNCHER_VERSION = 3
+"""Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
+of ours are no longer taken from the environment."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; more is not ours."""
 
@@ -33,11 +44,13 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
 
     spec: JobSpec
     environment: bytes
-    """msgpack map of strings: the submitter's environment (the launcher adds IRIAI_* itself)."""
+    """msgpack map of strings: the submitter's environment; reserved names in it are dropped."""
     script: bytes = b""
     stdin: bytes = b""
     spool: str = ""
     """Directory of the output that somebody follows; empty: `spool` of the launcher's own state."""
+    notice: tuple[tuple[NoticeVariable, str], ...] = ()
+    """What a notice finds of the job that it tells of."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):

@@ -11,14 +11,16 @@ import resource
 import sys
 from typing import NamedTuple
 
-from iriai.launcher.batch_variables import write_node_file
+from iriai.launcher.batch_variables import add_batch_variables, packed, write_node_file
 from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.environment import environment_of
 from iriai.launcher.failures import EXIT_NOT_RUN
-from iriai.launcher.messages import Order
+from iriai.launcher.messages import NoticeVariable, Order
 from iriai.launcher.payloads import Payloads
+from iriai.launcher.scratch import Directory
 from iriai.launcher.spool import Spool
 from iriai.launcher.users import Login
+from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
 
@@ -42,6 +44,7 @@ class Prepared(NamedTuple):
     digest: bytes
     spool: str = ""
     """Where its output goes that somebody follows; empty: the launcher's own."""
+    notice: tuple[tuple[NoticeVariable, str], ...] = ()
 
 
 class Payload(NamedTuple):
@@ -83,9 +86,18 @@ class Spawner:
     """Starts tasks."""
 
     def __init__(
-        self, helper: tuple[str, ...], payloads: Payloads, spool: Spool, launcher_mark: str
+        self,
+        helper: tuple[str, ...],
+        payloads: Payloads,
+        spool: Spool,
+        launcher_mark: str,
+        state_path: str,
     ) -> None:
-        """`launcher_mark` names this launcher's state in the mark of each task."""
+        """`launcher_mark` names this launcher's state in the mark of each task.
+
+        `state_path` is the state directory, so that `iriai` in a task finds its machine's daemon.
+        """
+        self._state = os.fsencode(state_path)
         self._helper = helper
         self._payloads = payloads
         self._spool = spool
@@ -122,13 +134,13 @@ class Spawner:
         order: Order,
         enclosure: Enclosure,
         payload: Payload,
-        tmp: str,
+        scratch: Directory,
         given_fd: int,
     ) -> int:
         """Start the helper that becomes the task; returns its pid.
 
-        `tmp` is the task's private directory, `given_fd` a descriptor that the client passed, or
-        -1. Raises OSError or ValueError where the system takes the arguments for impossible;
+        `scratch` is the task's private directory, `given_fd` a descriptor that the client passed,
+        or -1. Raises OSError or ValueError where the system takes the arguments for impossible;
         nothing was started then.
         """
         environment = environment_of(
@@ -137,9 +149,13 @@ class Spawner:
             task.login,
             task.spec.resources.cpus,
             self.mark_of(order.attempt),
-            tmp,
+            scratch.path,
         )
-        write_node_file(environment, task.spec.resources.cpus, task.login.uid)
+        environment[b":IRIAI_STATE"] = self._state
+        if task.spec.batch is not None:
+            self._add_batch(environment, task, task.spec.batch, order.attempt, scratch)
+        if task.notice:
+            environment.update(packed(task.notice))
         opened: list[int] = []
         try:
             redirects = self._descriptors(task, order, payload, given_fd, opened)
@@ -156,6 +172,19 @@ class Spawner:
         finally:
             for fd in opened:
                 os.close(fd)
+
+    @staticmethod
+    def _add_batch(
+        environment: dict[bytes, bytes],
+        task: Prepared,
+        batch: BatchVariables,
+        attempt: AttemptId,
+        scratch: Directory,
+    ) -> None:
+        is_array = task.spec.is_array
+        add_batch_variables(environment, batch, attempt, scratch.path, is_array=is_array)
+        if batch.system is BatchSystem.PBS:
+            write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
 
     def _descriptors(
         self, task: Prepared, order: Order, payload: Payload, given_fd: int, opened: list[int]

@@ -80,7 +80,7 @@ class Tasks:
         task = Task(order.attempt, prepared.spec, enclosure, payload, scratch)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         try:
-            task.pid = self._spawner.start(prepared, order, enclosure, payload, scratch.path, fd)
+            task.pid = self._spawner.start(prepared, order, enclosure, payload, scratch, fd)
         except (OSError, ValueError):
             self._drop(payload)
             self._scratch.give_back(scratch)

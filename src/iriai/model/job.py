@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.batch_variables import BatchVariables
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
 from iriai.model.notice import NotifyOn
@@ -89,6 +90,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """What must hold of a machine that runs it, a ClassAd expression; empty: nothing."""
     rank: str = ""
     """What machines it likes best; larger is better."""
+    batch: BatchVariables | None = None
+    """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.batch_variables import BatchVariables
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
@@ -82,6 +83,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """A ClassAd expression that must hold of a machine; empty: any will do."""
     rank: str = ""
     """What machines are liked best."""
+    batch: BatchVariables | None = None
+    """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -111,11 +114,13 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     dry_run: bool = False
 
 
-class Submitted(msgspec.Struct, frozen=True, tag="submitted"):
+class Submitted(msgspec.Struct, frozen=True, tag="submitted", omit_defaults=True):
     """The job is durable under this id."""
 
     id: str
     tasks: int
+    warnings: tuple[str, ...] = ()
+    """What was handed in and is not followed, a sentence each."""
 
 
 class DryRun(msgspec.Struct, frozen=True, tag="dry-run"):

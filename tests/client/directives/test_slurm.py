@@ -2,6 +2,7 @@
 
 import pytest
 
+from iriai.model.batch_variables import BatchSystem
 from iriai.model.problem import Refused, UsageProblem
 from tests.client.directives.reading import read, words
 
@@ -150,7 +151,7 @@ def test_output_goes_where_sbatch_puts_it():
 
 def test_a_script_for_both_systems_is_taken_for_slurm():
     found = read("#PBS -l nodes=7:ppn=2", "#SBATCH -c 2")
-    assert found.variables["IRIAI_DIRECTIVES"] == "slurm"
+    assert found.system is BatchSystem.SLURM
     assert "#PBS is ignored" in found.warnings[0]
 
 

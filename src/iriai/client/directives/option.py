@@ -7,6 +7,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from iriai.client.directives.block import DirectiveLine, Place
+from iriai.model.batch_variables import (
+    VALUE_LENGTH_MAX,
+    BatchSystem,
+    BatchVariables,
+    VariableName,
+)
 from iriai.model.problem import Refused, UsageProblem
 
 
@@ -89,11 +95,21 @@ class Translation(NamedTuple):
     """What the directives of another system are here."""
 
     settings: tuple[Setting, ...] = ()
-    variables: Mapping[str, str] = {}
+    variables: Mapping[VariableName, str] = {}
     """Of the task's environment, known at submission; see `variables`."""
     warnings: tuple[str, ...] = ()
     interpreter: str = ""
     """What runs a script that names none itself."""
+    system: BatchSystem | None = None
+    """Whose directives they are; None: there were none."""
+
+    @property
+    def batch(self) -> BatchVariables | None:
+        """System and variables as a job carries them, without values that are too long for it."""
+        if self.system is None:
+            return None
+        kept = (each for each in self.variables.items() if len(each[1]) <= VALUE_LENGTH_MAX)
+        return BatchVariables(self.system, tuple(kept))
 
 
 _BEGINNING = frozenset({"BEGIN", "b"})

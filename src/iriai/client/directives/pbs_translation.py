@@ -25,6 +25,7 @@ from iriai.client.directives.pbs import (
 )
 from iriai.client.directives.pbs_words import duration_s, given_options, parts, size_bytes, whole
 from iriai.client.directives.variables import pbs_variables
+from iriai.model.batch_variables import BatchSystem
 
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
 _RESOURCE_NAMES, _CHUNK_NAMES = by_name(RESOURCES), by_name((*CHUNK, *RESOURCES))
@@ -82,10 +83,12 @@ class _Pbs:
         self._files(is_array=bool(array))
         self._all.check()
         queue = self._all.value("-q")
-        variables = pbs_variables(self._around, self._name(), cpus, gpus, queue, array)
+        variables = pbs_variables(self._around, self._name(), cpus, gpus, queue)
         shell = self._all.value("-S") or self._around.environment.get("SHELL", "")
         warnings = tuple(self._all.warnings)
-        return Translation(tuple(self._settings), variables, warnings, shell.split("@")[0])
+        interpreter = shell.split("@")[0]
+        settings = tuple(self._settings)
+        return Translation(settings, variables, warnings, interpreter, BatchSystem.PBS)
 
     def _set(self, given: Given | None, option: str, value: str | None) -> None:
         self._settings.append(Setting(option, value, given.place if given else self._place))

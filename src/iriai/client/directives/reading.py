@@ -6,6 +6,7 @@ from iriai.client.directives.block import Block, Dialect
 from iriai.client.directives.option import Surroundings, Translation
 from iriai.client.directives.pbs_translation import translate_pbs
 from iriai.client.directives.slurm_translation import translate_slurm
+from iriai.model.batch_variables import VALUE_LENGTH_MAX
 
 
 def translate(block: Block, around: Surroundings) -> Translation:
@@ -30,7 +31,17 @@ def translate(block: Block, around: Surroundings) -> Translation:
     both: tuple[str, ...] = ()
     if slurm and pbs:
         both = (f"{pbs[0].place}: #PBS is ignored: the script has #SBATCH too",)
-    return found._replace(warnings=(*found.warnings, *both, *_unread(block)))
+    warnings = *found.warnings, *_too_long(found), *both, *_unread(block)
+    return found._replace(warnings=warnings)
+
+
+def _too_long(found: Translation) -> tuple[str, ...]:
+    """Warnings of variables that `Translation.batch` leaves out."""
+    return tuple(
+        f"{name} is not set: it would be longer than {VALUE_LENGTH_MAX} characters"
+        for name, value in found.variables.items()
+        if len(value) > VALUE_LENGTH_MAX
+    )
 
 
 def _unread(block: Block) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from iriai.client.directives.slurm_words import (
     whole,
 )
 from iriai.client.directives.variables import slurm_variables
+from iriai.model.batch_variables import BatchSystem
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_size
 
@@ -74,7 +75,8 @@ class _Slurm:
         variables = slurm_variables(
             self._around, self._name(), cpus, tasks, gpus, memory_bytes, array
         )
-        return Translation(tuple(self._settings), variables, tuple(self._all.warnings))
+        warnings = tuple(self._all.warnings)
+        return Translation(tuple(self._settings), variables, warnings, system=BatchSystem.SLURM)
 
     def _followed(self) -> dict[str, Callable[[Given], None]]:
         return {

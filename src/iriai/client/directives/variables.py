@@ -1,7 +1,7 @@
 """Environment variables that scripts for Slurm and PBS rely on, as far as submission knows them.
 
-What differs between tasks (ids, indices, the machine) the launcher adds, where `DIALECT_VARIABLE`
-says so: see `iriai.launcher.batch_variables`.
+What differs between tasks (ids, indices, the machine) the launcher adds: see
+`iriai.launcher.batch_variables`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iriai.client.directives.option import Surroundings
+from iriai.model.batch_variables import VariableName
 
-DIALECT_VARIABLE = "IRIAI_DIRECTIVES"
-"""`slurm` or `pbs`, with `-array` where the job is an array."""
-_ORIGINAL = ("HOME", "PATH", "LOGNAME", "SHELL", "LANG", "MAIL", "TZ")
-"""What PBS keeps of the submitter's environment, with PBS_O_ in front."""
+_ORIGINAL: dict[str, VariableName] = {
+    "HOME": "PBS_O_HOME",
+    "PATH": "PBS_O_PATH",
+    "LOGNAME": "PBS_O_LOGNAME",
+    "SHELL": "PBS_O_SHELL",
+    "LANG": "PBS_O_LANG",
+    "MAIL": "PBS_O_MAIL",
+    "TZ": "PBS_O_TZ",
+}
+"""What PBS keeps of the submitter's environment."""
 
 
 def slurm_variables(
@@ -24,11 +31,10 @@ def slurm_variables(
     gpus: int,
     memory_bytes: int,
     array: str | None,
-) -> dict[str, str]:
+) -> dict[VariableName, str]:
     """For the job `name` of these sizes; `array` is its ranges."""
     count = tasks or 1
-    result = {
-        DIALECT_VARIABLE: "slurm-array" if array else "slurm",
+    result: dict[VariableName, str] = {
         "SLURM_SUBMIT_DIR": around.directory,
         "SLURM_SUBMIT_HOST": around.host,
         "SLURM_CLUSTER_NAME": "iriai",
@@ -55,7 +61,7 @@ def slurm_variables(
     return result
 
 
-def _array_variables(array: str) -> dict[str, str]:
+def _array_variables(array: str) -> dict[VariableName, str]:
     """Of the whole array; nothing where its ranges cannot be read, which is told elsewhere."""
     try:
         ranges = list(_ranges(array.partition("%")[0].split(",")))
@@ -88,11 +94,9 @@ def pbs_variables(
     cpus: int,
     gpus: int,
     queue: str | None,
-    array: str | None,
-) -> dict[str, str]:
+) -> dict[VariableName, str]:
     """As `slurm_variables`, for PBS; `queue` is the one that the script names."""
-    result = {
-        DIALECT_VARIABLE: "pbs-array" if array else "pbs",
+    result: dict[VariableName, str] = {
         "PBS_JOBNAME": name,
         "PBS_ENVIRONMENT": "PBS_BATCH",
         "PBS_O_WORKDIR": around.directory,
@@ -108,7 +112,7 @@ def pbs_variables(
     }
     if gpus:
         result["PBS_NGPUS"] = str(gpus)
-    for name in _ORIGINAL:
-        if name in around.environment:
-            result[f"PBS_O_{name}"] = around.environment[name]
+    for given, name_there in _ORIGINAL.items():
+        if given in around.environment:
+            result[name_there] = around.environment[given]
     return result

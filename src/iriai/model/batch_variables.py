@@ -1,0 +1,135 @@
+"""Variables that scripts for Slurm and PBS rely on, and which names of variables are ours to set.
+
+What is known at submission travels in the job (`BatchVariables`); what differs between tasks the
+launcher adds (`iriai.launcher.batch_variables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import msgspec
+
+RESERVED = ("IRIAI_", "PBS_", "SLURM_")
+"""What names begin with that only we set. In the environment that a job is handed in with they are
+dropped: of another system's job, of the task that hands it in, or meant to pass for ours."""
+VALUE_LENGTH_MAX = 8192
+"""Characters of one value: two of the longest paths, or a PATH of a hundred directories."""
+_NAMED_MAX = 5
+"""Names in a warning; the rest is counted."""
+
+VariableName = Literal[
+    "NCPUS",
+    "PBS_ENVIRONMENT",
+    "PBS_JOBNAME",
+    "PBS_NGPUS",
+    "PBS_NODENUM",
+    "PBS_NP",
+    "PBS_NUM_NODES",
+    "PBS_NUM_PPN",
+    "PBS_O_HOME",
+    "PBS_O_HOST",
+    "PBS_O_LANG",
+    "PBS_O_LOGNAME",
+    "PBS_O_MAIL",
+    "PBS_O_PATH",
+    "PBS_O_QUEUE",
+    "PBS_O_SHELL",
+    "PBS_O_TZ",
+    "PBS_O_WORKDIR",
+    "PBS_QUEUE",
+    "PBS_TASKNUM",
+    "SLURM_ARRAY_TASK_COUNT",
+    "SLURM_ARRAY_TASK_MAX",
+    "SLURM_ARRAY_TASK_MIN",
+    "SLURM_ARRAY_TASK_STEP",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_GPUS",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_USER",
+    "SLURM_LOCALID",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_NNODES",
+    "SLURM_NODEID",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_SUBMIT_DIR",
+    "SLURM_SUBMIT_HOST",
+    "SLURM_TASKS_PER_NODE",
+]
+"""What a submission may set. Anything else of these systems is not ours, or the launcher's."""
+NAMES_MAX = 64
+"""Variables of one job; more than there are names."""
+
+Value = Annotated[str, msgspec.Meta(max_length=VALUE_LENGTH_MAX)]
+Values = Annotated[tuple[tuple[VariableName, Value], ...], msgspec.Meta(max_length=NAMES_MAX)]
+
+
+class BatchSystem(StrEnum):
+    """For which other system a script was written."""
+
+    SLURM = "slurm"
+    PBS = "pbs"
+
+
+class BatchVariables(msgspec.Struct, frozen=True, array_like=True):
+    """What a script for another system finds of its submission."""
+
+    system: BatchSystem
+    values: Values = ()
+
+
+def is_reserved(name: str) -> bool:
+    """Whether the variable `name` is ours to set."""
+    return name.startswith(RESERVED)
+
+
+def dropped_warning(names: Iterable[str]) -> str:
+    """What is said of variables `names` that were dropped; empty where there is nothing to say.
+
+    Nothing is said of those that a task has by itself, which it hands on with every job.
+    """
+    given = set(names)
+    is_nested = "IRIAI_JOB_ID" in given
+    told = sorted(
+        name
+        for name in given
+        if not (name in _OF_EACH_TASK or (is_nested and not name.startswith("IRIAI_")))
+    )
+    if not told:
+        return ""
+    listed = ", ".join(name[:64] for name in told[:_NAMED_MAX])
+    more = f" and {len(told) - _NAMED_MAX} more" if len(told) > _NAMED_MAX else ""
+    return (
+        f"not passed on: {listed}{more}; names that begin with IRIAI_, PBS_ or SLURM_ are set for"
+        " each task, so choose another name"
+    )
+
+
+_OF_EACH_TASK = frozenset(
+    f"IRIAI_{name}"
+    for name in (
+        "ATTEMPT",
+        "CPUS",
+        "JOB_CAUSES",
+        "JOB_EXIT_CODE",
+        "JOB_ID",
+        "JOB_MESSAGE",
+        "JOB_NAME",
+        "JOB_SIGNAL",
+        "JOB_STATE",
+        "MARK",
+        "RANK",
+        "RANKS",
+        "STATE",
+        "TASK_ID",
+    )
+)
