@@ -2,9 +2,11 @@
 
 import os
 import pwd
+import resource
 import signal
 import stat
 
+from iriai.launcher.spawn import TASK_FILES
 from iriai.model.state import EndCause
 from tests.launcher.harness import Lab
 
@@ -158,6 +160,13 @@ print(sorted(map(int, os.listdir("/proc/self/fd")))[:4])
     assert files == "[0, 1, 2, 3]"  # 3 reads the directory; nothing else was inherited
 
 
+def test_a_task_of_roots_launcher_gets_no_rights_and_another_what_its_user_has(lab: Lab):
+    assert lab.run("grep", "-E", "^(Cap(Bnd|Inh)|NoNewPrivs)", "/proc/self/status").exit_code == 0
+    rights = {name: int(value, 16) for name, value in map(str.split, lab.read().splitlines())}
+    is_bare = rights == {"CapInh:": 0, "CapBnd:": 0, "NoNewPrivs:": 1}
+    assert is_bare == (os.geteuid() == 0 and lab.machine.variant.is_privileged), rights
+
+
 def test_signals_are_as_a_program_expects_them(lab: Lab):
     lab.run("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
     blocked, ignored = (int(line.split()[1], 16) for line in lab.read().splitlines())
@@ -166,11 +175,14 @@ def test_signals_are_as_a_program_expects_them(lab: Lab):
     assert ignored & ~internal == 0
 
 
-def test_the_number_of_open_files_is_not_the_launchers(lab: Lab):
-    lab.run("sh", "-c", "ulimit -Sn")
-    import resource
-
-    assert int(lab.read()) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+def test_a_task_may_open_as_many_files_as_its_user_at_a_login(lab: Lab):
+    lab.run("sh", "-c", "ulimit -Sn; ulimit -Hn")
+    given = tuple(map(int, lab.read().split()))
+    own = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if os.geteuid() != 0 or not lab.machine.variant.is_privileged:
+        assert given == own
+    else:  # no more than root itself may have, which in a container is less
+        assert given in (TASK_FILES, (min(TASK_FILES[0], own[1]), min(TASK_FILES[1], own[1])))
 
 
 def test_impossible_arguments_are_the_tasks_end_and_nothing_else(lab: Lab):

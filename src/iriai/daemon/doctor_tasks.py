@@ -9,8 +9,23 @@ from pathlib import Path
 
 from iriai.daemon.mounts import NETWORKED, mount_of
 from iriai.daemon.notification import find_sendmail
-from iriai.daemon.settings import Settings
+from iriai.daemon.settings import Mode, Settings
 from iriai.launcher.machine_file import EPILOG, PROLOG
+
+_PROGRAM_PLACES = ("usr/bin", "usr/sbin", "bin", "sbin", "usr/local/bin", "usr/local/sbin")
+_PROGRAMS = (
+    *("sudo", "su", "doas", "pkexec", "newgrp", "sg", "ping", "mount", "umount"),
+    *("newuidmap", "newgidmap", "fusermount", "fusermount3", "dumpcap"),
+)
+"""What jobs have been seen to call; `passwd`, `crontab` and their like are no work."""
+_STARTERS = (
+    "usr/libexec/*/bin/starter-suid",
+    "usr/lib/*/bin/starter-suid",
+    "usr/lib/*/*/bin/starter-suid",
+    "usr/local/libexec/*/bin/starter-suid",
+    "opt/*/libexec/*/bin/starter-suid",
+)
+"""By which Apptainer and Singularity become root where they were installed so."""
 
 
 def around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
@@ -34,6 +49,39 @@ def notes_around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
         if mount is not None and mount.kind in NETWORKED:
             hint = "have tmp in [machine] name a disk of this machine"
             yield "tmp", f"private directories of tasks are on a network ({mount.kind})", hint
+        yield from _privileges(settings)
+
+
+def _privileges(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Which programs do not work in tasks, or that they do."""
+    wanted = settings.configuration.machine.no_new_privileges
+    is_system = settings.mode is Mode.SYSTEM
+    if is_system if wanted is None else wanted:
+        names = sorted({path.name for path in privileged_programs()})
+        if names:
+            text = f"give tasks no rights, so may fail in them: {', '.join(names)}"
+            yield "privileges", text, "no_new_privileges = false in [machine] where jobs need them"
+    elif is_system:
+        text = "tasks can gain rights through programs that are setuid"
+        yield "privileges", text, "leave no_new_privileges in [machine] as it is by default"
+
+
+def privileged_programs(root: str = "/") -> list[Path]:
+    """The installed programs, of those that jobs know, that give rights to whoever calls them."""
+    places = [Path(root, each) for each in _PROGRAM_PLACES]
+    found = [path for place in places for name in _PROGRAMS if _gives_rights(path := place / name)]
+    for pattern in _STARTERS:
+        found += [path for path in Path(root).glob(pattern) if _gives_rights(path)]
+    return found
+
+
+def _gives_rights(program: Path) -> bool:
+    try:
+        if program.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return True
+        return bool(os.getxattr(program, "security.capability"))
+    except OSError:  # not there, not to be read, or without such attributes
+        return False
 
 
 def _why_not_run(program: str, owner_uid: int) -> str:

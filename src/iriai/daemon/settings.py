@@ -191,6 +191,7 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
                 machine.log_bytes_max,
                 machine.log_files,
                 rules,
+                machine.no_new_privileges,
             ),
         )
     except OSError as error:

@@ -138,6 +138,7 @@ def _assemble(
         machine = state.machine_settings()
         scratch.use(machine.tmp)
         hooks.use(machine)
+        spawner.use(machine)
         admission.go_by(machine.rules)
 
     return Launcher(

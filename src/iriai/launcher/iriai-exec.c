@@ -12,6 +12,8 @@
  *   g=PATH             a control group's file of members; "0" is written to it (repeatable)
  *   l=RESOURCE:SOFT:HARD   a resource limit by its number (repeatable)
  *   u=UID:GID:G,G,...  user, group and supplementary groups; without it the user stays
+ *   n=                 no program gives the task rights that it has not: no_new_privs, and with u=
+ *                      no capability, now or later
  *   d=PATH             working directory
  *   i=PATH             standard input; without it descriptor 0 stays as it is
  *   o=PATH e=PATH      standard output and error, appended to, made where missing;
@@ -38,6 +40,8 @@
 
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
+enum { BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
+enum { CAPABILITY_VERSION_3 = 0x20080522 };
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
 #ifndef __NR_close_range
@@ -164,6 +168,28 @@ static void become(const char *text)
     check(call3(SET_USER, uid, uid, uid), STAGE_USER);
 }
 
+/*
+ * Before the user changes, who could not any more. The kernel refuses what it has no capability for,
+ * and where root itself may not there is nothing to be dropped either.
+ */
+static void empty_bounding_set(void)
+{
+    for (long each = 0; each < CAPABILITIES; each++)
+        if (call2(__NR_prctl, BOUNDING_DROP, each) < 0)
+            return;
+}
+
+/* With the inheritable set the ambient one goes too. */
+static void drop_capabilities(void)
+{
+    struct {
+        uint32_t version;
+        int32_t pid;
+    } self = {CAPABILITY_VERSION_3, 0};
+    uint32_t none[6] = {0}; /* effective, permitted, inheritable, twice 32 of each */
+    check(call2(__NR_capset, (long)&self, (long)none), STAGE_USER);
+}
+
 static void move(long fd, long target, enum stage stage)
 {
     check(call3(__NR_dup3, fd, target, 0), stage);
@@ -253,7 +279,7 @@ static long search(char **arguments, char **environment)
 struct wishes {
     const char *user, *directory, *input, *output, *error;
     long parent;
-    int keep_outputs, terminal;
+    int keep_outputs, terminal, no_new_privileges;
 };
 
 /* Read the options; returns where "--" stands. */
@@ -279,6 +305,7 @@ static int read_options(int count, char **options, struct wishes *wishes)
         case 'e': wishes->error = value; break;
         case 'k': wishes->keep_outputs = 1; break;
         case 't': wishes->terminal = 1; break;
+        case 'n': wishes->no_new_privileges = 1; break;
         case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
         }
@@ -286,6 +313,15 @@ static int read_options(int count, char **options, struct wishes *wishes)
     if (at + 1 >= count)
         fail(STAGE_ARGUMENTS, EINVAL);
     return at;
+}
+
+static void change_user(const struct wishes *wishes)
+{
+    if (wishes->no_new_privileges)
+        empty_bounding_set();
+    become(wishes->user);
+    if (wishes->no_new_privileges)
+        drop_capabilities();
 }
 
 static void open_files(const struct wishes *wishes)
@@ -339,7 +375,9 @@ int main(int count, char **options, char **entries)
         if (options[at][0] == 'l')
             limit(options[at] + 2);
     if (wishes.user)
-        become(wishes.user);
+        change_user(&wishes);
+    if (wishes.no_new_privileges)
+        check(call4(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0), STAGE_USER);
     call1(__NR_umask, TASK_UMASK);
     if (wishes.directory)
         check(call1(__NR_chdir, (long)wishes.directory), STAGE_DIRECTORY);

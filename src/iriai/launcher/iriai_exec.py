@@ -19,6 +19,8 @@ from typing import NoReturn
 ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
 USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC = range(7, 13)
 """The stages, as in failures.py."""
+BOUNDING_DROP, NO_NEW_PRIVILEGES, CAPABILITIES = 24, 38, 64
+CAPABILITY_VERSION_3 = 0x20080522
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
 EXIT_NOT_RUN = 126
@@ -83,9 +85,11 @@ def become_task(options: list[str]) -> NoReturn:
         for text in (value for letter, value in given if letter == "l"):
             number, soft, hard = map(int, text.split(":"))
             resource.setrlimit(number, (soft, hard))
-    if "u" in single:
-        with step(USER):
-            become_user(single["u"])
+    with step(USER):
+        if "u" in single:
+            change_user(single["u"], is_final="n" in single)
+        if "n" in single:
+            kernel_call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     os.umask(TASK_UMASK)
     if "d" in single:
         with step(DIRECTORY):
@@ -120,6 +124,27 @@ def become_user(text: str) -> None:
     os.setgroups([int(each) for each in groups.split(",") if each])
     os.setresgid(int(gid), int(gid), int(gid))
     os.setresuid(int(uid), int(uid), int(uid))
+
+
+def change_user(text: str, *, is_final: bool) -> None:
+    """Drop to the user; `is_final`: no capability is left, and none can come back."""
+    if is_final:
+        with contextlib.suppress(OSError):  # the kernel has no more, or root itself may not
+            for each in range(CAPABILITIES):
+                kernel_call("prctl", BOUNDING_DROP, each, 0, 0, 0)
+    become_user(text)
+    if is_final:
+        kernel_call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+def kernel_call(name: str, *values: int | bytes) -> None:
+    """Call what Python's library lacks. Raises OSError."""
+    import ctypes
+
+    passed = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in values]
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*passed) < 0:
+        raise OSError(ctypes.get_errno(), name)
 
 
 def open_files(single: dict[str, str]) -> None:

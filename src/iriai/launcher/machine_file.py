@@ -46,6 +46,9 @@ class MachineSettings(msgspec.Struct, frozen=True):
     log_files: int = LOG_FILES
     rules: HomeRules = HomeRules()
     """Whose tasks are run, whatever the daemon says."""
+    no_new_privileges: bool | None = None
+    """Whether no program gives a task rights that its user has not (setuid, capabilities). None:
+    where the launcher is root."""
 
 
 class BadMachineFile(Exception):

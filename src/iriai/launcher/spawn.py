@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 from iriai.launcher.batch_variables import add_batch_variables, packed, write_node_file
 from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.environment import environment_of
 from iriai.launcher.failures import EXIT_NOT_RUN
+from iriai.launcher.machine_file import MachineSettings
 from iriai.launcher.messages import NoticeVariable, Order
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.scratch import Directory
@@ -26,6 +28,9 @@ from iriai.model.job import Interaction, JobSpec, expand_pattern
 
 HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
 HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")
+TASK_FILES = (1024, 524_288)
+"""How many files a task of root's launcher may have open, and raise that to: what a login has on a
+system with systemd. Above 1,024 descriptors, programs that use select(2) fail."""
 _CPU_LIMIT_SLACK_S = 2
 """RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
 
@@ -103,10 +108,16 @@ class Spawner:
         self._spool = spool
         self._launcher_mark = launcher_mark
         self._is_root = os.geteuid() == 0
+        self._takes_privileges = self._is_root
         self.failures_fd, report_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(report_fd, True)
         os.set_inheritable(report_fd, True)  # helpers are the only children
         self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
+
+    def use(self, settings: MachineSettings) -> None:
+        """Start tasks as is configured now."""
+        wanted = settings.no_new_privileges
+        self._takes_privileges = self._is_root if wanted is None else wanted
 
     def options(self, spec: JobSpec, login: Login) -> tuple[str, ...]:
         """What every task of `spec` is started with."""
@@ -114,6 +125,8 @@ class Spawner:
         if self._is_root:
             groups = ",".join(map(str, login.groups))
             result.append(f"u={login.uid}:{login.gid}:{groups}")
+        if self._takes_privileges and login.uid != 0:
+            result.append("n=")
         if spec.cpu_limit_s is not None:
             soft = int(spec.cpu_limit_s) + _CPU_LIMIT_SLACK_S
             hard = soft + int(spec.kill_grace_s) + 1
@@ -228,9 +241,20 @@ def _posix_spawn(
 
 
 def _raise_file_limit() -> tuple[str, ...]:
-    """Allow the launcher all the descriptors it may have; tasks get back what was before."""
+    """Allow the launcher all the descriptors it may have; returns what tasks are told of theirs.
+
+    Root's launcher gives them what a login has, an ordinary user's what it was started with.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == hard:
-        return ()
+    is_root = os.geteuid() == 0
+    if is_root:
+        with suppress(OSError, ValueError):  # beyond what the kernel, or a container, allows
+            wanted = max(hard, TASK_FILES[1])
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+            hard = wanted
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if is_root:
+        soft, hard = (min(each, hard) for each in TASK_FILES)
+    elif soft == hard:
+        return ()
     return (f"l={resource.RLIMIT_NOFILE}:{soft}:{hard}",)

@@ -43,6 +43,8 @@ TEXT_LENGTH_MAX = 1 << 20
 FILE_NAME = "iriai.toml"
 DEFAULT = "default"
 MEASURED = "measured"
+UNMEASURED = ("machine.load_max", "machine.no_new_privileges")
+"""The keys of `[machine]` whose None is a choice, and no question to the machine."""
 
 QUOTE_LENGTH_MAX = 60
 """Of a wrong value in a message; an error is one line."""
@@ -110,7 +112,7 @@ class Configuration(msgspec.Struct, frozen=True):
     def _row(self, key: str, kind: Kind[object], value: object) -> tuple[str, str, str]:
         if key in self.given:
             return key, kind.show(value), self.given[key]
-        measured = value is None and key.startswith("machine.") and key != "machine.load_max"
+        measured = value is None and key.startswith("machine.") and key not in UNMEASURED
         return key, "" if measured else kind.show(value), MEASURED if measured else DEFAULT
 
 

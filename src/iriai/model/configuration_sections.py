@@ -88,6 +88,10 @@ class MachineSection(msgspec.Struct, frozen=True):
     tmp: str = "/var/tmp"  # noqa: S108 - directories of our own are made in it, with care
     """Where each task gets a private directory as its TMPDIR, removed when it ends. It should be
     large, on a disk of the machine itself, and survive what tasks need to be restarted."""
+    no_new_privileges: bool | None = None
+    """Whether programs give a task no rights that its user has not: setuid bits and capabilities of
+    files have no effect in it (sudo, newuidmap, an Apptainer that is setuid). None: yes where the
+    daemon is root's, no for a user's own; false: as at a login; true: in any case."""
     load_max: float | None = None
     """The owner's start condition: while others than our tasks load the machine with more than this
     for each cpu, nothing is started here; what runs goes on. None: no condition."""
@@ -296,6 +300,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("memory", "memory_bytes", SIZE),
         Key("gpus", "gpus", whole(0, 1024)),
         Key("tmp", "tmp", PATH),
+        Key("no_new_privileges", "no_new_privileges", or_none(FLAG)),
         Key("prolog", "prolog", PROGRAM),
         Key("epilog", "epilog", PROGRAM),
         Key("prolog_timeout_s", "prolog_timeout_s", duration(high_s=HOOK_TIMEOUT_S_MAX)),
