@@ -35,7 +35,7 @@ class RealPlace(Place):
         self.directory = str(machine.work)
         self._loop = asyncio.new_event_loop()
         self._link: LauncherLink | None = None
-        self._prolog = machine.new_folder() / "prolog"
+        self._prolog = machine.programs / "prolog"
         self._prolog.write_text(NO_PREPARATION)
         self._prolog.chmod(0o755)
         self._own(self._prolog)

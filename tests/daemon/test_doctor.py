@@ -16,6 +16,7 @@ from iriai.daemon.settings import Mode, Settings, with_mode
 from iriai.launcher.messages import Enforcement
 from iriai.model.configuration import parse_configuration
 from iriai.model.paths import StatePaths
+from tests.support.trusted_place import trusted_place
 
 FACTS = MachineFacts(cpus=4, memory_bytes=8 << 30, gpus=0, host_name="ume", boot_id="b")
 
@@ -149,8 +150,13 @@ def test_a_table_without_mounts_says_nothing():
     assert mount_of("/") is not None
 
 
-def test_what_surrounds_tasks_is_looked_at(paths, tmp_path):
-    prolog, epilog = tmp_path / "prolog", tmp_path / "epilog"
+def test_what_surrounds_tasks_is_looked_at(paths):
+    with trusted_place() as place:
+        look_at_what_surrounds_tasks(paths, place)
+
+
+def look_at_what_surrounds_tasks(paths, place):
+    prolog, epilog = place / "prolog", place / "epilog"
     prolog.write_text("#!/bin/sh\n")
     epilog.write_text("#!/bin/sh\n")
     epilog.chmod(0o777)
@@ -166,7 +172,7 @@ sendmail = "/no/such/sendmail"
     trouble = found(described)["trouble"]
     assert "tmp: there is no directory /no/such/place" in trouble
     assert f"prolog: {prolog} is not executable" in trouble
-    assert f"epilog: {epilog} could be written by others, so it is not run" in trouble
+    assert f"epilog: {epilog} is not run: others can write it" in trouble
     assert "mail: there is no /no/such/sendmail" in trouble
     prolog.chmod(0o755)
     epilog.unlink()

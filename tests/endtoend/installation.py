@@ -18,6 +18,7 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
 from iriai.wire.requests import JobDraft
 from tests.support.people import TestPerson
+from tests.support.trusted_place import PARENT
 from tests.support.waiting import is_gone, until
 
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
@@ -51,6 +52,9 @@ class Installation:
         self.state.mkdir()
         self.work = self.directory / "work"
         self.work.mkdir()
+        self.programs = Path(tempfile.mkdtemp(prefix="iriai-end-", dir=PARENT))
+        """Where hooks lie: nobody but their owner can write the way to it."""
+        self.programs.chmod(0o755)
         self.paths = StatePaths(str(self.state))
         self.supervisor: subprocess.Popen[bytes] | None = None
         if person is not None:
@@ -140,6 +144,7 @@ class Installation:
                 os.kill(pid, signal.SIGKILL)
         words = self.words()
         shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.programs, ignore_errors=True)
         assert not left_over, f"left over: {left_over}\n{words}"
         assert "Traceback" not in words, words
 

@@ -8,7 +8,7 @@ from tests.support.waiting import until
 
 def script(iriai: Installation, name: str, text: str) -> Path:
     """An executable script of the machine's owner."""
-    program = iriai.directory / name
+    program = iriai.programs / name
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
     return program

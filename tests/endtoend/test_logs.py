@@ -9,7 +9,7 @@ from tests.support.waiting import until
 
 
 def test_logs_are_bounded_and_followed(iriai: Installation):
-    prolog = iriai.directory / "prolog"
+    prolog = iriai.programs / "prolog"
     prolog.write_text("#!/bin/sh\nseq 500\necho for $IRIAI_JOB_ID\n")
     prolog.chmod(0o755)
     iriai.configure(f'[machine]\nprolog = "{prolog}"\nlog_bytes_max = 1000\nlog_files = 1\n')

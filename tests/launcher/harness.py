@@ -42,6 +42,7 @@ from iriai.launcher.spawn import HELPER
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from tests.support.trusted_place import PARENT
 
 WAIT_S = 30.0
 """How long anything may take before a test fails; nothing takes that long."""
@@ -192,6 +193,9 @@ class Machine:
         self.socket = self.directory / "launcher.sock"
         if not variant.is_privileged:
             self.socket = self.state / "launcher.sock"
+        self.programs = Path(tempfile.mkdtemp(prefix="iriai-test-", dir=PARENT))
+        """Where hooks lie: nobody but their owner can write the way to it."""
+        self.programs.chmod(0o755)
         self.log = self.directory / "log"
         self.minimum_uid = 0
         self.daemon_uid: int | None = None
@@ -310,6 +314,7 @@ class Machine:
                 self.start(wait=False)
                 self._end_launcher()
         shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.programs, ignore_errors=True)
 
     def new_folder(self) -> Path:
         """An empty directory of the user."""

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from iriai.launcher.journal import Intent, Intents, Journal, Owed
 from iriai.launcher.machine_file import MachineSettings, write_machine_file
 from iriai.launcher.messages import Forget, ShutDown, Terminate
+from iriai.model.account import Account
 from iriai.model.state import EndCause
 from tests.launcher.harness import Link, Machine, attempt, is_running, launch, until
 
@@ -21,7 +23,7 @@ class Hooked:
 
     def hook(self, name: str, text: str) -> str:
         """An executable script of whoever runs the launcher."""
-        program = self.folder / name
+        program = self.machine.programs / name
         program.write_text(f"#!/bin/sh\ncd {self.folder}\n{text}\n")
         program.chmod(0o755)
         if not self.machine.variant.is_privileged:
@@ -103,13 +105,11 @@ def test_they_are_told_whose_attempt_it_is_and_how_it_ended(plain_hooked: Hooked
         "IRIAI_JOB_ID": "ume-7",
         "IRIAI_TASK_ID": "2",
         "IRIAI_ATTEMPT": "1",
-        "IRIAI_JOB_NAME": "test",
         "IRIAI_USER": machine.user,
         "IRIAI_UID": str(machine.uid),
         "IRIAI_GID": str(machine.gid),
         "IRIAI_GROUP": "staff",
         "IRIAI_CPUS": "1",
-        "IRIAI_DIRECTORY": str(machine.work),
         "CUDA_VISIBLE_DEVICES": "1",
     }
     assert after == before | {"IRIAI_CAUSE": "failed", "IRIAI_EXIT_CODE": "3", "IRIAI_SIGNAL": ""}
@@ -156,7 +156,7 @@ def test_one_that_cannot_be_run_is_named(plain_hooked: Hooked):
 
 def test_one_that_others_could_have_written_is_not_run(plain_hooked: Hooked):
     link = plain_hooked.configure("echo prolog >> story")
-    (plain_hooked.folder / "prolog").chmod(0o777)
+    (plain_hooked.machine.programs / "prolog").chmod(0o777)
     plain_hooked.run(link, 1)
     assert link.exit_of(attempt(1)).message.endswith("cannot be run: others can write it")
     assert plain_hooked.lines() == []
@@ -259,3 +259,45 @@ def test_a_terminal_waits_for_its_prolog(plain_hooked: Hooked):
     os.close(read_end)
     assert link.exit_of(attempt(1)).cause is EndCause.COMPLETED
     assert Path(plain_hooked.machine.work / "out").read_text() == "hello"
+
+
+def test_one_in_a_directory_that_others_can_write_is_not_run(plain_hooked: Hooked):
+    link = plain_hooked.configure("echo prolog >> story")
+    plain_hooked.machine.programs.chmod(0o1777)  # the bit does not keep what is made there later
+    plain_hooked.run(link, 1)
+    message = link.exit_of(attempt(1)).message
+    assert f"others can write {plain_hooked.machine.programs}, on the way to it" in message
+    assert plain_hooked.lines() == []
+
+
+def test_what_no_hook_may_be_told_costs_its_attempt_alone(plain_hooked: Hooked):
+    link = plain_hooked.configure("true", "true")
+    for number, more in enumerate(
+        (
+            {"working_directory": "/tmp/a\0b"},
+            {"working_directory": "/" + 200_000 * "d"},
+            {"account": Account("two\nlines", plain_hooked.machine.user)},
+        )
+    ):
+        launch(link, plain_hooked.machine.spec("true", **more), attempt(number))
+        end = link.exit_of(attempt(number))
+        assert (end.cause, end.exit_code) == (EndCause.FAILED, 126), end.message
+    plain_hooked.run(link, 9)
+    assert link.exit_of(attempt(9)).cause is EndCause.COMPLETED
+    assert link.unfit == {}
+
+
+def test_an_epilog_that_an_older_launcher_owed_is_told_what_may_be_told_today(hooked: Hooked):
+    hooked.configure(epilog="echo epilog $IRIAI_JOB_ID >> story")
+    hooked.machine.kill()
+    directory_fd = os.open(hooked.machine.journal.parent, os.O_RDONLY)
+    journal = Journal(directory_fd)
+    first = attempt(1)
+    owed = {"PATH": "/bin:/usr/bin", "IRIAI_JOB_ID": "ume-1", "IRIAI_DIRECTORY": "/tmp/a\0b"}
+    intent = Intent(first, hooked.machine.uid, -1, b"digest", 1.0)
+    journal.append(Intents((intent,)), Owed(first, owed), sync=True)
+    journal.close()
+    os.close(directory_fd)
+    hooked.machine.start()
+    assert hooked.machine.attach().exit_of(first).cause is EndCause.LOST
+    assert hooked.lines() == ["epilog ume-1"]

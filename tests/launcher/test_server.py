@@ -256,7 +256,7 @@ def test_a_user_who_is_not_there_is_refused(plain_machine: Machine):
     launch(link, machine.spec("true", user="no-such-user"), FIRST)
     end = link.exit_of(FIRST)
     assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
-    assert end.message == "there is no user no-such-user on this machine"
+    assert end.message == "there is no user 'no-such-user' on this machine"
 
 
 def test_the_name_of_a_home_cannot_lead_elsewhere(plain_machine: Machine):

@@ -11,6 +11,7 @@ from iriai.daemon.mounts import NETWORKED, mount_of
 from iriai.daemon.notification import find_sendmail
 from iriai.daemon.settings import Mode, Settings
 from iriai.launcher.machine_file import EPILOG, PROLOG
+from iriai.launcher.trusted_program import NotTrusted, check_program
 
 _PROGRAM_PLACES = ("usr/bin", "usr/sbin", "bin", "sbin", "usr/local/bin", "usr/local/sbin")
 _PROGRAMS = (
@@ -87,13 +88,12 @@ def _gives_rights(program: Path) -> bool:
 def _why_not_run(program: str, owner_uid: int) -> str:
     """Why the launcher would not run a program; empty where it would, or where we cannot see."""
     try:
+        check_program(program, owner_uid)
         found = os.stat(program)  # noqa: PTH116 - one call for all there is to know
+    except NotTrusted as error:
+        return f"is not run: {error.strerror}"
     except PermissionError:
         return ""
     except OSError as error:
         return f"cannot be run: {os.strerror(error.errno or 0)}"
-    if not found.st_mode & stat.S_IXUSR or not stat.S_ISREG(found.st_mode):
-        return "is not executable"
-    if found.st_uid not in (0, owner_uid) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "could be written by others, so it is not run"
-    return ""
+    return "" if found.st_mode & stat.S_IXUSR else "is not executable"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -12,8 +13,10 @@ import msgspec
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.stream import Stream
+from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.machine_file import PROLOG
 from iriai.launcher.messages import (
+    FRAME_BYTES_MAX,
     LAUNCHER_VERSION,
     Alive,
     Attach,
@@ -36,6 +39,8 @@ from iriai.launcher.messages import (
 )
 from iriai.model.decoding import decoded
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
 from iriai.protocol.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -60,6 +65,12 @@ RETRY_S = 0.05
 RETRY_MAX_S = 2.0
 """The longest pause while no launcher answers."""
 
+LAUNCH_BYTES_MAX = 16 << 20
+"""Texts of the jobs in one message; more jobs go into the next. Less would cost nothing either: it
+is what the launcher has in memory at once, beside a job that is larger by itself."""
+TEMPLATE_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
+"""Texts of one job: its order, whatever else is in it, fits into a frame beside them."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
 
@@ -74,6 +85,19 @@ def _unheard_notice(end: Exit) -> None:
 
 def _unheard_failure(message: str) -> None:
     """The same, of an epilog."""
+
+
+class _Batch:
+    """What goes into one Launch."""
+
+    def __init__(self) -> None:
+        self.templates: list[Template] = []
+        self.places: dict[tuple[str, int], int] = {}
+        """By job where its template is."""
+        self.orders: list[Order] = []
+        self.passed: list[int] = []
+        self.size_bytes = 0
+        """Of the templates' texts."""
 
 
 class LauncherLink:
@@ -178,12 +202,7 @@ class LauncherLink:
             self._stream.close("the daemon ends")
 
     def _launch(self, launches: list[LaunchAttempt]) -> None:
-        if not launches:
-            return
-        templates: list[Template] = []
-        places: dict[tuple[str, int], int] = {}
-        orders: list[Order] = []
-        passed: list[int] = []
+        batch = _Batch()
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
             # Another home's job has none here, and its number may be one of our jobs' too.
@@ -193,19 +212,27 @@ class LauncherLink:
                 self._on_gone(attempt)
                 continue
             job = attempt.home, attempt.number
-            place = places.get(job)
+            place = batch.places.get(job)
             if place is None:
-                place = places[job] = len(templates)
-                templates.append(
-                    Template(
-                        spec,
-                        self._payloads.get(spec.environment),
-                        self._payloads.get(spec.script),
-                        self._payloads.get(spec.stdin),
-                        self.spool(),
-                    )
+                template = Template(
+                    spec,
+                    self._payloads.get(spec.environment),
+                    self._payloads.get(spec.script),
+                    self._payloads.get(spec.stdin),
+                    self.spool(),
                 )
-            orders.append(
+                size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
+                if size_bytes > TEMPLATE_BYTES_MAX:
+                    self._refuse(attempt, size_bytes)
+                    self._descriptors.close(descriptors)
+                    continue
+                if batch.orders and batch.size_bytes + size_bytes > LAUNCH_BYTES_MAX:
+                    self._send_batch(batch)
+                    batch = _Batch()
+                place = batch.places[job] = len(batch.templates)
+                batch.templates.append(template)
+                batch.size_bytes += size_bytes
+            batch.orders.append(
                 Order(
                     attempt,
                     place,
@@ -215,9 +242,25 @@ class LauncherLink:
                     launch.leased_steady_s,
                 )
             )
-            passed += descriptors
-        if orders:
-            self._send(Launch(tuple(templates), tuple(orders)), passed)
+            batch.passed += descriptors
+        if batch.orders:
+            self._send_batch(batch)
+
+    def _send_batch(self, batch: _Batch) -> None:
+        self._send(Launch(tuple(batch.templates), tuple(batch.orders)), batch.passed)
+
+    def _refuse(self, attempt: AttemptId, size_bytes: int) -> None:
+        """The attempt could not be told to a launcher in one frame."""
+        words = (
+            f"its environment, script and standard input have {size_bytes} bytes together, more"
+            f" than TEMPLATE_BYTES_MAX = {TEMPLATE_BYTES_MAX}: read the input from a file"
+        )
+        now_s = time.time()
+        self.on_event(
+            AttemptExited(
+                attempt, EndCause.FAILED, EXIT_NOT_RUN, None, Usage(), now_s, now_s, 0.0, words
+            )
+        )
 
     def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
         """Send with whatever else is sent in this round of the event loop.

@@ -17,6 +17,7 @@ from itertools import pairwise
 import msgspec
 
 from iriai.launcher.admission import Admission
+from iriai.launcher.defects import Defects
 from iriai.launcher.epilogs import Epilogs
 from iriai.launcher.groups.choose import Choice, choose
 from iriai.launcher.hooks import Hooks
@@ -131,7 +132,8 @@ def _assemble(
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
     leases = Leases(tasks, timers)
-    starting = Starting(admission, choice.enclosures, tasks, watch, leases, hooks, epilogs)
+    defects = Defects()
+    starting = Starting(admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects)
     rows = enforcement(choice, helper)
 
     def configure() -> None:
@@ -142,7 +144,17 @@ def _assemble(
         admission.go_by(machine.rules)
 
     return Launcher(
-        journal, admission, starting, tasks, hooks, epilogs, timers, leases, rows, configure
+        journal,
+        admission,
+        starting,
+        tasks,
+        hooks,
+        epilogs,
+        timers,
+        leases,
+        rows,
+        configure,
+        defects,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.launcher.contents import content_problem
 from iriai.launcher.digest import digest_of
+from iriai.launcher.environment import BadEnvironment, SharedEnvironments
 from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.messages import Order, Template
 from iriai.launcher.spawn import Prepared, Spawner
@@ -44,6 +46,7 @@ class Admission:
     def __init__(self, users: Users, spawner: Spawner) -> None:
         self._users = users
         self._spawner = spawner
+        self._environments = SharedEnvironments()
 
     def require_at_least(self, minimum_uid: int) -> None:
         """Refuse users below `minimum_uid` too."""
@@ -62,9 +65,13 @@ class Admission:
             return NotStarted(EndCause.FAILED, str(refusal))
         if not spec.command and not template.script:
             return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
-        words = limits_problem(spec)
+        words = limits_problem(spec) or content_problem(template)
         if words:
             return NotStarted(EndCause.FAILED, words)
+        try:
+            environment = self._environments.of(template.environment, login, spec.resources.cpus)
+        except BadEnvironment as bad:
+            return NotStarted(EndCause.FAILED, str(bad))
         options = self._spawner.options(spec, login)
         command = _encode(spec.command)
         digest = digest_of(
@@ -77,7 +84,7 @@ class Admission:
         return Prepared(
             spec,
             login,
-            template.environment,
+            environment,
             options,
             spec.command,
             template.script,

@@ -7,7 +7,8 @@ user sets acts upon the privileged program.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from collections import OrderedDict
+from typing import Annotated
 
 import msgspec
 
@@ -15,24 +16,55 @@ from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
 from iriai.model.batch_variables import is_reserved
 from iriai.model.decoding import decoded
+from iriai.model.sizes import ARGUMENT_BYTES_MAX, ENVIRONMENT_VARIABLES_MAX
 
 MARK = "IRIAI_MARK"
 """`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_CACHED = 64
-"""Environments kept decoded; those of an array's tasks are the same bytes."""
+_KEPT_BYTES_MAX = 8 << 20
+"""Of environments kept decoded, as they are in memory: a thousand of the usual ones."""
+_ENTRY_BYTES = 200
+"""What one variable takes in memory beside its text."""
 
-_decoder: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
+Variables = Annotated[dict[str, str], msgspec.Meta(max_length=ENVIRONMENT_VARIABLES_MAX)]
+_decoder: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(Variables)
 
 
 class BadEnvironment(ValueError):
     """The stored environment cannot be read."""
 
 
-@lru_cache(_CACHED)
-def _shared(environment: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
+class SharedEnvironments:
+    """What the tasks of one template share, decoded; those of an array's batches are the same."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[bytes, Login, int], tuple[dict[bytes, bytes], int]]
+        self._kept = OrderedDict()
+        self._bytes = 0
+
+    def of(self, packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
+        """The environment `packed`, with the user's defaults; not to be changed.
+
+        Raises `BadEnvironment`.
+        """
+        key = packed, login, cpus
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found[0]
+        shared = _decoded(packed, login, cpus)
+        size_bytes = len(packed) + sum(map(len, shared.values())) + len(shared) * _ENTRY_BYTES
+        if size_bytes <= _KEPT_BYTES_MAX:
+            self._kept[key] = shared, size_bytes
+            self._bytes += size_bytes
+            while self._bytes > _KEPT_BYTES_MAX:
+                self._bytes -= self._kept.popitem(last=False)[1][1]
+        return shared
+
+
+def _decoded(packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
     try:
-        given = decoded(_decoder, environment) if environment else {}
+        given = decoded(_decoder, packed) if packed else {}
     except msgspec.MsgspecError as error:
         raise BadEnvironment(f"the stored environment cannot be read: {error}") from error
     defaults = {
@@ -46,22 +78,31 @@ def _shared(environment: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
     ours = {"IRIAI_RANK": "0", "IRIAI_RANKS": "1", "IRIAI_CPUS": str(cpus)}
     kept = {name: value for name, value in given.items() if not is_reserved(name)}
     merged = defaults | kept | ours
-    return {
+    result = {
         b":" + name.encode(errors="surrogateescape"): value.encode(errors="surrogateescape")
         for name, value in merged.items()
     }
+    if len(packed) > ARGUMENT_BYTES_MAX:
+        for name, value in result.items():
+            if len(name) + len(value) > ARGUMENT_BYTES_MAX:
+                raise BadEnvironment(
+                    f"variable {name[1:65].decode(errors='replace')!r} has"
+                    f" {len(name) + len(value)} bytes; the system starts no program with one of"
+                    f" more than ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}: put it into a file"
+                )
+    return result
 
 
 def environment_of(
-    order: Order, environment: bytes, login: Login, cpus: int, mark: str, tmp: str
+    order: Order, shared: dict[bytes, bytes], mark: str, tmp: str
 ) -> dict[bytes, bytes]:
     """What `order` is started with: the submitter's, defaults of the user, and what is ours.
 
-    Reserved names of the submitter's are dropped. `mark` is the value of MARK, `tmp` the task's
-    private directory. Raises `BadEnvironment`.
+    `shared` is what the tasks of its template share, without reserved names of the submitter's,
+    `mark` the value of MARK, `tmp` the task's private directory.
     """
     home, number, index, tries = order.attempt
-    result = _shared(environment, login, cpus).copy()
+    result = shared.copy()
     result[b":IRIAI_JOB_ID"] = b"%b-%d" % (home.encode(), number)
     result[b":IRIAI_TASK_ID"] = b"%d" % index
     result[b":IRIAI_ATTEMPT"] = b"%d" % tries

@@ -7,11 +7,13 @@ a crash runs the epilogs of all that was lost with the one before.
 
 from __future__ import annotations
 
-from iriai.launcher.hooks import Hooks, hook_environment
+from iriai.launcher.admission import NotStarted
+from iriai.launcher.hooks import Hooks, cleaned, hook_environment, uncleanness
 from iriai.launcher.journal import Known, Owed
 from iriai.launcher.messages import Exit, Order
 from iriai.launcher.spawn import Prepared
 from iriai.model.ids import AttemptId
+from iriai.model.state import EndCause
 
 
 class Epilogs:
@@ -42,9 +44,16 @@ class Epilogs:
         return list(self._running.values())
 
     def owe(self, order: Order, prepared: Prepared) -> None:
-        """An attempt was admitted: it owes an epilog, if one is configured."""
+        """An attempt is about to be admitted: it owes an epilog, if one is configured.
+
+        Raises `NotStarted` where the epilog may not be told whose it is.
+        """
         if self._hooks.wants_epilog(order.attempt):
-            environment = self._due[order.attempt] = hook_environment(order, prepared)
+            environment = hook_environment(order, prepared)
+            words = uncleanness(environment)
+            if words:
+                raise NotStarted(EndCause.FAILED, words)
+            self._due[order.attempt] = environment
             self._new.append(Owed(order.attempt, environment))
 
     def take_new(self) -> list[Owed]:
@@ -66,7 +75,7 @@ class Epilogs:
         for attempt, owed in list(self._known.owed.items()):
             end = self._known.exits.get(attempt)
             if end is not None and not self._is_in_hand(attempt):
-                self._due[attempt] = owed.environment
+                self._due[attempt] = cleaned(owed.environment)
                 self._begun[attempt] = None
                 self._after(end)
 

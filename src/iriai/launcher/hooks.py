@@ -3,15 +3,17 @@
 They are run as the launcher's user, which is root where it serves everybody, and never as the
 task's; what they say goes into the launcher's log. Each has a session of its own, which is killed
 when its time is over, and what is left of it when it has ended.
+
+They get no text that a user chose: neither variables nor the names of jobs and directories, but
+numbers and the names of people and groups, which are short and clean, or nothing is run.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
+import re
 import signal
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -21,12 +23,17 @@ from iriai.launcher.machine_file import EPILOG, PROLOG, MachineSettings
 from iriai.launcher.messages import Order, Unfit
 from iriai.launcher.spawn import Prepared
 from iriai.launcher.timers import Timers
+from iriai.launcher.trusted_program import check_program
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 
 log = logging.getLogger(__name__)
 
 HOOK = "IRIAI_HOOK"
 """`LAUNCHER/hook`: by it a later launcher finds what an earlier one left running."""
+
+_CLEAN = re.compile(r"[\w.,:/@+\\$-]{0,256}")
+"""What a hook is told: no blank or newline, nothing that a shell acts upon inside quotes but what
+names of people may have in some directories."""
 
 OnEnd = Callable[[str], None]
 """Told what was wrong; empty where nothing was."""
@@ -117,7 +124,7 @@ class Hooks:
     def _start(self, hook: Hook, environment: Mapping[str, str]) -> Hook:
         self._on_start()
         try:
-            _check_owner(hook.program)
+            check_program(hook.program, os.geteuid())
             hook.pid = os.posix_spawn(
                 hook.program,
                 [hook.program],
@@ -130,8 +137,8 @@ class Hooks:
                 setsigmask=[],
                 setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP],
             )
-        except OSError as error:
-            self._finish(hook, f"cannot be run: {error.strerror}")
+        except (OSError, ValueError) as error:
+            self._finish(hook, f"cannot be run: {getattr(error, 'strerror', None) or error}")
             return hook
         self.running[hook.pid] = hook
         self._timers.add(steady_s() + hook.timeout_s, hook, lambda _now_s: self._too_late(hook))
@@ -159,28 +166,32 @@ def _kill(session: int) -> None:
         os.killpg(session, signal.SIGKILL)
 
 
-def _check_owner(program: str) -> None:
-    """Raise OSError where others than its runner could have written the program."""
-    found = os.stat(program)
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise OSError(errno.EPERM, "others can write it")
+def uncleanness(environment: Mapping[str, str]) -> str:
+    """Which variable a hook may not be given as it is, for people; empty: all are clean."""
+    for name, value in environment.items():
+        if not _CLEAN.fullmatch(value):
+            return f"{name} would be {value[:64]!r}, which is not told to programs that run as root"
+    return ""
+
+
+def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an earlier version of us left for an epilog, without what would not be told today."""
+    return {name: value for name, value in environment.items() if _CLEAN.fullmatch(value)}
 
 
 def hook_environment(order: Order, prepared: Prepared) -> dict[str, str]:
-    """What prolog and epilog are told of an attempt."""
+    """What prolog and epilog are told of an attempt; `uncleanness` says whether it may be."""
     spec, login, attempt = prepared.spec, prepared.login, order.attempt
     result = {
         "PATH": PATH_DEFAULT,
         "IRIAI_JOB_ID": f"{attempt.home}-{attempt.number}",
         "IRIAI_TASK_ID": str(attempt.index),
         "IRIAI_ATTEMPT": str(attempt.attempt),
-        "IRIAI_JOB_NAME": spec.name,
         "IRIAI_USER": login.name,
         "IRIAI_UID": str(login.uid),
         "IRIAI_GID": str(login.gid),
         "IRIAI_GROUP": spec.account.group,
         "IRIAI_CPUS": str(spec.resources.cpus),
-        "IRIAI_DIRECTORY": spec.working_directory,
     }
     if order.gpu_ids:
         result["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.crash import crash_point
+from iriai.launcher.defects import Defects
 from iriai.launcher.epilogs import Epilogs
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.journal import (
@@ -88,9 +89,12 @@ class Launcher:
         leases: Leases,
         enforcement: tuple[Enforcement, ...],
         configure: Callable[[], None],
+        defects: Defects,
     ) -> None:
         """`configure` takes in what is configured for the machine; it raises `BadMachineFile`."""
         self._configure = configure
+        self.defects = defects
+        """What nobody foresaw: it costs one attempt or message each."""
         self._journal = journal
         self._known = journal.known
         self._admission = admission
@@ -257,6 +261,9 @@ class Launcher:
                 intent = self._starting.admit(order, prepared[order.template], fd, now_wall_s)
             except NotStarted as why:
                 self._not_started(order.attempt, why)
+            except Exception as error:  # noqa: BLE001 - it costs this attempt alone
+                text = self.defects.met(f"admitting {order.attempt}", error)
+                self._not_started(order.attempt, NotStarted(EndCause.FAILED, text))
             else:
                 self._intents.append(intent)
         for fd in descriptors:
@@ -268,10 +275,15 @@ class Launcher:
         for order in message.orders:
             if homes.setdefault(order.template, order.attempt.home) != order.attempt.home:
                 raise MessageProblem("a template is for tasks of two homes")
-        return [
-            self._admission.prepare(template, homes.get(place, ""), steady_s())
-            for place, template in enumerate(message.templates)
-        ]
+        result: list[Prepared | NotStarted] = []
+        for place, template in enumerate(message.templates):
+            home = homes.get(place, "")
+            try:
+                result.append(self._admission.prepare(template, home, steady_s()))
+            except Exception as error:  # noqa: BLE001 - it costs the attempts of this job alone
+                text = self.defects.met(f"preparing a job of {home}", error)
+                result.append(NotStarted(EndCause.FAILED, text))
+        return result
 
     def _is_known(self, attempt: AttemptId) -> bool:
         """Whether `attempt` was ordered before; what is known of it is then reported again."""

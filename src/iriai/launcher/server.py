@@ -175,7 +175,12 @@ class Server:
 
     def _handle(self, connection: Connection, message: ToLauncher, descriptors: list[int]) -> None:
         if self._is_attached:
-            self._serving.handle(message, descriptors)
+            try:
+                self._serving.handle(message, descriptors)
+            except MessageProblem:
+                raise
+            except Exception as error:  # noqa: BLE001 - it costs this message alone
+                self._serving.defects.met(f"handling {type(message).__name__}", error)
         elif isinstance(message, Attach):
             connection.send([self._serving.attach(message)])
             self._is_attached = True

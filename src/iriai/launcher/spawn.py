@@ -40,7 +40,8 @@ class Prepared(NamedTuple):
 
     spec: JobSpec
     login: Login
-    environment: bytes
+    environment: dict[bytes, bytes]
+    """As `SharedEnvironments` gave it; not to be changed."""
     options: tuple[str, ...]
     """Of the helper, without what differs between tasks."""
     command: tuple[str, ...]
@@ -156,14 +157,8 @@ class Spawner:
         or -1. Raises OSError or ValueError where the system takes the arguments for impossible;
         nothing was started then.
         """
-        environment = environment_of(
-            order,
-            task.environment,
-            task.login,
-            task.spec.resources.cpus,
-            self.mark_of(order.attempt),
-            scratch.path,
-        )
+        mark = self.mark_of(order.attempt)
+        environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
         if task.spec.batch is not None:
             self._add_batch(environment, task, task.spec.batch, order.attempt, scratch)

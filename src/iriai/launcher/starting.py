@@ -8,12 +8,13 @@ from typing import NamedTuple
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s
 from iriai.launcher.crash import crash_point
+from iriai.launcher.defects import Defects
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.epilogs import Epilogs
-from iriai.launcher.hooks import Hook, Hooks, hook_environment
+from iriai.launcher.hooks import Hook, Hooks, hook_environment, uncleanness
 from iriai.launcher.journal import Intent
 from iriai.launcher.leases import OVER, Leases
-from iriai.launcher.limits import kernel_limits
+from iriai.launcher.limits import Crossed, kernel_limits
 from iriai.launcher.messages import Alive, Order
 from iriai.launcher.scratch import NoDirectory
 from iriai.launcher.spawn import Prepared
@@ -49,6 +50,7 @@ class Starting:
         leases: Leases,
         hooks: Hooks,
         epilogs: Epilogs,
+        defects: Defects,
     ) -> None:
         self._admission = admission
         self._enclosures = enclosures
@@ -57,6 +59,7 @@ class Starting:
         self._leases = leases
         self._hooks = hooks
         self._epilogs = epilogs
+        self._defects = defects
         self._pending: dict[AttemptId, _Pending] = {}
         """Those that need nothing but to be spawned, or their prolog to be begun."""
         self._in_prolog: dict[AttemptId, tuple[_Pending, Hook]] = {}
@@ -92,11 +95,16 @@ class Starting:
                 raise prepared
             self._admission.check(order, prepared, has_descriptor=fd >= 0)
             enclosure = self._acquire()
-        except NotStarted:
+        except Exception:
             close(fd)
             raise
+        try:
+            self._epilogs.owe(order, prepared)
+        except NotStarted:
+            close(fd)
+            self._enclosures.release(enclosure)
+            raise
         self._pending[order.attempt] = _Pending(order, prepared, enclosure, fd)
-        self._epilogs.owe(order, prepared)
         return Intent(order.attempt, prepared.login.uid, enclosure.number, prepared.digest, wall_s)
 
     def give_up(self, attempt: AttemptId) -> None:
@@ -124,8 +132,11 @@ class Starting:
             if task is None:
                 self._enclosures.release(pending.enclosure)
                 continue
-            self._watch.begin(task)
-            self._leases.begin(task, pending.order)
+            try:
+                self._watch.begin(task)
+                self._leases.begin(task, pending.order)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+                self._end_unwatched(task, error)
             started.append((task.alive, pending.enclosure.started_ticks))
             crash_point("after-spawn")
         return started
@@ -133,8 +144,13 @@ class Starting:
     def _begin_prolog(self, pending: _Pending) -> None:
         order, prepared, _, _ = pending
         attempt = order.attempt
-        self._epilogs.begun(attempt)
         environment = hook_environment(order, prepared)
+        words = uncleanness(environment)
+        if words:
+            self._drop(pending)
+            self.failed.append((attempt, NotStarted(EndCause.FAILED, words)))
+            return
+        self._epilogs.begun(attempt)
         told: list[str] = []
         hook = self._hooks.start_prolog(
             attempt, environment, lambda problem: self._prolog_ended(attempt, problem, told)
@@ -155,6 +171,11 @@ class Starting:
         self._epilogs.forgive(attempt)
         self._drop(pending)
         self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
+
+    def _end_unwatched(self, task: Task, error: Exception) -> None:
+        """`task` runs, and its limits cannot be kept."""
+        words = self._defects.met(f"watching {task.attempt}", error)
+        self._tasks.end(task, Crossed(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:
         close(pending.fd)
@@ -179,8 +200,10 @@ class Starting:
             return None
         except (OSError, ValueError) as error:
             text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
-            self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
-            return None
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+            text = self._defects.met(f"starting {order.attempt}", error)
+        self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
+        return None
 
 
 def close(fd: int) -> None:

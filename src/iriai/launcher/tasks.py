@@ -81,7 +81,7 @@ class Tasks:
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         try:
             task.pid = self._spawner.start(prepared, order, enclosure, payload, scratch, fd)
-        except (OSError, ValueError):
+        except Exception:
             self._drop(payload)
             self._scratch.give_back(scratch)
             raise

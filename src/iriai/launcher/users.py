@@ -89,7 +89,7 @@ class Users:
 def _look_up(name: str) -> Login:
     try:
         entry = pwd.getpwnam(name)
-    except KeyError:
-        raise UnknownUser(f"there is no user {name} on this machine") from None
+    except (KeyError, ValueError):  # a name with a NUL in it is nobody's either
+        raise UnknownUser(f"there is no user {name[:64]!r} on this machine") from None
     groups = tuple(os.getgrouplist(name, entry.pw_gid))
     return Login(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)

@@ -1,0 +1,94 @@
+"""Orders to the launcher: in messages that both sides can hold."""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+
+from iriai.daemon import launcher_link
+from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.launcher_link import LauncherLink
+from iriai.daemon.payloads import Payloads
+from iriai.launcher.messages import (
+    LAUNCHER_VERSION,
+    Launch,
+    ToLauncher,
+    Welcome,
+)
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.model.state import EndCause
+from iriai.protocol.effects import AttemptExited, LaunchAttempt, LauncherEvent
+from iriai.wire.frames import FrameReader, frame
+from tests.support.loops import in_loop, until
+
+WELCOME = Welcome(LAUNCHER_VERSION, 1, "boot", (), (), ())
+TEXTS = {"a": b"a" * 600, "b": b"b" * 600, "c": b"c" * 5_000, "d": b"d" * 100}
+
+
+class FakeLauncher:
+    """Listens where a launcher does, and keeps what it is told."""
+
+    def __init__(self, path: str) -> None:
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(path)
+        self._listening.listen()
+        self._reader = FrameReader()
+        self.told: list[ToLauncher] = []
+
+    def accept(self) -> None:
+        self._connection, _ = self._listening.accept()
+        self._connection.setblocking(False)
+        self._connection.send(frame(msgspec.msgpack.encode(WELCOME)))
+
+    def take(self) -> list[Launch]:
+        """The orders so far."""
+        try:
+            frames = self._reader.feed(self._connection.recv(1 << 20))
+        except BlockingIOError:
+            frames = []
+        self.told += [msgspec.msgpack.decode(each, type=ToLauncher) for each in frames]
+        return [each for each in self.told if isinstance(each, Launch)]
+
+    def close(self) -> None:
+        self._connection.close()
+        self._listening.close()
+
+
+def order(number: int, environment: str) -> LaunchAttempt:
+    spec = JobSpec(Account("staff", "ann"), "ann", "job", ("true",), "/", environment=environment)
+    return LaunchAttempt(AttemptId("ume", number, 0, 1), spec, ())
+
+
+def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher_link, "LAUNCH_BYTES_MAX", 1_000)
+    monkeypatch.setattr(launcher_link, "TEMPLATE_BYTES_MAX", 4_000)
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+    heard: list[LauncherEvent] = []
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link.on_event = heard.append
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        link.perform([order(1, "a"), order(2, "b"), order(3, "c"), order(4, "d"), order(2, "b")])
+        await until(lambda: sum(len(each.orders) for each in launcher.take()) == 4)
+        link.close()
+
+    in_loop(body)
+    launches = launcher.take()
+    launcher.close()
+    sizes = [sum(len(each.environment) for each in launch.templates) for launch in launches]
+    assert sizes == [600, 700]
+    assert [[each.attempt.number for each in launch.orders] for launch in launches] == [
+        [1],
+        [2, 4, 2],
+    ]
+    [end] = [each for each in heard if isinstance(each, AttemptExited)]
+    assert (end.attempt.number, end.cause, end.exit_code) == (3, EndCause.FAILED, 126)
+    assert "5000 bytes" in end.message
+    assert "TEMPLATE_BYTES_MAX" in end.message
