@@ -138,14 +138,73 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
         [ume] = meshes.add("ume")
         host, port = ume.address.split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
-        most = doorway_module.UNPROVED_OF_ADDRESS_MAX
+        most = doorway_module.STRANGERS.of_source
         await until(lambda: f"{most} of its connections" in offences(ume))
-        assert len(ume.mesh.doorway._greeting) <= most
+        assert ume.mesh.doorway.unproved <= most
         for reader, writer in silent:
             assert await reader.read() == b""  # all are closed in the end
             writer.close()
         [take] = meshes.add("take")
         await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, monkeypatch):
+    """T9e: 64 silent connections, 8 from each of 8 addresses, kept members out for 10 s each."""
+    strangers = doorway_module.STRANGERS._replace(in_all=16, of_source=2)
+    monkeypatch.setattr(doorway_module, "STRANGERS", strangers)
+
+    async def body(meshes):
+        [ume] = meshes.add("ume")
+        host, port = ume.address.split(":")
+        silent = [
+            await asyncio.open_connection(host, int(port), local_addr=(f"127.0.1.{number}", 0))
+            for number in range(1, 9)
+            for _ in range(2)
+        ]
+        await until(lambda: ume.mesh.doorway.unproved == strangers.in_all)
+        [kiku] = meshes.add("kiku", is_outward_only=True)  # nobody knows where it is
+        await still_works(meshes, kiku, ume, 1)
+        for _, writer in silent:
+            writer.close()
+
+    story(tmp_path, body)
+
+
+def test_strangers_keep_no_room_from_where_members_are(tmp_path, monkeypatch):
+    """T9e: the room of addresses that members gave is theirs."""
+    monkeypatch.setattr(doorway_module, "STRANGERS", doorway_module.STRANGERS._replace(in_all=0))
+
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        host, port = ume.address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), local_addr=("127.0.1.1", 0))
+        assert await reader.read() == b""
+        writer.close()
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+def test_silent_circuits_through_one_member_give_way_to_those_through_another(
+    tmp_path, monkeypatch
+):
+    """T9e: a member opened circuits in others' names that said nothing."""
+
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        take.say("ume", 1)
+        await until(lambda: ume.is_linked("take") and take.is_linked("ume"))
+        link = take.mesh._neighbours["ume"].link
+        most = mesh_module.RELAYED.of_source
+        for number in range(2 * most):
+            link.say(Carry(f"m{number}", "ume", number, b""))
+        await until(lambda: "its connections have not proved" in offences(ume))
+        assert len(ume.mesh._relayed) <= most
+        [kiku] = meshes.add("kiku", is_outward_only=True)
+        kiku.say("ume", 2)
+        await until(lambda: 2 in ume.heard())
 
     story(tmp_path, body)
 

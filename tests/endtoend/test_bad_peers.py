@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -22,28 +22,27 @@ import pytest
 from iriai.client import Client
 from iriai.identity.cluster_document import document_body, read_cluster_document
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.machine_identity import Enrolment, MachineIdentity
+from iriai.identity.machine_identity import MachineIdentity
 from iriai.identity.operator_key import Operator
 from iriai.identity.signed_document import DocumentKind
 from iriai.identity.tls import client_context
-from iriai.identity.trust import Trust
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.protocol.entries import Carried, Entry, EntryKind, signed_content
+from iriai.protocol.entries import EntryKind, signed_content
 from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peer_messages import Entries, Offer
+from iriai.protocol.peer_messages import Offer
 from iriai.protocol.screening import member_body
-from iriai.wire.frames import FrameReader, frame
-from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, decode_greeting, greeting_frame
+from iriai.wire.frames import frame
+from iriai.wire.greetings import LINK_VERSION
 from iriai.wire.links import Batch, link_frame
-from iriai.wire.parts import PARTS_VERSION, Envelope, pack
+from iriai.wire.parts import PARTS_VERSION, Envelope
+from tests.endtoend.bad_peer import Lab, Peer, lab_of_two, taken_for
 from tests.endtoend.installation import Installation
-from tests.endtoend.test_identity import machine, say
+from tests.endtoend.test_identity import say
 from tests.support.trusted import TrustedCluster
 from tests.support.waiting import until
 
 YEAR_S = 365 * 86_400.0
-HALF_HOUR_S = 1800.0
 NUMBERS = count(1)
 """Of those who break rules: each has a name of its own, by which it is told of."""
 OFF_VARIABLE = "IRIAI_TEST_CLOCK_OFF_S"
@@ -55,104 +54,9 @@ time.time = lambda: _time() + _off_s
 """A `sitecustomize` that has every Python process started with it live at another date."""
 
 
-class Lab:
-    """Two honest machines of a cluster, and what is needed to be a bad one."""
-
-    def __init__(self, ume: Installation, take: Installation, directory: Path) -> None:
-        self.ume, self.take = ume, take
-        self.directory = directory
-        self.address = parse_token(say(ume, "token")["text"], TokenKind.JOIN).address
-
-    def member(self, name: str) -> MachineIdentity:
-        """A machine that the cluster's issuer signed, with a key that no daemon has."""
-        state = ClusterState(self.ume.paths.cluster)
-        enrolment = Enrolment.begin(name)
-        certificate = state.issuer.machine(enrolment.request(), name, time.time())
-        place = self.directory / f"{name}-{time.monotonic_ns()}"
-        return MachineIdentity.create(place, enrolment, certificate, state.trust.authority)
-
-    def told(self, installation: Installation | None = None) -> list[str]:
-        """What an honest machine says is wrong, by sentences."""
-        with Client.connect((installation or self.ume).state, follow=False) as client:
-            report = client.status()
-        return [*report.trouble, *(f"{row.machine}: {row.words}" for row in report.links)]
-
-    def says(self, *words: str, installation: Installation | None = None) -> None:
-        """Wait until an honest machine names all of this, in one sentence."""
-
-        def is_said() -> bool:
-            rows = self.told(installation)
-            return any(all(word in row for word in words) for row in rows)
-
-        try:
-            until(is_said, " and ".join(words), 0.1)
-        except AssertionError as error:
-            rows = "\n".join(self.told(installation))
-            raise AssertionError(f"{error}; told was:\n{rows}") from None
-
-
-class Peer:
-    """Somebody who speaks with `identity` to the daemon at `address`, and keeps no rule."""
-
-    def __init__(self, identity: MachineIdentity, address: str) -> None:
-        self.identity = identity
-        host, port = address.split(":")
-        context = client_context(identity, Trust(identity.authority))
-        self.socket = context.wrap_socket(socket.create_connection((host, int(port)), 30.0))
-        self._reader = FrameReader()
-
-    def greet(self, **changes: object) -> object:
-        """The first answer, to a greeting with these changes."""
-        name = self.identity.name
-        greeting = Greeting(LINK_VERSION, PARTS_VERSION, "9.9", name, "", "an-instance")
-        self.socket.sendall(greeting_frame(msgspec.structs.replace(greeting, **changes)))
-        frames: list[bytes] = []
-        while not frames:
-            data = self.socket.recv(1 << 16)
-            assert data, "it was cut off without an answer"
-            frames = self._reader.feed(data)
-        return decode_greeting(frames[0])
-
-    def begin(self) -> None:
-        """Be linked, and known by certificate."""
-        self.greet()
-        self.socket.sendall(greeting_frame(Begin()))
-        certificate = self.entry(EntryKind.CERTIFICATE, self.identity.certificate.der)
-        self.publish(certificate)
-
-    def say(self, *messages: object) -> None:
-        """Messages for the directory."""
-        envelopes = tuple(pack("directory", message) for message in messages)
-        self.socket.sendall(link_frame(Batch(envelopes)))
-
-    def publish(self, *entries: Entry) -> None:
-        """Entries, as from an exchange."""
-        self.say(Entries(tuple(Carried(each, 0.0) for each in entries)))
-
-    def entry(self, kind: EntryKind, body: bytes, *, version: int = 1, of: str = "") -> Entry:
-        """An entry, in one's own name or that of another; with one's own signature."""
-        identity = self.identity
-        incarnation = int(time.time()) + version
-        owner, lifetime_s = of or identity.name, HALF_HOUR_S
-        entry = Entry(owner, kind, identity.cluster, incarnation, version, lifetime_s, body, b"")
-        return msgspec.structs.replace(entry, signature=identity.sign(signed_content(entry)))
-
-    def await_end(self) -> None:
-        """Return when the other end has closed the connection; else it is a `TimeoutError`."""
-        with suppress(ssl.SSLError, ConnectionError):
-            while self.socket.recv(1 << 16):
-                pass
-
-
 @pytest.fixture(scope="module")
 def lab(person, tmp_path_factory) -> Iterator[Lab]:
-    with ExitStack() as stack:
-        ume, take = (stack.enter_context(machine(name, person=person)) for name in ("ume", "take"))
-        say(ume, "cluster", "create", "lab")
-        until(ume.runs_tasks, "the first machine, in a cluster now")
-        say(take, "join", "--token", say(ume, "token")["text"])
-        lab = Lab(ume, take, tmp_path_factory.mktemp("peers"))
-        until(lambda: _are_linked(lab), "both to see each other")
+    with lab_of_two(person, tmp_path_factory.mktemp("peers")) as lab:
         yield lab
 
 
@@ -165,7 +69,7 @@ def honest_work(lab: Lab) -> Iterator[None]:
     until(lab.ume.answers, "the daemon")
     with lab.ume.client() as client:
         assert client.wait([job])[0].cause == "completed"
-    until(lambda: _are_linked(lab), "the honest machines to see each other still")
+    until(lab.is_linked, "the honest machines to see each other still")
 
 
 @pytest.fixture
@@ -185,20 +89,6 @@ def newcomer(name: str = "kaki") -> Iterator[Installation]:
         yield installation
     finally:
         installation.stop()
-
-
-def _are_linked(lab: Lab) -> bool:
-    return all(
-        installation.answers() and _taken_for(installation, other) is MemberState.ALIVE
-        for installation, other in ((lab.ume, "take"), (lab.take, "ume"))
-    )
-
-
-def _taken_for(installation: Installation, other: str) -> MemberState | None:
-    """How it stands with a member, as a machine sees it."""
-    with Client.connect(installation.state, follow=False) as client:
-        states = {member.name: MemberState(member.state) for member in client.status().members}
-    return states.get(other)
 
 
 def test_a_token_that_was_never_given_out_lets_nobody_in(lab: Lab):
@@ -280,7 +170,7 @@ def test_a_replayed_leave(lab: Lab, oni: Peer):
     oni.publish(signed)
     oni.publish(oni.entry(EntryKind.AD, b"[]", of="take"))  # what comes after it was looked at
     lab.says(oni.identity.name, "forged-entry")
-    assert _taken_for(lab.ume, "take") in (MemberState.ALIVE, MemberState.SUSPECT)
+    assert taken_for(lab.ume, "take") in (MemberState.ALIVE, MemberState.SUSPECT)
 
 
 def test_a_counter_that_was_rolled_back(lab: Lab, oni: Peer):

@@ -25,13 +25,12 @@ def nested(depth: int) -> bytes:
 class BadClient:
     """One connection."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, connected: socket.socket) -> None:
         self._reader = FrameReader()
         self._replies: list[Reply] = []
         self._numbers = 0
-        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket = connected
         self.socket.settimeout(WAIT_S)
-        self.socket.connect(path)
 
     def greet(self) -> Reply:
         """Be a client as any other, so far."""
@@ -76,6 +75,9 @@ class BadClient:
 def bad_client(installation: Installation, person: TestPerson) -> Iterator[BadClient]:
     """A connection of `person`, who has said nothing yet."""
     with become(person):
-        client = BadClient(installation.paths.daemon_socket)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(WAIT_S)
+        connection.connect(installation.paths.daemon_socket)
+        client = BadClient(connection)
     with client.socket:
         yield client

@@ -31,6 +31,10 @@ class AddressBook(Protocol):
         """Whether it is reached through relays alone."""
         ...
 
+    def is_at(self, host: str) -> bool:
+        """Whether another member says that it listens at this host name or address."""
+        ...
+
     def relays(self, machine: str) -> list[str]:
         """Members that may lead to an outward-only machine, in the order in which it takes them."""
         ...
@@ -56,12 +60,14 @@ class MemberBook:
         """`name` is this machine's."""
         self._name = name
         self._members: dict[str, Member] = {}
+        self._hosts: frozenset[str] | None = None
         self._away: dict[str, Member] = {}
         """Taken for dead. Their addresses are kept: machines that were cut off from each other take
         each other for dead, and find each other again by being dialled."""
 
     def take(self, members: Iterable[Member]) -> None:
         """These are as they are now."""
+        self._hosts = None
         for member in members:
             self._members.pop(member.name, None)
             self._away.pop(member.name, None)
@@ -94,6 +100,18 @@ class MemberBook:
         """Whether it is reached through relays alone."""
         member = self._find(machine)
         return member is not None and member.is_outward_only
+
+    def is_at(self, host: str) -> bool:
+        """Whether another member says that it listens there, or did."""
+        if self._hosts is None:
+            known = [*self._members.values(), *self._away.values()]
+            self._hosts = frozenset(
+                address.rpartition(":")[0].strip("[]")
+                for member in known
+                if member.name != self._name
+                for address in member.addresses
+            )
+        return host in self._hosts
 
     def _find(self, machine: str) -> Member | None:
         return self._members.get(machine) or self._away.get(machine)

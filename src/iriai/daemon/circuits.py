@@ -23,9 +23,12 @@ class Circuits:
         self,
         name: str,
         link_of: Callable[[str], MachineLink | None],
-        on_incoming: Callable[[Circuit], None],
+        on_incoming: Callable[[Circuit, str], None],
     ) -> None:
-        """`link_of` gives the link straight to a machine; `on_incoming` a circuit opened to us."""
+        """`link_of` gives the link straight to a machine.
+
+        `on_incoming` is given a circuit that was opened to us, and the relay that it came through.
+        """
         self._name = name
         self._link_of = link_of
         self._on_incoming = on_incoming
@@ -48,7 +51,7 @@ class Circuits:
         circuit = self._ends.get((link.machine, key))
         if circuit is None and self._is_incoming(key, frame):
             circuit = self._end(link.machine, key, link)
-            self._on_incoming(circuit)
+            self._on_incoming(circuit, link.machine)
         if circuit is not None:
             circuit.take(frame)
         elif not isinstance(frame, CarryOver):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable
 
 from iriai.daemon.clock import now as read_clocks
@@ -17,13 +17,25 @@ from iriai.daemon.offences import Offences
 from iriai.daemon.passport import Passport
 from iriai.daemon.pipe import SocketPipe
 from iriai.daemon.tls_stream import TlsStream
+from iriai.policy.service.token_bucket import Rate, TokenBucket, TokenBuckets
+from iriai.policy.service.unproved import Bounds, Unproved, source_of
 from iriai.wire.greetings import YIELD, Declined
 
-UNPROVED_MAX = 64
-"""Connections whose peer has not proved who it is. A laboratory that starts again at once brings as
-many, and the rest a moment later."""
-UNPROVED_OF_ADDRESS_MAX = 8
-"""Of one address: several machines may stand behind one router."""
+STRANGERS = Bounds(in_all=256, of_source=8)
+"""Connections whose peer has not proved who it is, or has proved that it is no machine and shown no
+token. Several machines may stand behind one router."""
+MEMBERS = Bounds(in_all=256, of_source=32)
+"""The same from where members are, whom strangers keep no room from: a laboratory that starts again
+at once brings as many, and the rest a moment later."""
+RATE_OF_SOURCE = Rate(per_s=20.0, burst=100.0)
+"""Connections; each takes a millisecond or two of work for its handshake."""
+RATE_OF_STRANGERS = Rate(per_s=100.0, burst=400.0)
+"""Of all strangers together: a sixth of one processor at most."""
+PROVED_MAX = 4096
+"""Sources from which a member came lately, whose address may be no address of a member."""
+ACCEPTED_MAX = 64
+"""Connections that are taken before whoever is connected is heard again."""
+PLACE_NEEDED = "others want its place, and it has not proved who it is"
 
 
 class Doorway:
@@ -36,10 +48,12 @@ class Doorway:
         decide: Callable[[str, bool], Declined | None],
         on_greeted: Callable[[Greeted], None],
         on_failed: Callable[[str], None],
+        is_member_at: Callable[[str], bool],
     ) -> None:
         """`decide` and `on_greeted` are those of `greeter.Answered`.
 
-        `on_failed` hears which machine did not come to a link.
+        `on_failed` hears which machine did not come to a link; `is_member_at` tells whether a
+        member said that it is at an address.
         """
         self.on_anonymous: Callable[[TlsStream, str], None] | None = None
         """Takes connections of peers without a certificate, who may ask to join or show a token,
@@ -49,10 +63,19 @@ class Doorway:
         self._offences = offences
         self._decide = decide
         self._on_greeted = on_greeted
-        self._unproved: Counter[str] = Counter()
-        self._greeting: dict[Answered, str] = {}
+        self._is_member_at = is_member_at
+        self._strangers: Unproved[Answered] = Unproved(STRANGERS, _has_spoken)
+        self._members: Unproved[Answered] = Unproved(MEMBERS, _has_spoken)
+        self._proved: OrderedDict[str, None] = OrderedDict()
+        self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
+        self._of_strangers = TokenBucket(RATE_OF_STRANGERS, _steady_s())
         self._loop = asyncio.get_running_loop()
         self._listeners: list[socket.socket] = []
+
+    @property
+    def unproved(self) -> int:
+        """Connections whose peer has not proved who it is."""
+        return len(self._strangers) + len(self._members)
 
     def open(self, listeners: list[socket.socket]) -> None:
         """Take connections from here on."""
@@ -67,47 +90,54 @@ class Doorway:
             self._loop.remove_reader(listener.fileno())
             listener.close()
         self._listeners = []
-        for answered in list(self._greeting):
+        for answered in [*self._strangers, *self._members]:
             answered.close("the daemon ends")
 
     def _accept(self, listener: socket.socket) -> None:
-        while True:
+        for _ in range(ACCEPTED_MAX):
             try:
                 connection, peer = listener.accept()
             except OSError:
                 return
             address = str(peer[0])
-            why = self._why_not(address)
+            room, why = self._room_for(address)
             if why:
                 connection.close()
                 self._offences.note(address, "too-many", why, _steady_s())
             else:
-                self._answer(connection, address)
+                self._answer(connection, address, room)
 
-    def _why_not(self, address: str) -> str:
-        """Why no more connections are taken now; empty: they are."""
-        if self._unproved.total() >= UNPROVED_MAX:
-            return f"{UNPROVED_MAX} connections have not proved who they are"
-        if self._unproved[address] >= UNPROVED_OF_ADDRESS_MAX:
-            return f"{UNPROVED_OF_ADDRESS_MAX} of its connections have not proved who they are"
-        return ""
+    def _room_for(self, address: str) -> tuple[Unproved[Answered], str]:
+        """Where a connection from there is counted, and why it is not taken; empty: it is."""
+        now_s, source = _steady_s(), source_of(address)
+        is_member = source in self._proved or self._is_member_at(address)
+        room = self._members if is_member else self._strangers
+        goes, why = room.who_goes(source, now_s)
+        if why:
+            return room, why
+        if not self._of_source.take(source, now_s):
+            return room, f"it connects more than {RATE_OF_SOURCE.per_s:.0f} times a second"
+        if not is_member and not self._of_strangers.take(now_s):
+            return room, f"strangers connect more than {RATE_OF_STRANGERS.per_s:.0f} times a second"
+        for answered in goes:
+            answered.close(PLACE_NEEDED)
+        return room, ""
 
-    def _answer(self, connection: socket.socket, address: str) -> None:
+    def _prove(self, source: str) -> None:
+        """A member came from there."""
+        self._proved[source] = None
+        self._proved.move_to_end(source)
+        if len(self._proved) > PROVED_MAX:
+            self._proved.popitem(last=False)
+
+    def _answer(self, connection: socket.socket, address: str, room: Unproved[Answered]) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._unproved[address] += 1
-
-        def over() -> None:
-            if self._greeting.pop(answered, None) is not None:
-                self._unproved[address] -= 1
-                if not self._unproved[address]:
-                    del self._unproved[address]
 
         def greeted(result: Greeted) -> None:
-            over()
+            self._prove(source_of(address))
             self._on_greeted(result)
 
         def anonymous(stream: TlsStream) -> None:
-            over()
             if self.on_anonymous is not None:
                 self.on_anonymous(stream, address)
             else:
@@ -115,7 +145,6 @@ class Doorway:
                 stream.close("it has shown no certificate")
 
         def failed(machine: str, code: str, message: str) -> None:
-            over()
             self._on_failed(machine)
             if code != YIELD:
                 self._offences.note(machine or address, code, message, _steady_s())
@@ -129,7 +158,12 @@ class Doorway:
             on_done=greeted,
             on_failed=failed,
         )
-        self._greeting[answered] = address
+        room.enter(answered, source_of(address), _steady_s())
+        answered.stream.on_settled = lambda: room.leave(answered)
+
+
+def _has_spoken(answered: Answered) -> bool:
+    return answered.stream.has_spoken
 
 
 def _unheard(_: object) -> None:

@@ -80,6 +80,11 @@ class _Greeter:
         )
         self._stream.begin()
 
+    @property
+    def stream(self) -> TlsStream:
+        """The connection."""
+        return self._stream
+
     def close(self, reason: str) -> None:
         """It is not wanted any more."""
         self._stream.close(reason)

@@ -26,7 +26,7 @@ from iriai.daemon.dialling import (
     first_reached,
     greet,
 )
-from iriai.daemon.doorway import UNPROVED_MAX, Doorway
+from iriai.daemon.doorway import PLACE_NEEDED, Doorway
 from iriai.daemon.greeter import Answered, Greeted
 from iriai.daemon.link import NETWORK, MachineLink, Texts
 from iriai.daemon.neighbour import HELD_S, Neighbour
@@ -36,6 +36,8 @@ from iriai.daemon.payloads import Payloads
 from iriai.daemon.tls_stream import HANDSHAKE_S
 from iriai.machine.core import MachineEvent
 from iriai.model.problem import Problem
+from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.policy.service.unproved import Bounds, Unproved
 from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
@@ -50,6 +52,10 @@ LINKS_MAX = 600
 """More than a cluster of 500 needs, below the usual limit of 1,024 descriptors of a process."""
 RELAYS_KEPT = 2
 """Links that an outward-only machine keeps open: one may go, and it is still reached."""
+RELAYED = Bounds(in_all=128, of_source=32)
+"""Circuits whose opener has not proved who it is, by the relay that they came through."""
+RATE_OF_RELAY = Rate(per_s=20.0, burst=200.0)
+"""Circuits that may be opened to us through one relay: each takes a handshake."""
 FLOOD_S = 60.0
 """How long a machine that sent more than may be is not linked again."""
 
@@ -102,10 +108,11 @@ class Mesh:
         self._parting: dict[MachineLink, Neighbour] = {}
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
-        self._relayed: dict[Answered, None] = {}
+        self._relayed: Unproved[Answered] = Unproved(RELAYED, lambda each: each.stream.has_spoken)
+        self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)
         self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
         self.doorway = Doorway(
-            passport, self.offences, self._decide, self._linked, self._answer_failed
+            passport, self.offences, self._decide, self._linked, self._answer_failed, book.is_at
         )
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.TimerHandle | None = None
@@ -303,18 +310,20 @@ class Mesh:
             if neighbour.is_needed:
                 self._dial(neighbour)
 
-    def _circuit_opened(self, circuit: Circuit) -> None:
-        """Somebody opened a circuit to us."""
-        if len(self._relayed) >= UNPROVED_MAX:
-            circuit.close(f"{UNPROVED_MAX} circuits have not proved who they are")
+    def _circuit_opened(self, circuit: Circuit, relay: str) -> None:
+        """Somebody opened a circuit to us, through a member that can make up whom it is for."""
+        now_s = _steady_s()
+        goes, why = self._relayed.who_goes(relay, now_s)
+        if not why and not self._of_relay.take(relay, now_s):
+            why = f"more than {RATE_OF_RELAY.per_s:.0f} circuits a second"
+        if why:
+            self.offences.note(relay, "too-many-circuits", f"through it: {why}", now_s)
+            circuit.close(why)
             return
-
-        def greeted(result: Greeted) -> None:
-            self._relayed.pop(answered, None)
-            self._linked(result)
+        for each in goes:
+            each.close(PLACE_NEEDED)
 
         def failed(machine: str, code: str, message: str) -> None:
-            self._relayed.pop(answered, None)
             self._answer_failed(machine)
             if code != YIELD:
                 who = machine or f"whoever calls itself {circuit.key.opener}"
@@ -326,10 +335,11 @@ class Mesh:
             is_direct=False,
             decide=self._decide,
             on_anonymous=None,
-            on_done=greeted,
+            on_done=self._linked,
             on_failed=failed,
         )
-        self._relayed[answered] = None
+        self._relayed.enter(answered, relay, now_s)
+        answered.stream.on_settled = lambda: self._relayed.leave(answered)
 
     def _linked(self, greeted: Greeted) -> None:
         """A connection became a link."""

@@ -11,15 +11,17 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iriai.daemon.clients import Asked, Clients, ClientStream, Connection, Handler
 from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Caller, Users
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, Problem
+from iriai.model.problem import NotAllowed, Problem, Unreachable
 from iriai.model.token_text import TokenKind
+from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.policy.service.unproved import source_of
 from iriai.wire.joining import (
     AskAuthority,
     Authenticate,
@@ -46,6 +48,10 @@ MISTAKES_MAX = 5
 
 FRAME_BYTES_MAX = 16 << 20
 """Of a request that a person asks from elsewhere: a script and an environment are far smaller."""
+
+RATE_OF_SOURCE = Rate(per_s=10.0, burst=300.0)
+"""Requests of strangers at one address: each takes up to a millisecond of checking signatures, and
+a laboratory that joins at once asks three times for each machine."""
 
 Members = Callable[[], tuple[Seed, ...]]
 """Some members and their addresses, this machine first."""
@@ -78,17 +84,36 @@ class Strangers:
         self._of_users = handlers
         self._members = members
         self._by_token: dict[str, dict[Connection, None]] = {}
+        self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
     def take(self, stream: StrangeStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
+        limited = partial(self._limited, address)
         handlers: dict[type, Handler] = {
             Hello: self._hello,
-            AskAuthority: self._authority,
-            Join: partial(self._join, address),
-            Renew: partial(self._renew, address),
-            Authenticate: partial(self._authenticate, stream),
+            AskAuthority: limited(self._authority),
+            Join: limited(partial(self._join, address)),
+            Renew: limited(partial(self._renew, address)),
+            Authenticate: limited(partial(self._authenticate, stream)),
         }
         self._clients.adopt(stream, NOBODY, handlers, MISTAKES_MAX)
+
+    def _limited(self, address: str, handler: Handler) -> Handler:
+        """A handler that whoever is at `address` may have work so often."""
+        source = source_of(address)
+
+        def handle(asked: Asked, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
+            if not self._of_source.take(source, now.steady_s):
+                wait_s = self._of_source.wait_s(source, now.steady_s)
+                raise Unreachable(
+                    "too-many-requests",
+                    f"{address} asks more than {RATE_OF_SOURCE.per_s:.0f} times a second to be let "
+                    "in",
+                    f"try again in {max(1.0, wait_s):.0f} s",
+                )
+            handler(asked, body, now)
+
+        return handle
 
     def revoked(self, token_id: str) -> None:
         """A token is good for nothing any more: nor are the connections that showed it."""

@@ -42,6 +42,9 @@ class TlsStream:
         self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
+        self.on_settled: Callable[[], None] = _unheard
+        """Called once, when the connection may stay, or is over: whoever counts those that have
+        proved nothing does not count this one any more."""
         self._pipe = pipe
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
@@ -80,9 +83,16 @@ class TlsStream:
         """The peer may send frames of this size from here on."""
         self._frames.bytes_max = frame_bytes_max
 
+    @property
+    def has_spoken(self) -> bool:
+        """Whether anything has come."""
+        return self._unproved_bytes > 0
+
     def settle(self) -> None:
         """Both ends have agreed what the connection is for: it may stay."""
         self._deadline.cancel()
+        on_settled, self.on_settled = self.on_settled, _unheard
+        on_settled()
 
     def trust(self, frame_bytes_max: int) -> None:
         """The peer was found good: it may take its time, and send frames of this size."""
@@ -167,8 +177,12 @@ class TlsStream:
             self._pipe.write(self._outgoing.read())
 
     def _closed(self, reason: str) -> None:
-        self._deadline.cancel()
+        self.settle()
         self._on_close(reason)
+
+
+def _unheard() -> None:
+    """Nobody counts it."""
 
 
 def words_of(error: ssl.SSLError) -> str:

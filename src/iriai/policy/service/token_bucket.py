@@ -1,0 +1,84 @@
+"""Token buckets: so much at once, then so much a second; of one, or of each of many.
+
+Turner: New directions in communications (IEEE Communications Magazine 24, 1986), the "leaky bucket"
+as a meter. Pure: every moment is one of the steady clock, passed in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+KEYS_MAX = 4096
+"""Buckets that are kept; the one that was used least lately is forgotten, and full again then."""
+
+
+class Rate(NamedTuple):
+    """What a bucket permits."""
+
+    per_s: float
+    """What comes in each second."""
+    burst: float
+    """What it holds when it is full, as it is at first."""
+
+
+class TokenBucket:
+    """One bucket."""
+
+    __slots__ = ("_at_s", "_left", "_rate")
+
+    def __init__(self, rate: Rate, now_s: float) -> None:
+        self._rate = rate
+        self._left = rate.burst
+        self._at_s = now_s
+
+    def take(self, now_s: float, amount: float = 1.0) -> bool:
+        """Take `amount` out where it is there, or leave it all; whether it was there."""
+        self._fill(now_s)
+        if amount > self._left:
+            return False
+        self._left -= amount
+        return True
+
+    def wait_s(self, now_s: float, amount: float = 1.0) -> float:
+        """In how many seconds `amount` will be there, if nobody takes anything meanwhile."""
+        self._fill(now_s)
+        return max(0.0, (amount - self._left) / self._rate.per_s)
+
+    def _fill(self, now_s: float) -> None:
+        passed_s = max(0.0, now_s - self._at_s)
+        self._at_s = now_s
+        self._left = min(self._rate.burst, self._left + passed_s * self._rate.per_s)
+
+
+class TokenBuckets(Generic[K]):
+    """One bucket for each key, all of one rate."""
+
+    def __init__(self, rate: Rate, keys_max: int = KEYS_MAX) -> None:
+        self.rate = rate
+        self._keys_max = keys_max
+        self._buckets: OrderedDict[K, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, key: K, now_s: float, amount: float = 1.0) -> bool:
+        """Take `amount` out of the bucket of `key` where it is there; whether it was."""
+        return self._of(key, now_s).take(now_s, amount)
+
+    def wait_s(self, key: K, now_s: float, amount: float = 1.0) -> float:
+        """In how many seconds `amount` will be in the bucket of `key`."""
+        return self._of(key, now_s).wait_s(now_s, amount)
+
+    def _of(self, key: K, now_s: float) -> TokenBucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(self.rate, now_s)
+            if len(self._buckets) > self._keys_max:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(key)
+        return bucket
