@@ -318,15 +318,15 @@ class Clients:
         handlers: Mapping[type, Handler],
         mistakes_max: int,
     ) -> None:
-        """Serve whoever is at the other end of `stream`, which others have begun."""
+        """Serve whoever is at the other end of `stream`, which others have begun.
+
+        A `caller` without a name takes no client's room: whoever listens has bounded their number.
+        """
 
         def begin(on_frames: OnFrames, on_close: OnClose) -> ClientStream:
             stream.redirect(on_frames, on_close)
             return stream
 
-        if refusal := self._room.enter(caller.person.name, is_operator=caller.operator):
-            stream.close(refusal.message)
-            return
         self._serve(caller, handlers, begin, mistakes_max)
 
     def _serve(
@@ -344,7 +344,11 @@ class Clients:
     def changes(self, connection: Connection, caller: Caller) -> None:
         """A connection is to be counted for somebody else; raises where they have too many."""
         before, now = connection.caller.person.name, caller.person.name
-        if refusal := self._room.become(before, now, is_operator=caller.operator):
+        if before:
+            refusal = self._room.become(before, now, is_operator=caller.operator)
+        else:
+            refusal = self._room.enter(now, is_operator=caller.operator)
+        if refusal:
             raise refusal
 
     def _watch(self) -> None:
@@ -395,7 +399,8 @@ class Clients:
         if connection in self._connections:
             del self._connections[connection]
             self._silent.pop(connection, None)
-            self._room.leave(connection.caller.person.name)
+            if name := connection.caller.person.name:
+                self._room.leave(name)
 
     def flush_later(self, connection: Connection) -> None:
         """Have the connection flushed at the end of this round of the event loop."""

@@ -49,15 +49,18 @@ from iriai.protocol.effects import (
     MembersChanged,
     Part,
     PeerNoticed,
+    PeerShunned,
     Send,
     Wake,
     WakeAt,
 )
 from iriai.protocol.entries import BY_OPERATORS, Entry, EntryKind, Key
+from iriai.protocol.entry_slices import EntrySlices
 from iriai.protocol.ledger_news import PUBLISH_S, LedgerNews
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.messages import Begun, Forward, Message, Summary
 from iriai.protocol.output_messages import AskOutput, Output
+from iriai.protocol.peer_messages import Entries
 from iriai.protocol.peers import OF_PEERS, Peers
 from iriai.protocol.saying import is_of_cluster, may_say
 from iriai.protocol.site_peers import SitePeers
@@ -115,6 +118,7 @@ class ClusterNetwork:
         self._measuring: asyncio.TimerHandle | None = None
         self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
         self._present: dict[str, Member] = {}
+        self._entries = EntrySlices()
         identity, trust = cluster.identity, cluster.trust
         self._steadiness = OwnSteadiness(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
@@ -289,7 +293,11 @@ class ClusterNetwork:
         return is_there and may_say(sender, self._settings.home, message)
 
     def _happened(self, event: MachineEvent) -> None:
-        if isinstance(event, Delivered) and event.part in OF_PEERS:
+        if isinstance(event, Delivered) and isinstance(event.message, Entries):
+            if not self._entries:
+                self._loop.call_soon(self._take_entries)
+            self._entries.add(event.sender, event.message.entries)
+        elif isinstance(event, Delivered) and event.part in OF_PEERS:
             now = read_clocks("cluster")
             self._perform(self.peers.handle(event, now), now)
         elif isinstance(event, Delivered) and event.part is Part.INQUIRY:
@@ -304,6 +312,15 @@ class ClusterNetwork:
             self._engine.news(event)
         else:
             self._engine.event(event)
+
+    def _take_entries(self) -> None:
+        """Some of what came; whoever else waits for this machine is heard before the next."""
+        sender, entries = self._entries.take()
+        now = read_clocks("cluster")
+        delivered = Delivered(sender, Part.DIRECTORY, Entries(entries))
+        self._perform(self.peers.handle(delivered, now), now)
+        if self._entries:
+            self._loop.call_soon(self._take_entries)
 
     def _is_of_its_cluster(self, event: Delivered) -> bool:
         """Whether who speaks for a cluster is of it.
@@ -357,6 +374,8 @@ class ClusterNetwork:
                     self._gone(gone)
                 case PeerNoticed():
                     self._noticed.note(effect)
+                case PeerShunned(machine, reason, for_s):
+                    self.mesh.shun(machine, reason, for_s)
                 case _:
                     pass
 

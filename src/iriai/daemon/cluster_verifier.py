@@ -35,6 +35,10 @@ class TrustVerifier:
         """Whether the machine signed `content`."""
         return self._trust.verify(machine, content, signature)
 
+    def is_ejected(self, machine: str) -> bool:
+        """Whether operators threw the machine out: not all may have heard of it yet."""
+        return bool(self._trust.ejection_words(machine))
+
     def check_document(self, document: Entry) -> str:
         """Why this is no document that an operator signed, or nothing."""
         kind = _KINDS[document.kind]

@@ -148,6 +148,15 @@ class Mesh:
         neighbour = self._neighbours.get(machine)
         return neighbour is not None and neighbour.link is not None
 
+    def shun(self, machine: str, reason: str, for_s: float) -> None:
+        """End the link with a machine that did harm, and have none with it for a while."""
+        now_s = _steady_s()
+        self._shunned_until_s[machine] = now_s + for_s
+        self.offences.note(machine, "shunned", reason, now_s)
+        neighbour = self._neighbours.get(machine)
+        if neighbour is not None and neighbour.link is not None:
+            neighbour.link.break_off(reason)
+
     def heard_ago_s(self, machine: str) -> float | None:
         """Since anything came over the link with a machine; None: there is none now."""
         neighbour = self._neighbours.get(machine)
@@ -279,18 +288,24 @@ class Mesh:
 
     def _is_wanted(self, machine: str) -> bool:
         """Whether a link that we dialled is still wanted, now that it could begin."""
+        if self._is_shunned(machine):
+            return False
         neighbour = self._neighbours.get(machine)
         if neighbour is None:
             return True
         is_answered = neighbour.answered_until_s > _steady_s()
         return not is_answered and (neighbour.link is None or not neighbour.is_direct)
 
+    def _is_shunned(self, machine: str) -> bool:
+        return self._shunned_until_s.get(machine, 0.0) > _steady_s()
+
     # --- links begin -----------------------------------------------------------------------------
 
     def _decide(self, machine: str, is_direct: bool) -> Declined | None:
         """Why a machine that dialled us may not have its link; None: it may."""
-        if self._shunned_until_s.get(machine, 0.0) > _steady_s():
-            return Declined("shunned", f"{machine} sent too much less than {FLOOD_S:.0f} s ago")
+        if self._is_shunned(machine):
+            words = f"{machine} sent too much, or what is wrong, less than {FLOOD_S:.0f} s ago"
+            return Declined("shunned", words)
         if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
             return Declined(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
         neighbour = self._neighbour(machine)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.protocol.checks import Checks
 from iriai.protocol.entries import Signer, Verifier
 from iriai.protocol.notices import Allowance, Notices
 from iriai.protocol.peer_messages import Doubt
@@ -32,12 +33,20 @@ def signed_content(doubt: Doubt) -> bytes:
 class Doubts:
     """This machine's doubts, and whether those of others are believed."""
 
-    def __init__(self, own: str, signer: Signer, verifier: Verifier, notices: Notices) -> None:
-        """`own` is this machine's name."""
+    def __init__(
+        self,
+        own: str,
+        signer: Signer,
+        verifier: Verifier,
+        notices: Notices,
+        checks: Checks,
+    ) -> None:
+        """`own` is this machine's name; `checks` counts signatures by who sent them."""
         self._own = own
         self._signer = signer
         self._verifier = verifier
         self._notices = notices
+        self._checks = checks
         self._refuted = Allowance(REFUTED_MAX, REFUTED_WINDOW_S)
         self._unbelieved: dict[str, float] = {}
         """Whose doubts count for nothing, and until when, on the steady clock."""
@@ -51,10 +60,13 @@ class Doubts:
         """Whether a doubt that `sender` told is of whom it says, and that one is to be believed."""
         if doubt.by == self._own or self._unbelieved.get(doubt.by, now_s) > now_s:
             return False
-        if not self._verifier.knows(doubt.by):
+        if not self._verifier.knows(doubt.by) or not self._checks.may_check(sender, now_s):
             return False
         if self._verifier.verify(doubt.by, signed_content(doubt), doubt.signature):
             return True
+        if self._verifier.is_ejected(doubt.by):
+            return False
+        self._checks.note_wrong(sender, now_s)
         words = f"a doubt of {doubt.machine} in the name of {doubt.by}, without its signature"
         self._notices.note("forged-doubt", sender, words)
         return False

@@ -156,6 +156,14 @@ class PeerNoticed(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+class PeerShunned(msgspec.Struct, frozen=True):
+    """Directory: nothing of a machine is heard for a while; end the link with it."""
+
+    machine: str
+    reason: str
+    for_s: float
+
+
 class Inquired(msgspec.Struct, frozen=True):
     """Inquiries: another machine wants to know something of this one. See `Inquiries.answer`."""
 
@@ -189,6 +197,7 @@ Effect = (
     | MembersChanged
     | EntriesChanged
     | PeerNoticed
+    | PeerShunned
     | Inquired
     | InquiryOver
 )

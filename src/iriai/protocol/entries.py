@@ -138,6 +138,10 @@ class Verifier(Protocol):
         """Whether the machine signed `content`."""
         ...
 
+    def is_ejected(self, machine: str) -> bool:
+        """Whether operators threw the machine out: not all may have heard of it yet."""
+        ...
+
     def check_document(self, document: Entry) -> str:
         """Why this is no document that an operator signed, or nothing.
 

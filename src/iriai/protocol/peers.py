@@ -10,9 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from iriai.model.instant import Instant
+from iriai.protocol.checks import SHUNNED_S
 from iriai.protocol.directory import Directory, DirectorySettings
 from iriai.protocol.doubts import Doubts
-from iriai.protocol.effects import Delivered, Effect, EntriesChanged, MembersChanged, Part, Wake
+from iriai.protocol.effects import (
+    Delivered,
+    Effect,
+    EntriesChanged,
+    MembersChanged,
+    Part,
+    PeerShunned,
+    Wake,
+)
 from iriai.protocol.entries import Carried, Entry, EntryKind, Key, Signer, Verifier
 from iriai.protocol.members import Member, MemberState
 from iriai.protocol.membership import Membership, MembershipSettings
@@ -58,7 +67,7 @@ class Peers:
         self.membership = Membership(
             self.publisher,
             self.table,
-            Doubts(member.name, signer, verifier, self.notices),
+            Doubts(member.name, signer, verifier, self.notices, self.table.checks),
             self.notices,
             rng,
             membership or MembershipSettings(),
@@ -189,6 +198,10 @@ class Peers:
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
         effects += self.directory.settle(now)
         effects += self.notices.take()
+        effects += [
+            PeerShunned(each.machine, each.words, SHUNNED_S)
+            for each in self.table.checks.take_shunned()
+        ]
         self._follow_members(effects)
         return effects
 

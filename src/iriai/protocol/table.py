@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.model.instant import Instant
+from iriai.protocol.checks import SIGNATURES, Checks
 from iriai.protocol.digest import Digest
 from iriai.protocol.entries import (
     BY_OPERATORS,
@@ -35,6 +36,12 @@ AHEAD_S_MAX = 86_400.0
 """How far an incarnation may be ahead of our wall clock: it begins as the seconds of its machine's,
 and is raised by less than one a second. A clock that is further off keeps a machine out; one that
 lies so would keep its own name, or one whose key it has, from being heard for as long."""
+WRONG = frozenset({"forged-document", "bad-certificate", "forged-entry"})
+"""Codes of what cost work, and what no honest machine sends again and again."""
+USUAL = frozenset({"unknown-signer", "many-signatures"})
+"""Codes of what happens now and then."""
+CHANGES_KEYS = BY_OPERATORS | {EntryKind.CERTIFICATE}
+"""After such an entry another signature may be right."""
 STALE_ENDS = 4
 """How many ends may be noted for each entry."""
 
@@ -67,6 +74,8 @@ class Table:
         """`own` is this machine's name, `cluster` its cluster's."""
         self.digest = Digest()
         """Of everything."""
+        self.checks = Checks()
+        """Of signatures, by who sent them."""
         self._own = own
         self._cluster = cluster
         self._verifier = verifier
@@ -126,9 +135,9 @@ class Table:
         if not self._is_known_or_has_room(entry):
             words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
             return self._refuse("too-many-machines", sender, words)
-        code, words = self._unproven(entry)
+        code, words = self._check(entry, sender, now)
         if code:
-            return self._refuse(code, sender, words, is_usual=code == "unknown-signer")
+            return self._refuse(code, sender, words, is_usual=code in USUAL)
         self._watch_for_twins(row, entry)
         if entry.machine == self._own and entry.kind not in BY_OPERATORS:
             self._echoes.append(entry)
@@ -201,6 +210,23 @@ class Table:
         self.digest = other.digest.copy()
 
     # --- judging ---------------------------------------------------------------------------------
+
+    def _check(self, entry: Entry, sender: str, now: Instant) -> tuple[str, str]:
+        """What is wrong with the signatures of an entry that `sender` sent; their number counts."""
+        checks, now_s = self.checks, now.steady_s
+        code, words = checks.known_wrong(entry)
+        if code:
+            return code, words
+        if checks.is_shunned(sender, now_s):
+            return "shunned", "it sent too many signatures that are wrong; not looked at"
+        if not checks.may_check(sender, now_s, SIGNATURES.get(entry.kind, 1)):
+            return "many-signatures", "more signatures than are checked in a second; dropped"
+        code, words = self._unproven(entry)
+        if code in WRONG and not self._verifier.is_ejected(entry.machine):
+            checks.note_wrong_entry(sender, entry, (code, words), now_s)
+        elif not code and entry.kind in CHANGES_KEYS:
+            checks.forget_wrong()
+        return code, words
 
     def _unproven(self, entry: Entry) -> tuple[str, str]:
         verifier = self._verifier

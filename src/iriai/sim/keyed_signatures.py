@@ -65,6 +65,10 @@ class KeyedVerifier:
         """Whether the machine's key was learned."""
         return machine in self.known or not self.needs_certificates
 
+    def is_ejected(self, machine: str) -> bool:
+        """Nobody is: worlds have no ejections that verifiers know of."""
+        return False
+
     def check_document(self, document: Entry) -> str:
         """Whether an operator signed it; see `signed_document`."""
         honest = signed_document(

@@ -8,9 +8,10 @@ from iriai.policy.service.allowance import Allowance
 
 
 class Room:
-    """Of one daemon; pure, as all of `policy`. Strangers without a name are one user, "".
+    """Of one daemon; pure, as all of `policy`.
 
-    Those come through a door that bounds how many of them there are (`daemon.doorway`).
+    Strangers are counted once they have shown who they are: until then they are in the room of the
+    door that they came through (`daemon.doorway`).
     """
 
     def __init__(self, limits: LimitsSection) -> None:
@@ -50,7 +51,7 @@ class Room:
         self.per_user.give_back(user)
 
     def _refusal(self, user: str, *, is_operator: bool) -> Problem | None:
-        if is_operator or not user or self.per_user.has_room(user):
+        if is_operator or self.per_user.has_room(user):
             return None
         refused = self.per_user.refusal(user)
         return Unreachable(refused.code, refused.message, refused.hint)
