@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint soak environment test-environment bench-environment
+.PHONY: help run test bench lint soak fuzz environment test-environment bench-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -25,6 +25,7 @@ help:
 	@echo "make lint    style, types, architecture"
 	@echo "make bench   all benchmarks; NAME=throughput runs one"
 	@echo "make soak    the long crash loops"
+	@echo "make fuzz    hostile input for every entrance; INPUTS=60000 for each, or SECONDS=600 in all"
 
 run: environment $(PROGRAM)
 	@$(BIN)/python examples/demo.py
@@ -46,6 +47,9 @@ bench: bench-environment $(PROGRAM)
 
 soak: test-environment $(PROGRAM)
 	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)
+
+fuzz: test-environment $(PROGRAM)
+	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 environment:
 	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))

@@ -18,7 +18,7 @@ OF_OTHERS_KEPT_S = 7 * 86_400.0
 """After the last byte: a home that comes back from a week off still has what its tasks printed."""
 SWEEP_S = 3600.0
 """Between two looks for those of other homes."""
-_NAME = re.compile(r"([a-z][a-z0-9-]{0,30})-([0-9]+)\.([0-9]+)-([0-9]+)\.(?:out|err)")
+_NAME = re.compile(r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})\.(?:out|err)")
 """As `launcher.spool.spool_name` makes them."""
 
 

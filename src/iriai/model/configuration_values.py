@@ -56,8 +56,14 @@ def _show_size(value: object) -> str:
     return format_size(value) if isinstance(value, int) else _show(value)
 
 
+NUMBER_MAX = 1e300
+"""Beyond it sums are no numbers any more."""
+
+
 def _number(raw: object) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+    if isinstance(raw, bool) or not isinstance(raw, int | float):
+        raise WrongValue
+    if not -NUMBER_MAX <= raw <= NUMBER_MAX:  # neither does what is no number lie in there
         raise WrongValue
     return float(raw)
 

@@ -17,14 +17,18 @@ DURATION_MAX_S = 10 * 366 * 86400.0
 """Ten years: longer is a slip of the keyboard, and doubles keep milliseconds below it."""
 SIZE_MAX_BYTES = 1 << 60
 """An exbibyte: fits a signed 64-bit integer with room for sums."""
+TEXT_LENGTH_MAX = 64
+"""Characters of a size or duration: more digits than any number that counts has."""
 
 
 def parse_size(text: str) -> int:
     """Bytes of `text`; units are binary (`4G` is 4 x 2^30), no unit is bytes."""
-    match = _SIZE.fullmatch(text.strip())
+    match = _SIZE.fullmatch(text.strip()) if len(text) <= TEXT_LENGTH_MAX else None
     if not match:
         raise UsageProblem(
-            "bad-size", f"'{text}' is not a size", "write a number and a unit, as in 512M or 4G"
+            "bad-size",
+            f"'{text[:TEXT_LENGTH_MAX]}' is not a size",
+            "write a number and a unit, as in 512M or 4G",
         )
     size = int(float(match[1]) * 1024 ** _POWERS[match[2].upper()])
     if size > SIZE_MAX_BYTES:
@@ -34,9 +38,11 @@ def parse_size(text: str) -> int:
 
 def parse_duration(text: str) -> float:
     """Seconds of `text`: `90s`, `1h30m`, `2d`, `H:MM:SS`, `D-HH:MM:SS`, or plain seconds."""
-    stripped = text.strip()
+    stripped = text[: TEXT_LENGTH_MAX + 1].strip()
     seconds = -1.0
-    if clock := _CLOCK.fullmatch(stripped):
+    if len(text) > TEXT_LENGTH_MAX:
+        pass
+    elif clock := _CLOCK.fullmatch(stripped):
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
         if minutes < 60 and rest < 60:
             seconds = days * 86400.0 + hours * 3600 + minutes * 60 + rest
@@ -46,7 +52,7 @@ def parse_duration(text: str) -> float:
     if not 0 < seconds <= DURATION_MAX_S:
         raise UsageProblem(
             "bad-duration",
-            f"'{text}' is not a duration",
+            f"'{text[:TEXT_LENGTH_MAX]}' is not a duration",
             "write 90s, 30m, 1h30m, 2d or H:MM:SS, more than 0 and at most ten years",
         )
     return seconds

@@ -12,6 +12,8 @@ from iriai.model.problem import UsageProblem
 
 BLOCK_LINES_MAX = 10_000
 """No leading comment is longer; a large table with a `#` in front of each row may be."""
+LINE_LENGTH_MAX = 4_096
+"""Characters of a directive: no batch system's own directives come near it."""
 _LINE = re.compile(r"#(IRIAI|SBATCH|PBS)(?=\s|$)(.*)")
 
 
@@ -60,7 +62,7 @@ def read_block(script: bytes, name: str) -> Block:
     with `#` begins a comment.
 
     Raises:
-        UsageProblem: a quotation does not end.
+        UsageProblem: a quotation does not end, or a directive is too long.
     """
     text = script.decode(errors="surrogateescape")
     interpreter = text.split("\n", 1)[0][2:].strip() if text.startswith("#!") else ""
@@ -92,6 +94,12 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _words(text: str, place: Place) -> tuple[str, ...]:
+    if len(text) > LINE_LENGTH_MAX:
+        raise UsageProblem(
+            "bad-directive",
+            f"{place}: a directive of {len(text)} characters; {LINE_LENGTH_MAX} may be",
+            "give long lists of variables to the command, or set them in the script",
+        )
     try:
         words = shlex.split(text)
     except ValueError:

@@ -1,0 +1,179 @@
+"""Entrances that decode messages, fed without a socket: frames, and what cores do with them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import msgspec
+
+from iriai.launcher.messages import ToLauncher
+from iriai.machine.core import Machine
+from iriai.model.decoding import decoded
+from iriai.model.problem import Problem
+from iriai.protocol.effects import Delivered, Part
+from iriai.protocol.messages import BetweenClusters, ToBroker, ToHome, ToNode, ToSuccession
+from iriai.protocol.saying import may_say
+from iriai.wire.codec import decode_request
+from iriai.wire.frames import FrameReader, FrameTooLong
+from iriai.wire.greetings import GreetingFrame, decode_greeting
+from iriai.wire.links import LinkFrame, decode_link_frame
+from iriai.wire.parts import Envelope, unpack
+from iriai.wire.requests import Request
+from tests.fuzz.entrance import Entrance
+from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree
+from tests.fuzz.values import value_of
+from tests.support.virtual import VirtualMachine
+
+MESSAGES_A_MACHINE = 2_000
+"""Then a new one is made: what hostile messages leave behind is bounded by that."""
+
+_launcher: msgspec.msgpack.Decoder[ToLauncher] = msgspec.msgpack.Decoder(ToLauncher)
+
+
+def hostile(kind: Any, trees: float = 0.6, raw: float = 0.15) -> Callable[[Random], bytes]:
+    """Makes encoded values of `kind`: honest ones, parts of changed `trees`, and of `raw` bytes."""
+
+    def make(rng: Random) -> bytes:
+        tree = value_of(kind, rng)
+        choice = rng.random()
+        if choice < trees:
+            tree = mutated_tree(tree, rng)
+        content = encoded(tree)
+        return mutated_bytes(content, rng) if choice > 1 - raw else content
+
+    return make
+
+
+def refusing(read: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    """Feeds `read`, which may refuse as decoders and problems do."""
+
+    def feed(content: bytes) -> None:
+        with suppress(msgspec.MsgspecError, Problem):
+            read(content)
+
+    return feed
+
+
+def _framed(content: bytes) -> None:
+    """A stream of frames, cut anywhere."""
+    reader = FrameReader(1 << 16)
+    middle = len(content) // 2
+    with suppress(FrameTooLong):
+        reader.feed(content[:middle])
+        reader.feed(content[middle:])
+
+
+def _streams(rng: Random) -> bytes:
+    pieces = [rng.randbytes(rng.choice((0, 1, 100))) for _ in range(rng.randint(0, 4))]
+    content = b"".join(len(each).to_bytes(4, "big") + each for each in pieces)
+    return mutated_bytes(content, rng)
+
+
+def _link_frame(content: bytes) -> None:
+    frame = decode_link_frame(content)
+    for envelope in getattr(frame, "messages", ()):
+        unpack(envelope)
+
+
+_TO_CORES: dict[str, Any] = {
+    "node": ToNode,
+    "home": ToHome,
+    "broker": ToBroker | BetweenClusters,
+    "succession": ToSuccession,
+}
+_KINDS = [(part, kind) for part, union in _TO_CORES.items() for kind in typing.get_args(union)]
+
+
+def envelopes(rng: Random) -> bytes:
+    """One message of a member to a part, often about things that are there."""
+    part, kind = rng.choice(_KINDS)
+    tree = value_of(kind, rng)
+    if rng.random() < 0.7:
+        tree = mutated_tree(tree, rng)
+    body = encoded(tree)
+    if rng.random() < 0.05:
+        body = mutated_bytes(body, rng)
+    return encoded([part, kind.__name__, body])
+
+
+class Cores:
+    """Node, home and broker of a machine with some work, to which a member says things."""
+
+    def __init__(self) -> None:
+        import_module("iriai.classad.column_evaluator")  # else the first requirement waits for it
+        self._left = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._left = MESSAGES_A_MACHINE
+        self._machine = VirtualMachine(4, is_checked=False)
+        self._machine.simulated.on_send = lambda *_: None  # to machines that are not there
+        for tasks in (1, 3, 20):
+            self._machine.submit(tasks=tasks, run_s=1e6)
+        self._machine.wait(1.0)
+
+    def take(self, content: bytes) -> None:
+        """Deliver what can be read and may be said; the parts must hold afterwards."""
+        self._left -= 1
+        if self._left < 0:
+            self._begin()
+        part, kind, body = msgspec.msgpack.decode(content)
+        message = unpack(Envelope(part, kind, msgspec.Raw(body)))
+        virtual = self._machine
+        if not may_say("take", "ume", message):
+            return
+        try:
+            machine: Machine = virtual.machine
+            machine.handle(Delivered("take", Part(part), message), virtual.now)
+            virtual.turn()
+        except BaseException:
+            self._left = 0
+            raise
+
+
+def entrances() -> list[Entrance]:
+    """All of them."""
+    cores = Cores()
+    return [
+        Entrance("E1", "frames", _streams, _framed, ("iriai.wire.frames",)),
+        Entrance(
+            "E2",
+            "requests",
+            hostile(Request),
+            refusing(decode_request),
+            ("iriai.wire.codec", "iriai.model.decoding"),
+        ),
+        Entrance(
+            "E3",
+            "launcher messages",
+            hostile(ToLauncher),
+            refusing(lambda content: decoded(_launcher, content)),
+            ("iriai.model.decoding",),
+        ),
+        Entrance(
+            "E5",
+            "greetings",
+            hostile(GreetingFrame),
+            refusing(decode_greeting),
+            ("iriai.wire.greetings",),
+        ),
+        Entrance(
+            "E6",
+            "link frames",
+            hostile(LinkFrame),
+            refusing(_link_frame),
+            ("iriai.wire.links", "iriai.wire.parts"),
+        ),
+        Entrance(
+            "E7",
+            "messages to cores",
+            envelopes,
+            refusing(cores.take),
+            ("iriai.machine.core", "iriai.node.core", "iriai.home.core", "iriai.broker.core"),
+        ),
+    ]

@@ -1,0 +1,261 @@
+"""Entrances that read texts and files: scripts, expressions, logs, configuration, documents."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from iriai.classad.expression import parse_expression
+from iriai.client.directives.block import read_block
+from iriai.client.directives.option import Surroundings
+from iriai.client.directives.reading import translate
+from iriai.daemon.spool_files import attempt_of
+from iriai.identity.authority import Authority
+from iriai.identity.cluster_document import document_body, read_cluster_document
+from iriai.identity.operator_key import OperatorKey
+from iriai.identity.signed_document import DocumentKind, sign_document
+from iriai.launcher.journal import DamagedJournal, Exits, Intent, Intents, Journal, Lines
+from iriai.launcher.machine_file import NAME as MACHINE_FILE
+from iriai.launcher.machine_file import BadMachineFile, MachineSettings, read_machine_file
+from iriai.model.cluster_configuration import parse_cluster_configuration
+from iriai.model.configuration import parse_configuration
+from iriai.model.ids import AttemptId
+from iriai.model.token_text import TokenKind, parse_token
+from iriai.sim.swf import read_swf
+from tests.fuzz.entrance import Entrance
+from tests.fuzz.messages import refusing
+from tests.fuzz.mutation import mutated_bytes, mutated_text
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+EXPRESSIONS = (
+    'TARGET.Memory >= 1024 && Arch == "X86_64"',
+    'member(Machine, {"ume", "take"}) || Cpus * 2 > 7.5e3',
+    "ifThenElse(isUndefined(KFlops), 0, KFlops) ?: -1",
+    "(LoadAvg < 0.3) ? KeyboardIdle > 15 * 60 : false",
+)
+EXPRESSION_WORDS = (
+    "(", ")", "!", "-", "~", "&&", "||", "?", ":", "=?=", "=!=", "{", "}", "[", "]", '"', "1e999",
+    "9" * 5000, "0x", "TARGET.", "MY.", "strcat(", "undefined", "error", ".", ",", "\\", "/* ",
+)  # fmt: skip
+DIRECTIVES = (
+    "#SBATCH --array=1-10%2 --time=1-00:00:00 -c 4\n",
+    "#PBS -l select=2:ncpus=3:mem=4gb -J 1-9:2\n#PBS -N name -o out -j oe\n",
+    "#IRIAI --cpus 2 --time 1h\n",
+)
+DIRECTIVE_WORDS = (
+    "#SBATCH ", "#PBS ", "#IRIAI ", "--", "-l ", "=", "%", "-", ":", ",", "'", '"', "\\", "\n",
+    "999999999999", "--array=", "select=", "mem=", "--export=", "$(", "\x1b[2J",
+)  # fmt: skip
+LOG = (
+    "; MaxProcs: 64\n; UnixStartTime: 843161400\n"
+    "1 0 5 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1\n"
+    "2 10 -1 50 8 -1 -1 8 60 -1 0 2 1 -1 1 -1 1 5\n"
+)
+LOG_WORDS = ("; MaxProcs: ", "-1 ", "1e400 ", "nan ", "9" * 400, "\n", ";", " ", "0x1 ", "\u0661 ")
+CONFIGURATION = """
+[machine]
+name = "ume"
+cpus = 4
+memory = "8G"
+[groups.lab]
+right = 2.0
+[groups.lab.users]
+ann = 1
+[order]
+half_life_s = 604800
+[jobs]
+time_limit_s = 3600
+"""
+CLUSTER_CONFIGURATION = "[groups.lab]\nright = 2.0\n[order]\nhalf_life_s = 604800\n"
+CONFIGURATION_WORDS = (
+    "[", "]", "=", '"', "'''", "{", "}", "nan", "inf", "-inf", "1e999", "9" * 400, "0x7fffffff",
+    "[machine]\n", "[limits]\n", "1979-05-27T07:32:00Z", "\\u0000", ".", ",", "[[", "true",
+)  # fmt: skip
+_TOKEN_BYTES = 60
+
+
+def _text_maker(seeds: tuple[str, ...], words: tuple[str, ...]) -> Callable[[Random], bytes]:
+    def make(rng: Random) -> bytes:
+        text = rng.choice(seeds)
+        changed = mutated_text(text, rng, words) if rng.random() < 0.95 else text
+        content = changed.encode(errors="surrogatepass")
+        return mutated_bytes(content, rng) if rng.random() < 0.1 else content
+
+    return make
+
+
+def _bytes_maker(*seeds: bytes) -> Callable[[Random], bytes]:
+    return lambda rng: mutated_bytes(rng.choice(seeds), rng)
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")
+
+
+def _expression(content: bytes) -> None:
+    parse_expression(_text(content), "--requirements")
+
+
+def _script(content: bytes) -> None:
+    around = Surroundings("/tmp", "ann", "/home/ann", "ume", {"PATH": "/bin"}, {}, lambda _: False)
+    translate(read_block(content, "job.sh"), around)
+
+
+class Files:
+    """A directory of memory with the file that is read."""
+
+    def __init__(self) -> None:
+        place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._directory = tempfile.TemporaryDirectory(prefix="iriai-fuzz-", dir=place)
+        self.path = Path(self._directory.name)
+        self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def log(self, content: bytes) -> None:
+        """As a workload log."""
+        file = self.path / "log.swf"
+        file.write_bytes(content)
+        read_swf(file)
+
+    def journal(self, content: bytes) -> None:
+        """As the launcher's journal."""
+        (self.path / "journal").write_bytes(content)
+        with suppress(DamagedJournal):
+            Journal(self.fd).close()
+
+    def machine_file(self, content: bytes) -> None:
+        """As what the daemon tells the launcher to go by."""
+        (self.path / MACHINE_FILE).write_bytes(content)
+        with suppress(BadMachineFile):
+            read_machine_file(self.fd)
+
+    def journal_seed(self) -> bytes:
+        """A journal with some of everything."""
+        with tempfile.TemporaryDirectory() as place:
+            fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            journal = Journal(fd)
+            attempts = [AttemptId("ume", number, 0, 1) for number in range(5)]
+            intents = tuple(Intent(each, 1000, 1, b"digest", 1e9) for each in attempts)
+            journal.append(Lines(()), Intents(intents), Exits(()), sync=False)
+            journal.close()
+            os.close(fd)
+            return (Path(place) / "journal").read_bytes()
+
+
+def _documents() -> tuple[tuple[bytes, ...], bytes]:
+    """Signed documents of a cluster, and its authority's certificate."""
+    authority = Authority.create("lab", time.time())
+    key = OperatorKey.generate("ann").signing
+    certificate = authority.operator("ann", key.public_key(), time.time())
+    body = document_body(1, time.time(), CLUSTER_CONFIGURATION)
+    signed = sign_document(DocumentKind.CONFIGURATION, body, key, certificate)
+    return (signed,), authority.certificate.der
+
+
+def entrances() -> list[Entrance]:
+    """All of them."""
+    return [*_written_by_people(), *_written_by_iriai()]
+
+
+def _written_by_people() -> list[Entrance]:
+    files = Files()
+    scripts = tuple(each.read_text() for each in sorted(SCRIPTS.iterdir())) + DIRECTIVES
+    changed = _text_maker((CONFIGURATION,), CONFIGURATION_WORDS)
+    changed_cluster = _text_maker((CLUSTER_CONFIGURATION,), CONFIGURATION_WORDS)
+    token = ("iriai-join-" + "A" * _TOKEN_BYTES,)
+    return [
+        Entrance(
+            "E9",
+            "directives",
+            _text_maker(scripts, DIRECTIVE_WORDS),
+            refusing(_script),
+            ("iriai.client.directives",),
+        ),
+        Entrance(
+            "E10",
+            "expressions",
+            _text_maker(EXPRESSIONS, EXPRESSION_WORDS),
+            refusing(_expression),
+            ("iriai.classad.parser", "iriai.classad.tokens", "iriai.classad.expression"),
+        ),
+        Entrance(
+            "E11",
+            "workload logs",
+            _text_maker((LOG,), LOG_WORDS),
+            refusing(files.log),
+            ("iriai.sim.swf",),
+        ),
+        Entrance(
+            "E12",
+            "configuration",
+            changed,
+            refusing(lambda content: parse_configuration(_text(content), "iriai.toml")),
+            ("iriai.model.configuration", "iriai.model.configuration_values"),
+        ),
+        Entrance(
+            "E13",
+            "cluster configuration",
+            changed_cluster,
+            refusing(lambda content: parse_cluster_configuration(_text(content), "document")),
+            ("iriai.model.cluster_configuration",),
+        ),
+        Entrance(
+            "E14",
+            "tokens",
+            _text_maker(token, ("=", "-", "_", "iriai-user-", "\u00e9")),
+            refusing(lambda content: parse_token(_text(content), TokenKind.JOIN)),
+            ("iriai.model.token_text",),
+        ),
+    ]
+
+
+def _written_by_iriai() -> list[Entrance]:
+    files = Files()
+    documents, authority = _documents()
+    spool_names = ("ume-1.2-3.out", "ume-1.2-3.err")
+    return [
+        Entrance(
+            "E12",
+            "machine file",
+            hostile_json(MachineSettings()),
+            files.machine_file,
+            ("iriai.launcher.machine_file",),
+        ),
+        Entrance(
+            "E13",
+            "signed documents",
+            _bytes_maker(*documents),
+            refusing(lambda content: read_cluster_document(content, authority)),
+            ("iriai.identity.signed_document", "iriai.identity.certificate"),
+        ),
+        Entrance(
+            "E15",
+            "journal",
+            _bytes_maker(files.journal_seed()),
+            files.journal,
+            ("iriai.launcher.journal",),
+        ),
+        Entrance(
+            "E15",
+            "names in the spool",
+            _text_maker(spool_names, ("9" * 5000, ".", "-", "/", "\0")),
+            lambda content: void(attempt_of(_text(content))),
+            ("iriai.daemon.spool_files",),
+        ),
+    ]
+
+
+def void(_: object) -> None:
+    """What was read is of no interest."""
+
+
+def hostile_json(value: object) -> Callable[[Random], bytes]:
+    """Changes the JSON of `value`."""
+    seed = msgspec.json.encode(value)
+    return lambda rng: mutated_bytes(seed, rng)
