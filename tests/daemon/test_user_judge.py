@@ -22,7 +22,7 @@ class Known:
 
 def judge(home: str, user: str, guest: str = "", single_uid: int | None = None) -> str:
     rules = HomeRules("ume", {}, guest, is_member=True)
-    return UserJudge(rules, 1000, single_uid, Known()).judge(home, user)
+    return UserJudge(rules, 1000, single_uid, unix_users=Known()).judge(home, user, 0.0)
 
 
 def test_a_user_of_the_same_name_is_run():

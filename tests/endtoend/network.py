@@ -122,10 +122,19 @@ class Network:
     """A cluster; the first machine lets the others in. Needs root. Ended after the test."""
 
     def __init__(
-        self, person: TestPerson | None, seed: int = 0, switch: Bridge | None = None
+        self,
+        person: TestPerson | None,
+        seed: int = 0,
+        switch: Bridge | None = None,
+        *,
+        trusts_all: bool = True,
     ) -> None:
-        """`switch` is what connects them: without one, a `Switch` that can delay and lose."""
+        """`switch` is what connects them: without one, a `Switch` that can delay and lose.
+
+        `trusts_all`: whether every home speaks for everybody; else the first one alone.
+        """
         self.person = person
+        self.trusts_all = trusts_all
         self.switch = switch or Switch(seed)
         self.machines: dict[str, Networked] = {}
 
@@ -215,6 +224,8 @@ class Network:
         if count:
             yield self.token(first)
         until(first.answers, "the first machine, which began anew")
+        if count and self.trusts_all:
+            first.as_root("trust", "*", "--users", "all")
         address = f"{first.host}:{PORT}"
         with Client.connect(first.state, follow=False) as client:
             for _ in range(count - 1):

@@ -74,6 +74,7 @@ class MachineView:
         "matched",
         "mints",
         "name",
+        "rules",
         "speed",
         "tenants",
         "unavailable",
@@ -94,6 +95,8 @@ class MachineView:
         """How many tasks run or are matched of each who may have one at a time; see `KindKey`."""
         self.ended = 0
         """Counts the claims that are over, and the matches that became none."""
+        self.rules = 0
+        """How often it became another whose tasks it runs; see `Idle.rules`."""
         self.unavailable: Reason | None = None
         """Why it takes nothing, as it says."""
         self.is_away = False

@@ -81,6 +81,10 @@ class Reports:
         is_wider = self._state.measured(view)
         self._quiet.measured(idle)
         is_wider |= self._took_claims(view, idle, now)
+        if idle.rules != view.rules:
+            view.rules = idle.rules
+            self._state.exclusions.forget(view.name)
+            is_wider = True
         view.capabilities.extend(idle.capabilities)
         view.ahead_capabilities.extend(idle.ahead)
         if view.is_available != was_available:
@@ -110,6 +114,7 @@ class Reports:
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
+        view.rules = idle.rules
         view.ad = idle.ad or NO_AD
         view.load, view.foreign_load = idle.load, idle.foreign_load
         view.keyboard_idle_s = idle.keyboard_idle_s

@@ -14,8 +14,10 @@ from iriai.cli.command import MACHINE, add_command, empty_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.table import print_pairs
+from iriai.cli.trusting import trust_of, users_words
 from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
+from iriai.model.home_rules import OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed
 
@@ -109,10 +111,19 @@ def _print(report: ClusterReport) -> None:
         ("Operators", ", ".join(each.name for each in report.operators)),
         ("Named members", f"{', '.join(report.named)} (they sign machines)"),
         ("Configuration", _document_words(report)),
+        ("Trusted", _trust_words(report)),
         ("Known members", ", ".join(name for name in report.machines if name not in ejected)),
     ]
     gone = [f"{each.machine}, by {each.operator}: {each.reason}" for each in report.ejected]
     print_pairs([*rows, ("Ejected", "\n".join(gone)), ("Trouble", "\n".join(report.conflicts))])
+
+
+def _trust_words(report: ClusterReport) -> str:
+    """For which users homes speak on other machines."""
+    trust = trust_of(report)
+    lines = [f"{home}: {users_words(trust.homes[home])}" for home in trust.homes if home != OTHERS]
+    others = f"{'others' if lines else 'all homes'}: {users_words(trust.users_of(OTHERS))}"
+    return "\n".join([*lines, others])
 
 
 def _document_words(report: ClusterReport) -> str:

@@ -17,6 +17,7 @@ COMMANDS = (
     *("up", "down", "status", "nodes", "ads", "match", "drain", "resume", "doctor", "config"),
     *("backup", "restore"),
     *("cluster", "token", "join", "leave", "eject", "operator"),
+    *("trust", "consent"),
     *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
     *("cancel", "hold", "release", "alter"),
     *("shares", "usage"),

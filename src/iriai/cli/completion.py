@@ -66,6 +66,16 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return [(row.name, row.state) for row in rows if row.name.startswith(incomplete)]
 
 
+def complete_home(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Machines of the cluster that jobs are handed in at."""
+
+    def ask(client: Client) -> list[tuple[str, str]]:
+        report = client.cluster()
+        return [(name, "") for name in report.machines]
+
+    return [each for each in _ask(ctx, ask, follow=False) if each[0].startswith(incomplete)]
+
+
 def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:
     from iriai.client.answers import Jobs
 

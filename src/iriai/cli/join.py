@@ -12,6 +12,7 @@ import typer
 from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
+from iriai.model.home_rules import OTHERS
 from iriai.model.paths import StatePaths, state_directory
 from iriai.model.problem import Unreachable
 from iriai.model.token_text import TokenKind, parse_token
@@ -61,7 +62,32 @@ def join(
         print_document({"machine": identity.name, "cluster": identity.cluster, "members": members})
         return
     print(f"{identity.name} is a member of cluster {identity.cluster}.")
+    _tell_trust(paths, identity.name)
     print("Its daemon goes by that now." if is_up else "Start it with 'iriai up'.")
+
+
+def _tell_trust(paths: StatePaths, machine: str) -> None:
+    """Whose tasks this machine runs from now on, and whose of its own run elsewhere."""
+    from iriai.cli.trusting import users_words
+    from iriai.daemon.settings import read_configuration
+    from iriai.identity.cluster_state import ClusterState
+
+    trust = ClusterState(paths.cluster).home_trust
+    if read_configuration(paths).homes:
+        print("It runs tasks of whom [homes] in iriai.toml names.")
+    else:
+        print("It runs tasks that are handed in at")
+        for home in trust.homes:
+            where = "other machines" if home == OTHERS else home
+            if home != machine:
+                print(f"  {where}, of {users_words(trust.users_of(home))}")
+        if OTHERS not in trust.homes:
+            print(f"  other machines, of {users_words(trust.users_of(OTHERS))}")
+        print("and of who says 'iriai consent HOME' here; [homes] in iriai.toml says otherwise.")
+    print(
+        f"Tasks that are handed in here run elsewhere for {users_words(trust.users_of(machine))}; "
+        f"an operator says otherwise with 'iriai trust {machine} --users all|ann,bob'."
+    )
 
 
 def _take_up(paths: StatePaths) -> bool:

@@ -120,6 +120,24 @@ def issuer_bundle(client: Client, machine: str) -> bytes:
     return bundle_of(issuer)
 
 
+def say_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
+    """Sign, as an operator, that `home` speaks for `users`; False: that is in force already.
+
+    Raises a `Problem`.
+    """
+    from iriai.identity.signed_document import DocumentKind
+    from iriai.identity.trusted_home import trust_body
+
+    report = client.cluster()
+    held = {row.home: row for row in report.trusted}.get(home)
+    if held is not None and held.users == users:
+        return False
+    body = trust_body(home, users, time.time(), held.moment_ms if held else 0)
+    operator = open_operator(client, report)
+    client.publish(DocumentKind.TRUST, operator.sign(DocumentKind.TRUST, body))
+    return True
+
+
 def ask_passphrase() -> str:
     """That of the operator's key. Raises a `Problem`."""
     return _ask("Passphrase of your operator's key: ")

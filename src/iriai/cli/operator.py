@@ -135,6 +135,7 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
     from iriai.identity.cluster_document import document_body
     from iriai.identity.ejection import RENEWED_S
     from iriai.identity.signed_document import DocumentKind
+    from iriai.identity.trusted_home import trust_body
 
     state, by = opened.state, opened.operator
     count = 0
@@ -144,6 +145,12 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
             ejection = msgspec.structs.replace(each.ejection, at_wall_s=later_s)
             body = msgspec.msgpack.encode(ejection)
             client.publish(DocumentKind.EJECTION, by.sign(DocumentKind.EJECTION, body))
+            count += 1
+    for signed in state.trusted_homes:
+        if signed.operator == name:
+            said = signed.trusted
+            body = trust_body(said.home, said.users, said.wall_s, said.moment_ms)
+            client.publish(DocumentKind.TRUST, by.sign(DocumentKind.TRUST, body))
             count += 1
     document = state.document
     if document is not None and document.operator == name:

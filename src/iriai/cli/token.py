@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,8 +12,10 @@ from iriai.cli.command import MACHINE, command_app
 from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.table import Column, print_table
-from iriai.client.answers import TokenMade, TokenTable
+from iriai.cli.trusting import trust_of, users_words
+from iriai.client.answers import ClusterReport, TokenMade, TokenTable
 from iriai.client.client import Client
+from iriai.model.home_trust import parse_users
 from iriai.model.plain_text import printable
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
@@ -29,8 +32,41 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """What is said of a machine that is to join."""
+
+    machine: Annotated[
+        str, typer.Option("--machine", metavar="NAME", help="Only this machine may join with it.")
+    ] = ""
+    issuer: Annotated[
+        bool,
+        typer.Option("--issuer", help="With --machine: it will sign machines for the cluster too."),
+    ] = False
+    trust: Annotated[
+        str,
+        typer.Option(
+            "--trust",
+            metavar="USERS",
+            help="With --machine: whose tasks that are handed in there run elsewhere: all, or "
+            "ann,bob. \\[default: nobody's; see 'iriai trust']",
+            show_default=False,
+        ),
+    ] = ""
+
+    def check(self, user: str | None) -> None:
+        """Raise `UsageProblem` where it does not go together."""
+        if self.issuer and not self.machine:
+            words = "--issuer needs to know which machine"
+            raise UsageProblem("usage", words, "add --machine NAME")
+        if self.trust and (user is not None or not self.machine):
+            words = "--trust is said of one machine that joins"
+            raise UsageProblem("usage", words, "add --machine NAME")
+
+
 def token(
     options: GlobalOptions,
+    newcomer: Newcomer,
     expires: Annotated[
         str,
         typer.Option(
@@ -49,13 +85,6 @@ def token(
             show_default=False,
         ),
     ] = None,
-    machine: Annotated[
-        str, typer.Option("--machine", metavar="NAME", help="Only this machine may join with it.")
-    ] = "",
-    issuer: Annotated[
-        bool,
-        typer.Option("--issuer", help="With --machine: it will sign machines for the cluster too."),
-    ] = False,
     address: Annotated[
         str,
         typer.Option(
@@ -75,26 +104,47 @@ def token(
     if listing or revoke:
         _look(options, revoke)
         return
-    if issuer and not machine:
-        raise UsageProblem("usage", "--issuer needs to know which machine", "add --machine NAME")
+    newcomer.check(user)
     lifetime_s = parse_duration(expires or (USER_LIFETIME if user else JOIN_LIFETIME))
     if user is None:
         from iriai.cli.cluster import ensure_cluster
 
         ensure_cluster(options)
     with Client.connect(options.state, follow=False) as client:
-        bundle = b""
-        if issuer:
-            from iriai.cli.operating import issuer_bundle
-
-            bundle = issuer_bundle(client, machine)
+        bundle = _said_of(newcomer, client)
         whom = "" if user in (None, "-") else user or ""
         kind = "join" if user is None else "user"
-        made = client.make_token(kind, lifetime_s, whom, machine, address, bundle)
+        made = client.make_token(kind, lifetime_s, whom, newcomer.machine, address, bundle)
+        report = client.cluster() if kind == "join" else None
     if options.as_json:
         print_document(made)
     else:
         _tell(made, kind)
+        if report is not None:
+            print(f"\n{_consent_words(report, newcomer.machine)}")
+
+
+def _said_of(newcomer: Newcomer, client: Client) -> bytes:
+    """Sign, as an operator, what is said of a newcomer; its issuer, for the token."""
+    from iriai.cli.operating import issuer_bundle, say_trust
+
+    if newcomer.trust:
+        say_trust(client, newcomer.machine, parse_users(newcomer.trust))
+    return issuer_bundle(client, newcomer.machine) if newcomer.issuer else b""
+
+
+def _consent_words(report: ClusterReport, machine: str) -> str:
+    """What whoever gives the token away consents to."""
+    home = machine or "NAME"
+    users = trust_of(report).users_of(machine)
+    runs = (
+        f"Tasks that are handed in on {machine or 'it'} run on other machines for "
+        f"{users_words(users)}: 'iriai trust {home} --users all|ann,bob|none' changes that."
+    )
+    return (
+        f"{runs}\nRoot of {machine or 'that machine'} can do as these users elsewhere, and reads "
+        "what the tasks that run there bring with them."
+    )
 
 
 def _tell(made: TokenMade, kind: str) -> None:
@@ -147,6 +197,7 @@ app = command_app(
         ("iriai token", "for one machine, within an hour"),
         ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),
         ("iriai token --user - --expires 7d", "to ask from your own laptop"),
+        ("iriai token --machine momo --trust all", "what is handed in on momo runs elsewhere"),
         ("iriai token --machine momo --issuer", "momo will let machines in too"),
         ("iriai token --list", "what was given out, and what became of it"),
     ),

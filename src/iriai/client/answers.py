@@ -3,7 +3,15 @@
 from iriai.wire.accounts import ShareRow, ShareTable, UsageRow, UsageTable
 from iriai.wire.ads import AdRow, ClauseRow, MatchRow, MatchTable
 from iriai.wire.changes import Alter, Altered, Changed
-from iriai.wire.joining import ClusterReport, TokenMade, TokenRow, TokenTable
+from iriai.wire.joining import (
+    ClusterReport,
+    ConsentRow,
+    ConsentTable,
+    TokenMade,
+    TokenRow,
+    TokenTable,
+    TrustedRow,
+)
 from iriai.wire.machines import LinkRow, MemberRow, NodeRow
 from iriai.wire.reports import (
     ClusterSight,
@@ -41,6 +49,8 @@ __all__ = [
     "ClusterReport",
     "ClusterSight",
     "ConfigurationTable",
+    "ConsentRow",
+    "ConsentTable",
     "DoctorReport",
     "DryRun",
     "Finding",
@@ -68,6 +78,7 @@ __all__ = [
     "TokenMade",
     "TokenRow",
     "TokenTable",
+    "TrustedRow",
     "UsageRow",
     "UsageTable",
     "Welcome",

@@ -10,7 +10,10 @@ from iriai.client.transport import ConnectionLost
 from iriai.model.problem import Unreachable
 from iriai.wire.joining import (
     ClusterReport,
+    Consent,
+    ConsentTable,
     Leave,
+    ListConsents,
     ListTokens,
     MakeToken,
     Publish,
@@ -70,6 +73,14 @@ class ClusterRequests:
         self._line.ask(Publish(kind, document), Done)
         if kind == "configuration":
             self._await_anew()
+
+    def consent(self, home: str, lifetime_s: float) -> None:
+        """Have tasks that are handed in at `home` run here as the user who asks; 0: no more."""
+        self._line.ask(Consent(home, lifetime_s), Done)
+
+    def consents(self) -> ConsentTable:
+        """What one consented to here; an operator sees everybody's."""
+        return self._line.ask(ListConsents(), ConsentTable)
 
     def leave_cluster(self) -> None:
         """Have the daemon tell the others that this machine leaves."""

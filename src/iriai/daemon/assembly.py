@@ -36,6 +36,8 @@ def make_machine(
     """The cores of this machine, from what its store gave back; `back_ends` of this host."""
     configuration = settings.configuration
     rng = Random(secrets.randbits(64))
+    minimum_uid = configuration.identity.minimum_uid
+    judge = UserJudge(settings.rules, minimum_uid, settings.single_uid, settings.cluster)
     node_settings = NodeSettings(
         settings.home,
         settings.capacity,
@@ -45,7 +47,7 @@ def make_machine(
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,
         configuration.machine.load_max,
-        UserJudge(settings.rules, configuration.identity.minimum_uid, settings.single_uid).judge,
+        judge.judge,
         own_ad(settings),
     )
     incarnation = stored.incarnation + 1

@@ -21,7 +21,7 @@ from iriai.policy.service.room import Room
 from iriai.wire.accounts import AskUsage, Shares
 from iriai.wire.ads import AskAds, AskMatch
 from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
-from iriai.wire.joining import ListTokens, ShowCluster
+from iriai.wire.joining import ListConsents, ListTokens, ShowCluster
 from iriai.wire.machines import Nodes
 from iriai.wire.reports import Doctor, ShowConfiguration, Status
 from iriai.wire.requests import (
@@ -63,6 +63,7 @@ LOOKS = frozenset(
         ShowConfiguration,
         ShowCluster,
         ListTokens,
+        ListConsents,
         Nodes,
         AskAds,
         AskMatch,

@@ -16,8 +16,12 @@ from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
 from iriai.wire.joining import (
     ClusterReport,
+    Consent,
+    ConsentRow,
+    ConsentTable,
     EjectedRow,
     Leave,
+    ListConsents,
     ListTokens,
     MakeToken,
     OperatorRow,
@@ -28,6 +32,7 @@ from iriai.wire.joining import (
     TokenMade,
     TokenRow,
     TokenTable,
+    TrustedRow,
 )
 from iriai.wire.requests import Done
 
@@ -52,8 +57,11 @@ class ClusterAnswers:
         on_take_up: Callable[[], None],
         on_document: OnDocument,
         on_leave: Callable[[], None],
+        on_rules: Callable[[], None],
     ) -> None:
-        """`on_take_up` has the daemon begin anew, with what is on disk then.
+        """`on_rules` is called when a user consented, or does no more.
+
+        `on_take_up` has the daemon begin anew, with what is on disk then.
 
         `on_leave` tells the others that the machine leaves.
         """
@@ -64,6 +72,7 @@ class ClusterAnswers:
         self._on_take_up = on_take_up
         self._on_document = on_document
         self._on_leave = on_leave
+        self._on_rules = on_rules
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
@@ -75,6 +84,8 @@ class ClusterAnswers:
             RevokeToken: self._revoke_token,
             Publish: self._publish,
             Leave: self._leave,
+            Consent: self._consent,
+            ListConsents: self._list_consents,
         }
 
     def _cluster(self) -> ClusterState:
@@ -206,6 +217,34 @@ class ClusterAnswers:
         asked.answer(Done())
         self._engine.after_this_turn(lambda: self._on_document(kind))
 
+    # --- consent ---------------------------------------------------------------------------------
+
+    def _consent(self, asked: Asked, body: Consent, now: Instant) -> None:
+        from iriai.identity import consents
+
+        cluster, person = self._cluster(), asked.caller.person
+        if body.lifetime_s:
+            ends_s = now.wall_s + body.lifetime_s
+            cluster.consents.add(
+                consents.Consent(person.name, person.uid, body.home, now.wall_s, ends_s)
+            )
+        else:
+            cluster.consents.withdraw(body.home, person.name)
+        cluster.files.keep_consents(cluster.consents)
+        words = "consents to" if body.lifetime_s else "consents no more to"
+        log.info("%s %s tasks from home %s", person.name, words, body.home)
+        asked.answer(Done())
+        self._on_rules()
+
+    def _list_consents(self, asked: Asked, body: ListConsents, now: Instant) -> None:
+        uid = None if asked.caller.operator else asked.caller.person.uid
+        rows = self._cluster().consents.of(uid, now.wall_s)
+        asked.answer(
+            ConsentTable(
+                tuple(ConsentRow(r.user, r.home, r.made_wall_s, r.ends_wall_s) for r in rows)
+            )
+        )
+
 
 def seal_bundle(bundle: bytes, secret: bytes) -> bytes:
     """An issuer for the machine that will join, for nobody to read before."""
@@ -270,4 +309,14 @@ def report_of(cluster: ClusterState) -> ClusterReport:
         tuple(cluster.machines()),
         tuple(OperatorRow(o.name, o.certificate, o.opens) for o in operators),
         tuple(each.machine for each in cluster.named()),
+        _trusted_rows(cluster),
+    )
+
+
+def _trusted_rows(cluster: ClusterState) -> tuple[TrustedRow, ...]:
+    in_force = cluster.trusted()
+    return tuple(
+        TrustedRow(each.trusted.home, each.trusted.users, each.operator, each.trusted.moment_ms)
+        for each in cluster.trusted_homes
+        if each.trusted in in_force
     )

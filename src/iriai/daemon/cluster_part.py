@@ -15,7 +15,8 @@ from iriai.daemon.settings import Settings
 from iriai.daemon.strangers import Strangers
 from iriai.identity.users import Users
 from iriai.model.problem import Problem
-from iriai.wire.joining import Leave, Renewed, Seed, TakeUpIdentity
+from iriai.protocol.effects import Part
+from iriai.wire.joining import Consent, Leave, Renewed, Seed, TakeUpIdentity
 from iriai.wire.machines import Link
 from iriai.wire.requests import Down
 
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0
 """How often a machine looks whether its certificate wants to be renewed: it has half a year."""
-NOT_FROM_ELSEWHERE = (Link, TakeUpIdentity, Leave, Down)
+NOT_FROM_ELSEWHERE = (Link, TakeUpIdentity, Leave, Down, Consent)
 """Requests that want somebody who is on the machine, whoever's token is shown."""
 
 
@@ -55,7 +56,7 @@ class ClusterPart:
         self._on_begin_anew = on_begin_anew
         self._looking: asyncio.TimerHandle | None = None
         self._answers = ClusterAnswers(
-            settings, engine, on_begin_anew, self.document_came, self._leave
+            settings, engine, on_begin_anew, self.document_came, self._leave, self._rules_changed
         )
 
     @property
@@ -103,8 +104,17 @@ class ClusterPart:
         self.on_spread()
         if kind == "ejection":
             self.on_ejected()
+            self._rules_changed()
+        elif kind == "trust":
+            self._rules_changed()
         elif kind == "configuration":
             self._on_begin_anew()
+
+    def _rules_changed(self) -> None:
+        """The machine may run tasks of others than before: the broker is to try."""
+        machine = self._engine.machine
+        if Part.NODE in machine.parts:
+            self._engine.request(lambda _: machine.node.rules_changed())
 
     def _leave(self) -> None:
         self.on_leave()

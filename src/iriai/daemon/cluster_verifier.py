@@ -9,6 +9,8 @@ from iriai.identity.ejection import read_ejection
 from iriai.identity.roster import read_roster
 from iriai.identity.signed_document import DocumentKind, read_document
 from iriai.identity.trust import Trust
+from iriai.identity.trusted_home import read_trusted_home
+from iriai.model.home_rules import OTHERS
 from iriai.model.problem import Problem
 from iriai.protocol.entries import CLUSTER, Entry, EntryKind
 
@@ -75,6 +77,12 @@ def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: byte
         roster = read_roster(raw, authority)
         digest = bytes.fromhex(roster.digest)
         return Entry(CLUSTER, EntryKind.ROSTER, cluster, 0, roster.number, 0.0, raw, digest)
+    if kind is DocumentKind.TRUST:
+        signed = read_trusted_home(raw, authority)
+        home, number = signed.trusted.home, signed.trusted.moment_ms
+        owner = CLUSTER if home == OTHERS else home
+        digest = bytes.fromhex(signed.digest)
+        return Entry(owner, EntryKind.TRUST, cluster, 0, number, 0.0, raw, digest)
     ejection = read_ejection(raw, authority).ejection
     moment_ms = round(ejection.at_wall_s * 1000)
     digest = sha256(raw).digest()
@@ -90,4 +98,5 @@ _KINDS = {
     EntryKind.CONFIGURATION: DocumentKind.CONFIGURATION,
     EntryKind.EJECT: DocumentKind.EJECTION,
     EntryKind.ROSTER: DocumentKind.ROSTER,
+    EntryKind.TRUST: DocumentKind.TRUST,
 }

@@ -40,7 +40,7 @@ def findings(
     found += [_limit(row) for row in enforcement]
     found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
     found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
-    for look in (_processes, _descriptors, _machine, _state_directory, _space, _people):
+    for look in (_processes, _descriptors, _machine, _state_directory, _space, _people, _trust):
         found += look(settings)
     return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
 
@@ -158,3 +158,24 @@ def _people(settings: Settings) -> Iterator[Finding]:
     except KeyError:
         text = f"there is no group '{identity.operators}', so root is the only operator"
         yield Finding("operators", NOTE, text, f"groupadd --system {identity.operators}")
+
+
+def _trust(settings: Settings) -> Iterator[Finding]:
+    cluster = settings.cluster
+    if cluster is None or not settings.role.has_node:
+        return
+    if settings.configuration.homes:
+        yield Finding("trust", OK, "tasks from elsewhere are run of whom [homes] names")
+    elif cluster.home_trust.is_open:
+        text = (
+            "tasks that were handed in at any machine of the cluster are run here as any user "
+            f"with an id from {settings.configuration.identity.minimum_uid} on"
+        )
+        hint = (
+            "name the homes that may, with 'iriai trust HOME --users all|ann,bob', then all others "
+            "may not: iriai trust '*' --users none"
+        )
+        yield Finding("trust", NOTE, text, hint)
+    else:
+        homes = ", ".join(each.home for each in cluster.trusted() if each.users) or "nobody"
+        yield Finding("trust", OK, f"tasks from elsewhere are run of whom is trusted: {homes}")

@@ -172,6 +172,7 @@ class Strangers:
                 self._members(),
                 admitted.bundle,
                 cluster.roster.raw if cluster.roster else b"",
+                tuple(each.document for each in cluster.trusted_homes),
             )
         )
 

@@ -1,12 +1,19 @@
-"""Whose tasks a machine runs: the owner's rule, and whether there is such a user here.
+"""Whose tasks a machine runs: by its owner's rule, the cluster's trust and users' consents.
 
-The launcher decides the same again by itself; this one says no before a claim is granted.
+It also looks whether there is such a user here. The launcher holds to the owner's rule and to the
+users by itself; this one says no before a claim is granted. docs/spec/004, section 11.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from iriai.identity.unix_users import UnixUsers
 from iriai.model.home_rules import HomeRules
+from iriai.model.home_trust import refusal_of
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
 
 
 class UserJudge:
@@ -17,18 +24,21 @@ class UserJudge:
         rules: HomeRules,
         minimum_uid: int,
         single_uid: int | None,
+        cluster: ClusterState | None = None,
         unix_users: UnixUsers | None = None,
     ) -> None:
+        """Of `cluster` the trust and the consents are asked as they are then."""
         self._rules = rules
         self._minimum_uid = minimum_uid
         self._single_uid = single_uid
+        self._cluster = cluster
         self._unix = unix_users or UnixUsers()
 
-    def judge(self, home: str, user: str) -> str:
+    def judge(self, home: str, user: str, wall_s: float) -> str:
         """Why a task of `user` from `home` is not run here; empty: it is."""
         if home == self._rules.own:
             return ""  # judged when it was handed in
-        if words := self._rules.refusal(home, user):
+        if words := self._rules.refusal(home, user) or self._distrust(home, user, wall_s):
             return words
         person = self._unix.by_name(user)
         name = self._rules.user_here(home, user, is_known=person is not None)
@@ -43,3 +53,13 @@ class UserJudge:
         if person.uid < self._minimum_uid:
             return f"user {name} has id {person.uid} here, below {self._minimum_uid}"
         return ""
+
+    def _distrust(self, home: str, user: str, wall_s: float) -> str:
+        """Why it is not run for lack of trust; empty: it is, or the owner decided."""
+        cluster = self._cluster
+        if cluster is None or self._rules.homes or cluster.home_trust.trusts(home, user):
+            return ""
+        person = self._unix.by_name(user)
+        if person is not None and cluster.consents.holds(home, user, person.uid, wall_s):
+            return ""
+        return refusal_of(home, user, self._rules.own)

@@ -15,10 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from iriai.identity.authority import Issuer
 from iriai.identity.certificate import read_certificate
 from iriai.identity.cluster_document import ClusterDocument, read_cluster_document
+from iriai.identity.consents import Consents
 from iriai.identity.files import read_file, replace_file
 from iriai.identity.roster import Roster, read_roster
 from iriai.identity.token_book import TokenBook
 from iriai.identity.trust import Trust
+from iriai.identity.trusted_home import TrustedHomes, read_trusted_home
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 from iriai.model.steadiness import Steadiness
@@ -28,6 +30,8 @@ EJECTIONS_FILE = "ejections.signed"
 CONFLICTS_FILE = "conflicts.json"
 """Sentences about documents that contradict each other: going by one of them is a new start."""
 ROSTER_FILE = "roster.signed"
+TRUST_FILE = "trust.signed"
+CONSENTS_FILE = "consents.json"
 SEEDS_FILE = "members.json"
 STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
@@ -126,7 +130,31 @@ class ClusterFiles:
 
     def keep_ejections(self, trust: Trust) -> None:
         """Keep all that `trust` knows of."""
-        self._write(EJECTIONS_FILE, encode_ejections(each.document for each in trust.ejections))
+        self._write(EJECTIONS_FILE, encode_documents(each.document for each in trust.ejections))
+
+    def trusted_homes(self, authority_der: bytes) -> TrustedHomes:
+        """For which users homes speak, as operators signed it."""
+        homes = TrustedHomes()
+        content = self._read(TRUST_FILE)
+        for document in _decoded(content, list[bytes], TRUST_FILE) if content else ():
+            homes.add(read_trusted_home(document, authority_der))
+        return homes
+
+    def keep_trusted_homes(self, homes: TrustedHomes) -> None:
+        """Keep it."""
+        self._write(TRUST_FILE, encode_documents(each.document for each in homes.rows()))
+
+    def consents(self) -> Consents:
+        """What users of this machine consented to."""
+        content = self._read(CONSENTS_FILE)
+        try:
+            return Consents.decode(content) if content else Consents()
+        except msgspec.MsgspecError as error:
+            raise _damaged(CONSENTS_FILE, str(error)) from None
+
+    def keep_consents(self, consents: Consents) -> None:
+        """Keep it."""
+        self._write(CONSENTS_FILE, consents.encode())
 
     def roster(self, authority_der: bytes) -> Roster | None:
         """Who the operators are, as it was last known."""
@@ -199,8 +227,8 @@ def encode_seeds(seeds: Iterable[SeedMember]) -> bytes:
     return msgspec.json.encode(list(seeds)[:SEEDS_MAX])
 
 
-def encode_ejections(documents: Iterable[bytes]) -> bytes:
-    """For the file of machines that were thrown out."""
+def encode_documents(documents: Iterable[bytes]) -> bytes:
+    """For the files of machines that were thrown out, and of homes that are trusted."""
     return msgspec.msgpack.encode(list(documents))
 
 

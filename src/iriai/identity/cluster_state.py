@@ -21,6 +21,8 @@ from iriai.identity.registrar import Registrar
 from iriai.identity.roster import NamedMember, Roster, read_roster, wins
 from iriai.identity.signed_document import DocumentKind
 from iriai.identity.trust import Trust
+from iriai.identity.trusted_home import SignedTrust, TrustedHome, read_trusted_home
+from iriai.model.home_trust import HomeTrust
 from iriai.model.problem import Refused
 
 RENEWAL_LATE_S = 60 * 86_400.0
@@ -42,6 +44,9 @@ class ClusterState:
         self.roster = self.files.roster(self.identity.authority)
         if self.roster is not None:
             self.trust.operators = self.roster.keys
+        self._homes = self.files.trusted_homes(self.identity.authority)
+        self._home_trust: HomeTrust | None = None
+        self.consents = self.files.consents()
         self.tokens = self.files.tokens()
         self.seeds = self.files.seeds()
         self.issuer = self.files.issuer()
@@ -63,6 +68,22 @@ class ClusterState:
     def document(self) -> ClusterDocument | None:
         """The cluster's configuration in force."""
         return self.documents.held
+
+    @property
+    def home_trust(self) -> HomeTrust:
+        """For which users homes speak on other machines."""
+        if self._home_trust is None:
+            self._home_trust = self._homes.trust(self.trust.ejected_until)
+        return self._home_trust
+
+    @property
+    def trusted_homes(self) -> list[SignedTrust]:
+        """What operators signed of homes, by name; of those that were ejected since as well."""
+        return self._homes.rows()
+
+    def trusted(self) -> list[TrustedHome]:
+        """What of it counts."""
+        return self._homes.in_force(self.trust.ejected_until)
 
     @property
     def is_ejected(self) -> str:
@@ -102,7 +123,10 @@ class ClusterState:
             if self.trust.take_ejection(raw) is None:
                 return False
             self.files.keep_ejections(self.trust)
+            self._home_trust = None
             return True
+        if kind is DocumentKind.TRUST:
+            return self._take_trust(read_trusted_home(raw, self.identity.authority))
         if kind is DocumentKind.ROSTER:
             return self._take_roster(read_roster(raw, self.identity.authority))
         document = read_cluster_document(raw, self.identity.authority)
@@ -110,6 +134,14 @@ class ClusterState:
         if self.documents.take(document) is not Outcome.TAKEN:
             return False
         self.files.keep_document(document)
+        return True
+
+    def _take_trust(self, signed: SignedTrust) -> bool:
+        self.trust.check_operator(signed.operator, signed.key)
+        if not self._homes.add(signed):
+            return False
+        self.files.keep_trusted_homes(self._homes)
+        self._home_trust = None
         return True
 
     def _take_roster(self, roster: Roster) -> bool:
@@ -170,6 +202,9 @@ class ClusterState:
         found = [
             (DocumentKind.EJECTION, each.ejection.machine, each.document)
             for each in self.trust.ejections
+        ]
+        found += [
+            (DocumentKind.TRUST, each.trusted.home, each.document) for each in self.trusted_homes
         ]
         if self.roster is not None:
             found.append((DocumentKind.ROSTER, "", self.roster.raw))

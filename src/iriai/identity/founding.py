@@ -16,9 +16,10 @@ from iriai.identity.cluster_files import (
     ISSUER_FILE,
     ROSTER_FILE,
     SEEDS_FILE,
+    TRUST_FILE,
     SeedMember,
     bundle_of,
-    encode_ejections,
+    encode_documents,
     encode_seeds,
     read_bundle,
 )
@@ -27,7 +28,10 @@ from iriai.identity.machine_identity import Enrolment, MachineIdentity
 from iriai.identity.operator_key import Operator
 from iriai.identity.roster import make_roster, named_member, read_roster
 from iriai.identity.sealing import open_with_secret
+from iriai.identity.signed_document import DocumentKind
 from iriai.identity.subject import Subject, SubjectKind
+from iriai.identity.trusted_home import read_trusted_home, trust_body
+from iriai.model.home_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused
 from iriai.model.token_text import Token
@@ -65,12 +69,24 @@ def found_cluster(
             enrolment,
             certificate,
             authority.certificate,
-            more={ISSUER_FILE: bundle_of(issuer), ROSTER_FILE: roster},
+            more={
+                ISSUER_FILE: bundle_of(issuer),
+                ROSTER_FILE: roster,
+                TRUST_FILE: _first_trust(first, machine, now_wall_s),
+            },
             owner=daemon,
         )
     except Refused:
         shutil.rmtree(paths.operator, ignore_errors=True)  # of a cluster that is not
         raise
+
+
+def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
+    """Nobody speaks for users of others but the first machine, where the authority's key lies."""
+    bodies = (
+        trust_body(home, users, now_wall_s) for home, users in ((OTHERS, ()), (machine, (ALL,)))
+    )
+    return encode_documents(operator.sign(DocumentKind.TRUST, body) for body in bodies)
 
 
 class Admission(Protocol):
@@ -91,6 +107,10 @@ class Admission(Protocol):
     @property
     def ejections(self) -> tuple[bytes, ...]:
         """Signed ejections."""
+
+    @property
+    def trusted(self) -> tuple[bytes, ...]:
+        """For which users homes speak, signed."""
 
     @property
     def roster(self) -> bytes:
@@ -127,8 +147,12 @@ def enter_cluster(
         raise Refused("bad-answer", "the certificate that came is not for this machine")
     more = {
         SEEDS_FILE: encode_seeds(seeds),
-        EJECTIONS_FILE: encode_ejections(admission.ejections),
+        EJECTIONS_FILE: encode_documents(admission.ejections),
     }
+    if admission.trusted:
+        for document in admission.trusted:
+            read_trusted_home(document, admission.authority)
+        more[TRUST_FILE] = encode_documents(admission.trusted)
     if admission.roster:
         read_roster(admission.roster, admission.authority)
         more[ROSTER_FILE] = admission.roster

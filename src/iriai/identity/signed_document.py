@@ -28,6 +28,8 @@ class DocumentKind(StrEnum):
 
     CONFIGURATION = "configuration"
     EJECTION = "ejection"
+    TRUST = "trust"
+    """For which users a home speaks elsewhere; see `identity.trusted_home`."""
     ROSTER = "roster"
     """Who the operators are; see `identity.roster`. The authority itself signs it."""
 

@@ -61,7 +61,7 @@ class Admission:
                 self._machine,
             )
         home, user = run.attempt.home, run.spec.user
-        words = self._judge_user(home, user)
+        words = self._judge_user(home, user, wall_s)
         if words:
             assert run.capability is not None, "what was not redeemed went before"
             self._report.turned_away(TurnedAway(run.capability, home, user, words))

@@ -229,6 +229,12 @@ class Node:
         """Whether a launcher answers."""
         return self._availability.has_launcher
 
+    def rules_changed(self) -> None:
+        """Tasks of users that were turned away may be run now, or the other way round."""
+        self._is_settled = False
+        self._report.rules += 1
+        self._report.is_due = True
+
     def report_anew(self) -> None:
         """The broker is new, or can be reached again: it is told everything."""
         self._is_settled = False

@@ -53,6 +53,8 @@ class Report:
         """Whether something changed that a broker must know."""
         self.is_whole = True
         """Whether the broker is new, so that it must be told all."""
+        self.rules = 0
+        """How often it became another whose tasks are run."""
         self._began: list[AttemptId] = []
         self._waiting: list[AttemptId] = []
         self._ended: list[AttemptId] = []
@@ -162,6 +164,7 @@ class Report:
             self._ahead.outstanding() if self.is_whole else ahead,
             tuple(each for each in map(running, waits) if each is not None),
             tuple(self._failed),
+            self.rules,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

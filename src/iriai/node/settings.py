@@ -11,11 +11,12 @@ from iriai.policy.calendar import END_SLACK_S
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 
-JudgeUser = Callable[[str, str], str]
-"""Why tasks of a user, handed in at a home, are not run here; empty: they are."""
+JudgeUser = Callable[[str, str, float], str]
+"""Why tasks are not run here; empty: they are. By the home where they were handed in, their user,
+and the wall clock."""
 
 
-def everybody(_home: str, _user: str) -> str:
+def everybody(_home: str, _user: str, _wall_s: float) -> str:
     """Refuse nobody."""
     return ""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 CLUSTER = ""
-"""The owner of what is about no machine: configuration and roster."""
+"""The owner of what is about no machine: configuration, roster, and the trust in all others."""
 
 
 class EntryKind(StrEnum):
@@ -29,9 +29,13 @@ class EntryKind(StrEnum):
     """Who the operators are, and with whom the authority's key lies; the authority signed it."""
     EJECT = "eject"
     """That nobody talks to the machine any more, by an operator."""
+    TRUST = "trust"
+    """For which users the machine's home speaks on others, by an operator."""
 
 
-BY_OPERATORS = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER, EntryKind.EJECT})
+BY_OPERATORS = frozenset(
+    {EntryKind.CONFIGURATION, EntryKind.ROSTER, EntryKind.EJECT, EntryKind.TRUST}
+)
 """Kinds that operators make; no machine owns them, and they have no lifetime."""
 
 

@@ -126,6 +126,9 @@ class Idle(msgspec.Struct, frozen=True):
     """Claims granted ahead, which hold nothing yet; `whole`: all. In `began` when they do."""
     failed: tuple[FailedAtOnce, ...] = ()
     """Those of `ended` that failed at once, by themselves."""
+    rules: int = 0
+    """Counts how often it became another for which users the machine runs tasks: whom it turned
+    away before it may take now."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.CONFIGURATION: 1 << 20,
     EntryKind.ROSTER: 48 << 10,
     EntryKind.EJECT: 16 << 10,
+    EntryKind.TRUST: 32 << 10,
 }
 """An ad's two expressions have at most 16 kB each, a batch some 2,000 accounts."""
 _OF_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER})
@@ -77,7 +78,8 @@ def _is_member(entry: Entry) -> bool:
 
 
 def _malformed(entry: Entry) -> str:
-    if (entry.machine == CLUSTER) != (entry.kind in _OF_CLUSTER):
+    is_owner_right = (entry.machine == CLUSTER) == (entry.kind in _OF_CLUSTER)
+    if not is_owner_right and (entry.machine, entry.kind) != (CLUSTER, EntryKind.TRUST):
         return f"no '{entry.kind}' is owned by '{entry.machine[:31]}'"
     if entry.machine != CLUSTER and not HOME_NAME.fullmatch(entry.machine):
         return f"'{entry.machine[:31]!r}' is no name of a machine"

@@ -191,7 +191,7 @@ class SimulatedMachine:
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
                 plan.load_max,
-                plan.rules.refusal,
+                lambda home, user, _wall_s: plan.rules.refusal(home, user),
                 plan.ad,
             )
             incarnation = state.incarnation + 1

@@ -60,6 +60,8 @@ class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """For a machine that is to be an issuer: its issuer's key, sealed to the token's secret."""
     roster: bytes = b""
     """Who the operators are, signed by the authority."""
+    trusted: tuple[bytes, ...] = ()
+    """For which users homes speak, signed."""
 
 
 class Renew(msgspec.Struct, frozen=True, tag="renew"):
@@ -176,6 +178,18 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """The public key that the authority's key is sealed to."""
 
 
+class TrustedRow(msgspec.Struct, frozen=True):
+    """For which users a home speaks on other machines."""
+
+    home: str
+    """`*`: every home that is not named."""
+    users: tuple[str, ...]
+    """`all`: everybody; none: nobody."""
+    operator: str
+    moment_ms: int
+    """When it was signed (wall clock)."""
+
+
 class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Answer to `ShowCluster`. Without a cluster all is empty."""
 
@@ -202,18 +216,47 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     operators: tuple[OperatorRow, ...] = ()
     named: tuple[str, ...] = ()
     """Members that sign machines, and with which the authority's key lies."""
+    trusted: tuple[TrustedRow, ...] = ()
+    """By home. None for `*`: homes that are not named speak for everybody."""
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
     """A document that an operator signed, for this machine and then for all."""
 
     kind: str
-    """`configuration`, `ejection` or `roster`."""
+    """`configuration`, `ejection`, `trust` or `roster`."""
     document: bytes
 
 
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """Tell the others that this machine leaves. For the owner of the state directory."""
+
+
+class Consent(msgspec.Struct, frozen=True, tag="consent"):
+    """Tasks of mine that are handed in at a home may run here as me. By who is on the machine."""
+
+    home: str
+    lifetime_s: float
+    """0: it is withdrawn."""
+
+
+class ListConsents(msgspec.Struct, frozen=True, tag="list-consents"):
+    """What one consented to here; an operator sees everybody's."""
+
+
+class ConsentRow(msgspec.Struct, frozen=True):
+    """One consent that holds."""
+
+    user: str
+    home: str
+    made_wall_s: float
+    ends_wall_s: float
+
+
+class ConsentTable(msgspec.Struct, frozen=True, tag="consent-table"):
+    """Answer to `ListConsents`, by home and user."""
+
+    rows: tuple[ConsentRow, ...]
 
 
 ClusterRequest = (
@@ -228,7 +271,16 @@ ClusterRequest = (
     | ShowCluster
     | Publish
     | Leave
+    | Consent
+    | ListConsents
 )
 ClusterAnswer = (
-    AuthorityShown | Joined | Renewed | Authenticated | TokenMade | TokenTable | ClusterReport
+    AuthorityShown
+    | Joined
+    | Renewed
+    | Authenticated
+    | TokenMade
+    | TokenTable
+    | ClusterReport
+    | ConsentTable
 )

@@ -1,0 +1,103 @@
+"""What users of this machine consented to: that a home speaks for them here, until a moment.
+
+Given by the user at this machine, never by what comes over a network: a home that was taken over
+cannot say it in their name. Kept on this machine alone. docs/spec/004, section 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from iriai.model.decoding import decoded
+from iriai.model.home_trust import check_home
+from iriai.model.ids import HOME_NAME
+from iriai.model.problem import NotFound, Refused, UsageProblem
+
+OF_USER_MAX = 32
+"""Homes that one user hands in at."""
+CONSENTS_MAX = 10_000
+"""On one machine: three hundred users who all have the most."""
+LIFETIME_S_MAX = 366 * 86_400.0
+"""As long as a token: consent is renewed by whoever still wants it."""
+
+
+class Consent(msgspec.Struct, frozen=True):
+    """Tasks of a user that are handed in at a home run here as that user."""
+
+    user: str
+    uid: int
+    """Who it was: a name may be given to somebody else."""
+    home: str
+    made_wall_s: float
+    ends_wall_s: float
+
+
+class Consents:
+    """All consents that hold here. Every moment is wall time, passed in."""
+
+    def __init__(self, consents: Iterable[Consent] = ()) -> None:
+        self._held = {(each.home, each.user): each for each in consents}
+
+    def holds(self, home: str, user: str, uid: int, now_wall_s: float) -> bool:
+        """Whether `user`, who has this id here, consented to `home`."""
+        held = self._held.get((home, user))
+        return held is not None and held.uid == uid and now_wall_s < held.ends_wall_s
+
+    def of(self, uid: int | None, now_wall_s: float) -> list[Consent]:
+        """Those of one user (None: of all) that hold, by home and user."""
+        self._forget(now_wall_s)
+        return [each for _, each in sorted(self._held.items()) if uid in (None, each.uid)]
+
+    def add(self, consent: Consent) -> None:
+        """Keep a consent; one for the same home is replaced.
+
+        Raises:
+            UsageProblem: that is no home.
+            Refused: it would last too long, or there are too many.
+        """
+        check_home(consent.home)
+        if not HOME_NAME.fullmatch(consent.home):
+            raise UsageProblem("bad-home", "consent is given to one home", "name its machine")
+        now_s = consent.made_wall_s
+        if not 0 < consent.ends_wall_s - now_s <= LIFETIME_S_MAX:
+            most = f"{LIFETIME_S_MAX / 86_400:.0f} days"
+            raise Refused(
+                "bad-lifetime", f"a consent lasts {most} at most", f"say --for with up to {most}"
+            )
+        self._forget(now_s)
+        if (consent.home, consent.user) not in self._held:
+            if len(self._held) >= CONSENTS_MAX:
+                raise Refused("too-many-consents", f"{CONSENTS_MAX} consents are held here already")
+            if len(self.of(consent.uid, now_s)) >= OF_USER_MAX:
+                raise Refused(
+                    "too-many-consents",
+                    f"you consented to {OF_USER_MAX} homes here already",
+                    "take one back: 'iriai consent --withdraw HOME'; 'iriai consent --list'",
+                )
+        self._held[consent.home, consent.user] = consent
+
+    def withdraw(self, home: str, user: str) -> None:
+        """Let a consent hold no more. Raises `NotFound`."""
+        if self._held.pop((home, user), None) is None:
+            raise NotFound(
+                "no-such-consent",
+                f"{user} has not consented to home {home} here",
+                "'iriai consent --list' shows yours",
+            )
+
+    def encode(self) -> bytes:
+        """For the disk."""
+        consents = [each for _, each in sorted(self._held.items())]
+        return msgspec.json.format(msgspec.json.encode(consents)) + b"\n"
+
+    @classmethod
+    def decode(cls, content: bytes) -> Consents:
+        """From the disk. Raises msgspec.MsgspecError."""
+        return cls(decoded(msgspec.json.Decoder(list[Consent]), content))
+
+    def _forget(self, now_wall_s: float) -> None:
+        over = [key for key, each in self._held.items() if each.ends_wall_s <= now_wall_s]
+        for key in over:
+            del self._held[key]

@@ -1,0 +1,91 @@
+"""Which homes a cluster trusts to speak for which users, as its operators signed it.
+
+It is what a machine goes by whose owner says nothing of it (`[homes]`). docs/spec/004, section 11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.ids import HOME_NAME
+from iriai.model.problem import UsageProblem
+
+USERS_MAX = 256
+"""Named for one home: more are a group of everybody, and `all` is shorter."""
+USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]{0,63}\$?")
+"""What useradd(8) and directories of users call a user."""
+
+
+class HomeTrust(msgspec.Struct, frozen=True):
+    """What is in force on one machine."""
+
+    homes: Mapping[str, tuple[str, ...]] = {}
+    """By home, or `*` for those that are not named, the users whose tasks others run; `all` is
+    everybody. Without `*` those that are not named speak for all, as in clusters without trust."""
+
+    def users_of(self, home: str) -> tuple[str, ...]:
+        """For whom `home` speaks; `(ALL,)`: for everybody."""
+        return self.homes.get(home, self.homes.get(OTHERS, (ALL,)))
+
+    def trusts(self, home: str, user: str) -> bool:
+        """Whether tasks of `user` that were handed in at `home` run on other machines."""
+        users = self.users_of(home)
+        return ALL in users or user in users
+
+    @property
+    def is_open(self) -> bool:
+        """Whether homes that nobody named speak for everybody."""
+        return ALL in self.users_of(OTHERS)
+
+
+def refusal_of(home: str, user: str, machine: str) -> str:
+    """Why a task is not run on `machine`, which was trusted or consented to by nobody."""
+    return (
+        f"nobody trusts home {home} with {user}: an operator says 'iriai trust {home} --users "
+        f"{user}', or {user} says 'iriai consent {home}' on {machine}"
+    )
+
+
+def users_text(users: Iterable[str]) -> str:
+    """For people and for `--users`."""
+    return ",".join(users) or "none"
+
+
+def parse_users(text: str) -> tuple[str, ...]:
+    """`all`, `none`, or names separated by commas.
+
+    Raises:
+        UsageProblem: it is none of that.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if names == ("none",):
+        return ()
+    check_users(names)
+    return (ALL,) if ALL in names else names
+
+
+def check_users(names: tuple[str, ...]) -> None:
+    """Raise `UsageProblem` where these are no names of users, or too many."""
+    for name in names:
+        if not USER.fullmatch(name):
+            raise UsageProblem(
+                "bad-user", f"'{name[:64]}' cannot name a user", "say all, none, or ann,bob"
+            )
+    if len(names) > USERS_MAX:
+        raise UsageProblem(
+            "too-many-users", f"{len(names)} users are named, at most {USERS_MAX}", "say all"
+        )
+
+
+def check_home(home: str) -> None:
+    """Raise `UsageProblem` where `home` names no home, nor all others (`*`)."""
+    if home != OTHERS and not HOME_NAME.fullmatch(home):
+        raise UsageProblem(
+            "bad-home",
+            f"'{home[:31]}' cannot name a home",
+            "a home is named as its machine: 'iriai cluster show' names them; '*' is all others",
+        )
