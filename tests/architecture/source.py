@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -54,8 +55,9 @@ def module_from_text(name: str, text: str, *, is_package: bool = False) -> Modul
     return Module(name, text, ast.parse(text), is_package)
 
 
+@cache
 def module_from_file(path: Path, base: Path) -> Module:
-    """Read one file; its name follows from where it lies below `base`."""
+    """Read one file, once; its name follows from where it lies below `base`."""
     words = list(path.relative_to(base).with_suffix("").parts)
     is_package = words[-1] == "__init__"
     name = ".".join(words[:-1] if is_package else words)
