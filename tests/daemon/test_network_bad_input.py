@@ -131,6 +131,24 @@ def test_what_is_no_frame_of_a_link_ends_it_and_is_told_to_its_sender(tmp_path):
     story(tmp_path, body)
 
 
+def test_frames_that_are_not_whole_have_so_much_room(tmp_path, monkeypatch):
+    """T9g: of members too, whose frames may have 8 MiB."""
+    monkeypatch.setattr(mesh_module, "UNFINISHED_BYTES_MAX", 1 << 20)
+
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        _, writer = await dial(ume, meshes.cluster.machine("kiku"))
+        writer.write(greeting_frame(greeting("kiku")) + greeting_frame(Begin()))
+        await until(lambda: ume.is_linked("kiku"))
+        writer.write((8 << 20).to_bytes(4, "big") + bytes(2 << 20))
+        await until(lambda: "more than its share" in offences(ume))
+        writer.close()
+        assert ume.mesh._unfinished.held == 0
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
 def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkeypatch):
     monkeypatch.setattr(tls_module, "HANDSHAKE_S", 0.5)
 

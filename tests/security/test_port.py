@@ -12,9 +12,11 @@ import pytest
 
 from iriai.client import Client
 from iriai.daemon.doorway import STRANGERS
-from iriai.daemon.strangers import RATE_OF_SOURCE
+from iriai.daemon.strangers import FRAME_BYTES_MAX, RATE_OF_SOURCE
+from iriai.model.configuration_limits import LimitsSection
+from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.entries import EntryKind
-from iriai.wire.joining import AskAuthority, AuthorityShown, Join
+from iriai.wire.joining import AskAuthority, Authenticate, Authenticated, AuthorityShown, Join
 from iriai.wire.links import Piece, link_frame
 from iriai.wire.requests import Failure
 from tests.endtoend.bad_peer import Lab, Peer, lab_of_two
@@ -139,3 +141,22 @@ def test_wrong_signatures_cost_the_link_of_whoever_sends_them(lab: Lab):
     again = Peer(oni.identity, lab.address)
     assert "what is wrong" in again.greet().message
     again.socket.close()
+
+
+def test_unfinished_requests_of_somebody_with_a_token(lab: Lab, people: People):
+    """T9g: ten of them, of 16 MiB each; they count with those of the same user on the machine."""
+    with lab.ume.client(people.eve) as client:
+        token = parse_token(client.make_token("user", 600.0).text, TokenKind.USER)
+    most = LimitsSection().unfinished_bytes_per_user
+    part = (FRAME_BYTES_MAX).to_bytes(4, "big") + bytes(FRAME_BYTES_MAX - 1)
+    with ExitStack() as stack:
+        eves = [
+            stack.enter_context(stranger(lab, SOURCES[3])) for _ in range(most // len(part) + 1)
+        ]
+        for eve in eves:
+            eve.greet()
+            shown = eve.ask(Authenticate(token.id, token.secret)).body
+            assert isinstance(shown, Authenticated)
+        for eve in eves:
+            eve.send(part)
+        assert eves[-1].is_cut_off()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.pipe import close_descriptor
-from iriai.daemon.stream import Stream
+from iriai.daemon.stream import Stream, unbounded
 from iriai.identity.users import Caller
 from iriai.model.configuration_limits import LimitsSection
 from iriai.model.instant import Instant
@@ -351,6 +351,25 @@ class Clients:
             refusal = self._room.enter(now, is_operator=caller.operator)
         if refusal:
             raise refusal
+
+    def hold_for(self, caller: Caller) -> Callable[[int], str]:
+        """Counts what a connection of `caller` holds of a frame, and says why not so much."""
+        unfinished, user, counted = self._unfinished, caller.person.name, 0
+
+        def hold(held_bytes: int) -> str:
+            nonlocal counted
+            more, counted = held_bytes - counted, held_bytes
+            if more <= 0:
+                if more:
+                    unfinished.give_back(user, -more)
+                return ""
+            has_room = unfinished.has_room(user, more)
+            unfinished.take(user, more)
+            return "" if has_room else f"{unfinished.what} of {user}: {unfinished.key} is less"
+
+        if caller.operator:
+            return unbounded
+        return hold
 
     def _watch(self) -> None:
         """Look again when the next is due that has said nothing."""

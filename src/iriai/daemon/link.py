@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -20,7 +20,7 @@ from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.hearing import PING_S, SILENCE_S, Hearing
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.pipe import DESCRIPTORS_MAX, close_descriptor
-from iriai.daemon.stream import FrameStream
+from iriai.daemon.stream import FrameStream, unbounded
 from iriai.daemon.text_pieces import TextPieces, pieces
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.effects import Part, Send
@@ -159,6 +159,8 @@ class MachineLink:
         self._known_texts: dict[str, None] = {}
         self._known_bytes = 0
         self._pieces = TextPieces()
+        self.hold: Callable[[int], str] = unbounded
+        """Told how much of a text is there whose rest is to come; says why not so much."""
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
@@ -333,6 +335,9 @@ class MachineLink:
                 self._owner.obeyed(self, content)
             case Piece():
                 text = self._pieces.take(content)
+                why_not = self.hold(self._pieces.unfinished_bytes)
+                if why_not:
+                    raise ValueError(why_not)
                 if text is not None:
                     self._owner.texts(self, ((content.digest, text),), forget=False)
             case Bye():
@@ -375,6 +380,8 @@ class MachineLink:
     def _closed(self, reason: str) -> None:
         self._is_over = True
         self._timer.cancel()
+        self._pieces = TextPieces()
+        self.hold(0)
         self._owner.link_over(self, reason)
 
 

@@ -36,6 +36,7 @@ from iriai.daemon.payloads import Payloads
 from iriai.daemon.tls_stream import HANDSHAKE_S
 from iriai.machine.core import MachineEvent
 from iriai.model.problem import Problem
+from iriai.policy.service.shared_room import SharedRoom
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.policy.service.unproved import Bounds, Unproved
 from iriai.protocol.clock_offset import Estimate
@@ -52,6 +53,9 @@ LINKS_MAX = 600
 """More than a cluster of 500 needs, below the usual limit of 1,024 descriptors of a process."""
 RELAYS_KEPT = 2
 """Links that an outward-only machine keeps open: one may go, and it is still reached."""
+UNFINISHED_BYTES_MAX = 256 << 20
+"""Of frames and texts of all links whose rest has not come: those of thirty at once at their
+longest; beyond that no link may have more than an equal share."""
 RELAYED = Bounds(in_all=128, of_source=32)
 """Circuits whose opener has not proved who it is, by the relay that they came through."""
 RATE_OF_RELAY = Rate(per_s=20.0, burst=200.0)
@@ -108,6 +112,7 @@ class Mesh:
         self._parting: dict[MachineLink, Neighbour] = {}
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
+        self._unfinished = SharedRoom(UNFINISHED_BYTES_MAX)
         self._relayed: Unproved[Answered] = Unproved(RELAYED, lambda each: each.stream.has_spoken)
         self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)
         self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
@@ -365,9 +370,11 @@ class Mesh:
         if self._is_closing:
             greeted.stream.close("the daemon ends")
             return
+        greeted.stream.bound(partial(self._hold, (greeted.machine, greeted.stream)))
         link = MachineLink(
             greeted.stream, greeted.machine, self, self._payloads, Descriptors(), NETWORK
         )
+        link.hold = partial(self._hold, (greeted.machine, link))
         self._settle(neighbour, greeted, link)
         log.info("%s is linked%s", neighbour.name, "" if greeted.is_direct else " through a relay")
         if neighbour.is_lossy:
@@ -379,6 +386,13 @@ class Mesh:
             link.send(held)
         if greeted.rest:
             link.take(greeted.rest)
+
+    def _hold(self, who: tuple[str, object], held_bytes: int) -> str:
+        """Why a link may not have so much under way; empty: it may."""
+        if self._unfinished.hold(who, held_bytes):
+            return ""
+        self._unfinished.hold(who, 0)
+        return f"{held_bytes} bytes of frames or texts that are not whole are more than its share"
 
     def _settle(self, neighbour: Neighbour, greeted: Greeted, link: MachineLink) -> None:
         """What is known of a neighbour from here on."""

@@ -63,6 +63,9 @@ class StrangeStream(ClientStream, Protocol):
     def trust(self, frame_bytes_max: int) -> None:
         """The peer was found good: it may take its time, and send frames of this size."""
 
+    def bound(self, hold: Callable[[int], str]) -> None:
+        """Tell `hold` how much there is of a frame whose rest is to come."""
+
 
 class Strangers:
     """See the module."""
@@ -193,5 +196,6 @@ class Strangers:
         caller = self._users.caller_named(entry.user)
         asked.connection.become(caller, self._of_users)
         stream.trust(FRAME_BYTES_MAX)
+        stream.bound(self._clients.hold_for(caller))
         self._end_with_token(asked.connection, entry, now)
         asked.answer(Authenticated(caller.person.name, caller.operator))

@@ -14,6 +14,11 @@ CLIENT_DESCRIPTORS_MAX = 4
 """Of a client: requests have one at most, and all of them are looked at before more are read."""
 
 
+def unbounded(_: int) -> str:
+    """Who holds so much of what is not complete may."""
+    return ""
+
+
 class FrameStream(Protocol):
     """What a link asks of its connection; see `Stream`, and `daemon.tls_stream` over a network."""
 

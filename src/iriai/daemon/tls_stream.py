@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from iriai.daemon.pipe import Pipe
+from iriai.daemon.stream import unbounded
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 
@@ -53,6 +54,8 @@ class TlsStream:
         self._on_frames = on_frames
         self._on_close = on_close
         self._unproved_bytes = 0
+        self._hold: Callable[[int], str] = unbounded
+        self._held_bytes = 0
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(
             HANDSHAKE_S, self.close, f"it has not greeted within {HANDSHAKE_S:.0f} s"
@@ -82,6 +85,13 @@ class TlsStream:
     def allow(self, frame_bytes_max: int) -> None:
         """The peer may send frames of this size from here on."""
         self._frames.bytes_max = frame_bytes_max
+
+    def bound(self, hold: Callable[[int], str]) -> None:
+        """`hold` is told how much of a frame is there whose rest is to come; says why not so much.
+
+        That closes the connection.
+        """
+        self._hold = hold
 
     @property
     def has_spoken(self) -> bool:
@@ -168,9 +178,20 @@ class TlsStream:
                 self.is_at_fault = True
                 self.close(str(error))
                 return
+            if self._frames.held_bytes != self._held_bytes and not self._may_hold():
+                return
             if frames:
                 self._on_frames(frames)
         self._flush()
+
+    def _may_hold(self) -> bool:
+        """Tell how much of a frame is there; closes the connection where that is too much."""
+        self._held_bytes = self._frames.held_bytes
+        why_not = self._hold(self._held_bytes)
+        if why_not:
+            self.is_at_fault = True
+            self.close(why_not)
+        return not why_not
 
     def _flush(self) -> None:
         if self._outgoing.pending and not self.is_closed:
@@ -178,6 +199,8 @@ class TlsStream:
 
     def _closed(self, reason: str) -> None:
         self.settle()
+        self._frames = FrameReader(0)  # what was kept of a frame is given back at once
+        self._hold(0)
         self._on_close(reason)
 
 
