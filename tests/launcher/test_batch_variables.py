@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher.batch_variables import add_batch_variables, write_node_file
+from iriai.launcher.messages import Order
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 
@@ -14,20 +15,24 @@ SLURM = BatchVariables(BatchSystem.SLURM, (("SLURM_JOB_NAME", "plum"),))
 PBS = BatchVariables(BatchSystem.PBS, (("PBS_JOBNAME", "plum"),))
 
 
-def added(batch: BatchVariables, *, is_array: bool = False, **others: str) -> dict[str, str]:
-    environment = {f":{name}".encode(): value.encode() for name, value in others.items()}
-    add_batch_variables(environment, batch, ATTEMPT, "/tmp/x", is_array=is_array)
+def added(
+    batch: BatchVariables, *, is_array: bool = False, gpu_ids: tuple[int, ...] = ()
+) -> dict[str, str]:
+    environment: dict[bytes, bytes] = {}
+    order = Order(ATTEMPT, 0, gpu_ids)
+    add_batch_variables(environment, batch, order, "/tmp/x", is_array=is_array)
     return {name.decode()[1:]: value.decode() for name, value in environment.items()}
 
 
 def test_a_job_for_slurm_has_a_number():
-    found = added(SLURM, CUDA_VISIBLE_DEVICES="1,2")
+    found = added(SLURM, gpu_ids=(1, 2))
     assert (found["SLURM_JOB_ID"], found["SLURM_JOBID"]) == ("42", "42")
     assert found["SLURM_JOB_NODELIST"] == os.uname().nodename
     assert found["SLURM_RESTART_COUNT"] == "1"
     assert (found["SLURM_JOB_GPUS"], found["SLURM_TMPDIR"]) == ("1,2", "/tmp/x")
     assert found["SLURM_JOB_NAME"] == "plum"
     assert "SLURM_ARRAY_TASK_ID" not in found
+    assert "SLURM_JOB_GPUS" not in added(SLURM)
 
 
 def test_tasks_of_an_array_have_different_ids():

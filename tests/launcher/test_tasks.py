@@ -128,9 +128,11 @@ def test_what_the_user_set_for_threads_stays(lab: Lab):
     assert lab.read() == "7\n"
 
 
-def test_gpus_are_hidden_by_nobody_who_has_none(lab: Lab):
-    lab.run("sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}")
-    assert lab.read() == "unset\n"
+def test_who_asked_for_no_gpus_sees_none(lab: Lab):
+    told = "echo ${CUDA_VISIBLE_DEVICES-unset} $NVIDIA_VISIBLE_DEVICES ${HIP_VISIBLE_DEVICES-unset}"
+    given = {"CUDA_VISIBLE_DEVICES": "0,1", "NVIDIA_VISIBLE_DEVICES": "all"}
+    lab.end_of(lab.spec("sh", "-c", f"{told}"), environment=given)
+    assert lab.read() == "void\n"
 
 
 def test_a_script_is_executed_as_its_first_line_says(lab: Lab):

@@ -25,7 +25,7 @@ TROUBLE = "trouble"
 SPACE_LOW_BYTES = 1 << 30
 """The database of a hundred thousand jobs with their history is a tenth of this."""
 PEOPLE_BEGIN_UID = 1000
-_EXACT = ("cgroup", "iriai-exec", "the launcher")
+_EXACT = ("cgroup", "device program", "iriai-exec", "nothing to keep", "the launcher")
 """How the words begin that say a limit is kept exactly."""
 
 
@@ -87,9 +87,10 @@ def _machine(settings: Settings) -> Iterator[Finding]:
             f"{format_size(facts.memory_bytes)}"
         )
         yield Finding("memory", TROUBLE, text, "the kernel may kill tasks: lower machine.memory")
-    if given.gpus > facts.gpus:
+    cards = len(settings.configuration.machine.gpu_devices) or facts.gpus
+    if given.gpus > cards:
         well = False
-        text = f"{given.gpus} GPUs are given away, {facts.gpus} were found"
+        text = f"{given.gpus} GPUs are given away, {cards} were found"
         yield Finding("gpus", TROUBLE, text, "see to the driver, or lower machine.gpus")
     if well:
         amounts = f"{given.cpus} cpus, {format_size(given.memory_bytes)} memory, {given.gpus} gpus"

@@ -59,10 +59,11 @@ def load_average() -> float:
 def capacity(facts: MachineFacts, configuration: Configuration) -> Resources:
     """What the machine gives away: what was configured, else what was measured."""
     machine = configuration.machine
+    named = len(machine.gpu_ids) or len(machine.gpu_devices) or facts.gpus
     return Resources(
         cpus=facts.cpus if machine.cpus is None else machine.cpus,
         memory_bytes=facts.memory_bytes if machine.memory_bytes is None else machine.memory_bytes,
-        gpus=facts.gpus if machine.gpus is None else machine.gpus,
+        gpus=named if machine.gpus is None else machine.gpus,
         named=tuple(sorted(machine.resources.items())),
     )
 

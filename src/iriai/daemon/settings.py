@@ -192,6 +192,8 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
                 machine.log_files,
                 rules,
                 machine.no_new_privileges,
+                machine.gpu_ids,
+                machine.gpu_devices,
             ),
         )
     except OSError as error:

@@ -19,13 +19,15 @@ import msgspec
 from iriai.launcher.admission import Admission
 from iriai.launcher.defects import Defects
 from iriai.launcher.epilogs import Epilogs
-from iriai.launcher.groups.choose import Choice, choose
+from iriai.launcher.gpus.gpus import Gpus
+from iriai.launcher.groups.choose import Choice, choose, keep_devices
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.journal import DamagedJournal, Journal
 from iriai.launcher.kernel import become_subreaper, boot_id
 from iriai.launcher.launcher import Launcher
 from iriai.launcher.leases import Leases
 from iriai.launcher.log_file import set_up_logging
+from iriai.launcher.messages import Enforcement
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery import recover
@@ -122,26 +124,32 @@ def _assemble(
     helper = find_helper(settings.helper)
     payloads = Payloads(state.run_path, state.run_fd)
     spool = Spool(state.spool_fd, settings.daemon_uid)
-    spawner = Spawner(helper, payloads, spool, state.name, state.path)
+    gpus = Gpus(state.path)
+    spawner = Spawner(helper, payloads, spool, state.name, state.path, gpus)
     timers = Timers()
     hooks = Hooks(timers, state.name, follow)
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.enclosures, Forest):
         choice.enclosures.leave_sessions_alone(hooks.running)
-    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers, hooks)
+    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers, hooks, gpus)
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
     leases = Leases(tasks, timers)
     defects = Defects()
-    starting = Starting(admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects)
+    starting = Starting(
+        admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects, gpus
+    )
     rows = enforcement(choice, helper)
 
-    def configure() -> None:
+    def configure() -> tuple[Enforcement, ...]:
         machine = state.machine_settings()
         scratch.use(machine.tmp)
         hooks.use(machine)
         spawner.use(machine)
         admission.go_by(machine.rules)
+        gpus.use(machine)
+        kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
+        return (*rows, Enforcement("devices", *kept))
 
     return Launcher(
         journal,
@@ -152,7 +160,6 @@ def _assemble(
         epilogs,
         timers,
         leases,
-        rows,
         configure,
         defects,
     )

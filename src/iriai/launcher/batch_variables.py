@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable
 from functools import cache
 
+from iriai.launcher.messages import Order
 from iriai.model.batch_variables import BatchSystem, BatchVariables
-from iriai.model.ids import AttemptId
 
 NODE_FILE = ".nodes"
 """In the task's private directory: what `$PBS_NODEFILE` names."""
@@ -26,7 +26,7 @@ def packed(values: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
 def add_batch_variables(
     environment: dict[bytes, bytes],
     batch: BatchVariables,
-    attempt: AttemptId,
+    order: Order,
     tmp: str,
     *,
     is_array: bool,
@@ -36,12 +36,13 @@ def add_batch_variables(
     An array's tasks must differ in what scripts take for a job's id, since they name files by it.
     `tmp` is the task's private directory.
     """
+    attempt = order.attempt
     number, index = b"%d" % attempt.number, b"%d" % attempt.index
     if batch.system is BatchSystem.SLURM:
         added = _slurm(number, index, attempt.attempt, is_array=is_array)
         added[b":SLURM_TMPDIR"] = os.fsencode(tmp)
-        if b":CUDA_VISIBLE_DEVICES" in environment:
-            added[b":SLURM_JOB_GPUS"] = environment[b":CUDA_VISIBLE_DEVICES"]
+        if order.gpu_ids:
+            added[b":SLURM_JOB_GPUS"] = ",".join(map(str, order.gpu_ids)).encode()
     else:
         added = _pbs(number, index, attempt.home.encode(), is_array=is_array)
         added[b":PBS_NODEFILE"] = os.fsencode(f"{tmp}/{NODE_FILE}")

@@ -13,6 +13,8 @@ class Limits(NamedTuple):
     """0 is no limit."""
     processes: int
     """0 is no limit."""
+    gpu_ids: tuple[int, ...] = ()
+    """The only cards that it may open, by their numbers on this machine."""
 
 
 class Use(NamedTuple):

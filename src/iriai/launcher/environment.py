@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from iriai.launcher.gpus.gpus import HIDDEN
 from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
 from iriai.model.batch_variables import is_reserved
@@ -77,7 +78,7 @@ def _decoded(packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
     }
     ours = {"IRIAI_RANK": "0", "IRIAI_RANKS": "1", "IRIAI_CPUS": str(cpus)}
     kept = {name: value for name, value in given.items() if not is_reserved(name)}
-    merged = defaults | kept | ours
+    merged = defaults | kept | ours | HIDDEN
     result = {
         b":" + name.encode(errors="surrogateescape"): value.encode(errors="surrogateescape")
         for name, value in merged.items()
@@ -98,8 +99,8 @@ def environment_of(
 ) -> dict[bytes, bytes]:
     """What `order` is started with: the submitter's, defaults of the user, and what is ours.
 
-    `shared` is what the tasks of its template share, without reserved names of the submitter's,
-    `mark` the value of MARK, `tmp` the task's private directory.
+    `shared` is what the tasks of its template share, without reserved names of the submitter's and
+    with no GPUs to be seen, `mark` the value of MARK, `tmp` the task's private directory.
     """
     home, number, index, tries = order.attempt
     result = shared.copy()
@@ -108,6 +109,4 @@ def environment_of(
     result[b":IRIAI_ATTEMPT"] = b"%d" % tries
     result[b":" + MARK.encode()] = mark.encode()
     result[b":TMPDIR"] = os.fsencode(tmp)
-    if order.gpu_ids:
-        result[b":CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids)).encode()
     return result

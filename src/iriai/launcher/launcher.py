@@ -87,11 +87,13 @@ class Launcher:
         epilogs: Epilogs,
         timers: Timers,
         leases: Leases,
-        enforcement: tuple[Enforcement, ...],
-        configure: Callable[[], None],
+        configure: Callable[[], tuple[Enforcement, ...]],
         defects: Defects,
     ) -> None:
-        """`configure` takes in what is configured for the machine; it raises `BadMachineFile`."""
+        """`configure` takes in what is configured for the machine, and says how limits are kept.
+
+        It raises `BadMachineFile`.
+        """
         self._configure = configure
         self.defects = defects
         """What nobody foresaw: it costs one attempt or message each."""
@@ -105,7 +107,6 @@ class Launcher:
         self._unfit_told: dict[AttemptId, None] = {}
         self._timers = timers
         self._leases = leases
-        self._enforcement = enforcement
         self._intents: list[Intent] = []
         """Not written yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
@@ -152,7 +153,7 @@ class Launcher:
                 f" launcher version {LAUNCHER_VERSION}"
             )
         try:
-            self._configure()
+            enforcement = self._configure()
         except BadMachineFile as bad:
             raise MessageProblem(str(bad)) from bad
         self._epilogs.recover()
@@ -166,7 +167,7 @@ class Launcher:
         boot = self._known.boot
         assert boot is not None
         return Welcome(
-            LAUNCHER_VERSION, os.getpid(), boot.boot_id, self._enforcement, alive, ended, unfit
+            LAUNCHER_VERSION, os.getpid(), boot.boot_id, enforcement, alive, ended, unfit
         )
 
     def handle(self, message: ToLauncher, descriptors: Sequence[int]) -> None:

@@ -25,10 +25,10 @@ class Crossed(NamedTuple):
     """With the value that was reached, for people."""
 
 
-def kernel_limits(spec: JobSpec) -> Limits:
-    """What the kernel is asked to keep for `spec`."""
+def kernel_limits(spec: JobSpec, gpu_ids: tuple[int, ...] = ()) -> Limits:
+    """What the kernel is asked to keep for a task of `spec` that has these cards."""
     resources = spec.resources
-    return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0)
+    return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0, gpu_ids)
 
 
 def next_sample_s(

@@ -49,6 +49,10 @@ class MachineSettings(msgspec.Struct, frozen=True):
     no_new_privileges: bool | None = None
     """Whether no program gives a task rights that its user has not (setuid, capabilities). None:
     where the launcher is root."""
+    gpu_ids: tuple[int, ...] = ()
+    """Which cards are given away, by their numbers on this machine; empty: the first ones."""
+    gpu_devices: tuple[str, ...] = ()
+    """Paths of the nodes of each card, separated by spaces; empty: as the drivers list them."""
 
 
 class BadMachineFile(Exception):

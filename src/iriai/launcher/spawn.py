@@ -16,6 +16,7 @@ from iriai.launcher.batch_variables import add_batch_variables, packed, write_no
 from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.environment import environment_of
 from iriai.launcher.failures import EXIT_NOT_RUN
+from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.machine_file import MachineSettings
 from iriai.launcher.messages import NoticeVariable, Order
 from iriai.launcher.payloads import Payloads
@@ -98,12 +99,14 @@ class Spawner:
         spool: Spool,
         launcher_mark: str,
         state_path: str,
+        gpus: Gpus,
     ) -> None:
         """`launcher_mark` names this launcher's state in the mark of each task.
 
         `state_path` is the state directory, so that `iriai` in a task finds its machine's daemon.
         """
         self._state = os.fsencode(state_path)
+        self._gpus = gpus
         self._helper = helper
         self._payloads = payloads
         self._spool = spool
@@ -160,8 +163,10 @@ class Spawner:
         mark = self.mark_of(order.attempt)
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
+        if order.gpu_ids:
+            environment.update(packed(self._gpus.variables(order.gpu_ids).items()))
         if task.spec.batch is not None:
-            self._add_batch(environment, task, task.spec.batch, order.attempt, scratch)
+            self._add_batch(environment, task, task.spec.batch, order, scratch)
         if task.notice:
             environment.update(packed(task.notice))
         opened: list[int] = []
@@ -186,11 +191,11 @@ class Spawner:
         environment: dict[bytes, bytes],
         task: Prepared,
         batch: BatchVariables,
-        attempt: AttemptId,
+        order: Order,
         scratch: Directory,
     ) -> None:
         is_array = task.spec.is_array
-        add_batch_variables(environment, batch, attempt, scratch.path, is_array=is_array)
+        add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
         if batch.system is BatchSystem.PBS:
             write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+import msgspec
+
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s
 from iriai.launcher.crash import crash_point
 from iriai.launcher.defects import Defects
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.epilogs import Epilogs
+from iriai.launcher.gpus.gpus import CardTaken, Gpus
 from iriai.launcher.hooks import Hook, Hooks, hook_environment, uncleanness
 from iriai.launcher.journal import Intent
 from iriai.launcher.leases import OVER, Leases
@@ -51,7 +54,9 @@ class Starting:
         hooks: Hooks,
         epilogs: Epilogs,
         defects: Defects,
+        gpus: Gpus,
     ) -> None:
+        self._gpus = gpus
         self._admission = admission
         self._enclosures = enclosures
         self._tasks = tasks
@@ -94,7 +99,9 @@ class Starting:
             if isinstance(prepared, NotStarted):
                 raise prepared
             self._admission.check(order, prepared, has_descriptor=fd >= 0)
-            enclosure = self._acquire()
+            if order.gpu_ids:
+                order = self._with_cards(order)
+            enclosure = self._acquire(order)
         except Exception:
             close(fd)
             raise
@@ -103,6 +110,7 @@ class Starting:
         except NotStarted:
             close(fd)
             self._enclosures.release(enclosure)
+            self._gpus.release(order.attempt)
             raise
         self._pending[order.attempt] = _Pending(order, prepared, enclosure, fd)
         return Intent(order.attempt, prepared.login.uid, enclosure.number, prepared.digest, wall_s)
@@ -130,7 +138,7 @@ class Starting:
             task = self._spawn(pending)
             close(pending.fd)
             if task is None:
-                self._enclosures.release(pending.enclosure)
+                self._release(pending)
                 continue
             try:
                 self._watch.begin(task)
@@ -179,12 +187,24 @@ class Starting:
 
     def _drop(self, pending: _Pending) -> None:
         close(pending.fd)
-        self._enclosures.release(pending.enclosure)
+        self._release(pending)
 
-    def _acquire(self) -> Enclosure:
+    def _release(self, pending: _Pending) -> None:
+        self._enclosures.release(pending.enclosure)
+        self._gpus.release(pending.order.attempt)
+
+    def _with_cards(self, order: Order) -> Order:
+        """`order` with the cards that are now its own."""
+        try:
+            return msgspec.structs.replace(order, gpu_ids=self._gpus.take(order))
+        except (CardTaken, OSError) as taken:
+            raise NotStarted(EndCause.REFUSED, str(taken)) from None
+
+    def _acquire(self, order: Order) -> Enclosure:
         try:
             return self._enclosures.acquire()
         except OSError as error:
+            self._gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
     def _spawn(self, pending: _Pending) -> Task | None:
@@ -193,7 +213,7 @@ class Starting:
             self.failed.append((order.attempt, NotStarted(*OVER)))
             return None
         try:
-            enclosure.prepare(kernel_limits(prepared.spec))
+            enclosure.prepare(kernel_limits(prepared.spec, order.gpu_ids))
             return self._tasks.start(prepared, order, enclosure, fd)
         except NoDirectory as error:
             self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))

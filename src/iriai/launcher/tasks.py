@@ -10,6 +10,7 @@ from contextlib import suppress
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.failures import read_failures
+from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Exit, Order
@@ -36,7 +37,9 @@ class Tasks:
         scratch: Scratch,
         timers: Timers,
         hooks: Hooks,
+        gpus: Gpus,
     ) -> None:
+        self._gpus = gpus
         self._spawner = spawner
         self._enclosures = enclosures
         self._payloads = payloads
@@ -170,6 +173,8 @@ class Tasks:
         self._drop(task.payload)
         self._scratch.give_back(task.scratch)
         self._enclosures.release(task.enclosure)
+        if self._gpus.held:
+            self._gpus.release(task.attempt)
 
     def _take_failures(self, reaped: list[Task]) -> None:
         failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}

@@ -17,6 +17,8 @@ from iriai.model.configuration_values import (
     ADDRESS,
     EXPRESSION,
     FLAG,
+    GPU_DEVICES,
+    GPU_IDS,
     HOME,
     NAME,
     PATH,
@@ -81,7 +83,14 @@ class MachineSection(msgspec.Struct, frozen=True):
     """Memory to give away (`memory = "24G"`). Less keeps some for the owner; more than there is
     invites the kernel to kill."""
     gpus: int | None = None
-    """GPUs to give away, 0 to 1024, counted from GPU 0."""
+    """GPUs to give away, 0 to 1024, counted from GPU 0. None: as many as `gpu_ids` or
+    `gpu_devices` names, else as were found."""
+    gpu_ids: tuple[int, ...] = ()
+    """Which cards they are, by number, where several machines on one host divide them. Empty: the
+    first ones."""
+    gpu_devices: tuple[str, ...] = ()
+    """Paths of the device nodes of each card, separated by spaces, for cards that are neither
+    NVIDIA's nor AMD's. Empty: as the drivers list them."""
     speed: float = 1.0
     """Charges are multiplied by it, so that a second on a faster machine costs more. 0.01 to 100;
     1 is the machine that all others are compared with."""
@@ -299,6 +308,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("cpus", "cpus", whole(1, CPUS_MAX)),
         Key("memory", "memory_bytes", SIZE),
         Key("gpus", "gpus", whole(0, 1024)),
+        Key("gpu_ids", "gpu_ids", GPU_IDS),
+        Key("gpu_devices", "gpu_devices", GPU_DEVICES),
         Key("tmp", "tmp", PATH),
         Key("no_new_privileges", "no_new_privileges", or_none(FLAG)),
         Key("prolog", "prolog", PROGRAM),

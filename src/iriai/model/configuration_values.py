@@ -244,6 +244,44 @@ def _read_path(raw: object) -> str:
 PATH = Kind("a path that begins with /", _read_path, _show)
 
 
+GPUS_MAX = 1024
+
+
+def _read_gpu_ids(raw: object) -> tuple[int, ...]:
+    ids = tuple(whole(0, GPUS_MAX - 1).read(each) for each in _list(raw))
+    if len(set(ids)) != len(ids):
+        raise WrongValue
+    return ids
+
+
+def _read_gpu_devices(raw: object) -> tuple[str, ...]:
+    texts = _list(raw)
+    for text in texts:
+        if not isinstance(text, str) or not text.split():
+            raise WrongValue
+        for path in text.split():
+            _read_path(path)
+    return tuple(map(str, texts))
+
+
+def _list(raw: object) -> list[object]:
+    if not isinstance(raw, list) or len(raw) > GPUS_MAX:
+        raise WrongValue
+    return raw
+
+
+def _show_list(value: object) -> str:
+    return ", ".join(map(str, value)) or NONE if isinstance(value, tuple) else _show(value)
+
+
+GPU_IDS = Kind("different numbers of GPUs in a list, as in [0, 1]", _read_gpu_ids, _show_list)
+GPU_DEVICES = Kind(
+    "paths of device nodes in a list, one text for each GPU, as in ['/dev/accel0 /dev/accel1']",
+    _read_gpu_devices,
+    _show_list,
+)
+
+
 def choice(*words: str) -> Kind[str]:
     """One of a few words."""
 

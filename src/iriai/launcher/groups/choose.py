@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from iriai.launcher.enclosure import Enclosures
+from iriai.launcher.groups.devices import Nodes
 from iriai.launcher.groups.files import read_pids, write_file
 from iriai.launcher.groups.hierarchy import Place, find_places, unified_directories
 from iriai.launcher.groups.pool import Pool
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 LEAF = "iriai-launcher"
 """Where the launcher moves in version 2: a group with members cannot have children with limits."""
+NO_CARDS = "nothing to keep", "no GPUs were found, and machine.gpu_devices names none"
 _USED = ("pids", "memory", "cpu", "cpuacct")
 
 
@@ -28,6 +30,8 @@ class Choice(NamedTuple):
     """The parent group of each controller in use; empty without control groups."""
     refused: dict[str, str]
     """Controllers that are there but could not be used, and why."""
+    device_places: tuple[Place, ...] = ()
+    """Where groups that keep devices may be made, the preferred first; not tried yet."""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -42,7 +46,8 @@ def choose(name: str, isolation: str) -> Choice:
     """
     refused: dict[str, str] = {}
     usable: dict[str, Place] = {}
-    for controller, place in _wanted(isolation).items():
+    found = _found(isolation)
+    for controller, place in _wanted(found).items():
         try:
             usable[controller] = _try(controller, place, name)
         except OSError as error:
@@ -50,11 +55,53 @@ def choose(name: str, isolation: str) -> Choice:
             log.info("control group controller %s is not usable: %s", controller, error)
     if not usable:
         return Choice(Forest(os.getpid()), {}, refused)
-    return Choice(Pool(usable), usable, refused)
+    devices = (found.get("devices"), found.get("unified"))
+    named = (Place(each.version, f"{each.directory}/{name}") for each in devices if each)
+    return Choice(Pool(usable), usable, refused, tuple(named))
 
 
-def _wanted(isolation: str) -> dict[str, Place]:
-    """The place of each controller to be tried, the one that counts members first."""
+def keep_devices(choice: Choice, cards: tuple[Nodes, ...]) -> tuple[str, str]:
+    """Have the kernel keep each of `cards` from tasks that it is not given to; returns how.
+
+    The second text says what is missing, where something is.
+    """
+    pool = choice.enclosures
+    if not isinstance(pool, Pool):
+        return ("not kept", "there are no control groups") if cards else NO_CARDS
+    if not cards:
+        pool.keep_devices(None, ())
+        return NO_CARDS
+    why = "neither the devices controller of version 1 nor version 2 groups are mounted"
+    for place in choice.device_places:
+        try:
+            _try_devices(place, cards)
+        except OSError as error:
+            why = f"{place.directory}: {error.strerror}"
+            log.info("devices cannot be kept by control groups: %s", why)
+            continue
+        pool.keep_devices(place, cards)
+        return ("cgroup v1 devices", "") if place.version == 1 else ("device program", "")
+    pool.keep_devices(None, ())
+    return "not kept", why
+
+
+def _try_devices(place: Place, cards: tuple[Nodes, ...]) -> None:
+    """Deny and allow all of `cards` in a group below `place`. Raises OSError."""
+    with suppress(FileExistsError):
+        os.mkdir(place.directory)
+    trial = Pool({})
+    trial.keep_devices(place, cards)
+    slot = trial.make("trial")
+    try:
+        assert slot.devices is not None
+        slot.devices.allow(())
+        slot.devices.allow(tuple(range(len(cards))))
+    finally:
+        slot.close()
+
+
+def _found(isolation: str) -> dict[str, Place]:
+    """The place of each controller that may be used."""
     if isolation == "none":
         return {}
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
@@ -70,6 +117,11 @@ def _wanted(isolation: str) -> dict[str, Place]:
         found = {name: place for name, place in found.items() if f"v{place.version}" == isolation}
     if "unified" in found and "cpuacct" not in found:
         found["cpuacct"] = found["unified"]  # every group of version 2 counts processor time
+    return found
+
+
+def _wanted(found: dict[str, Place]) -> dict[str, Place]:
+    """The place of each controller to be tried, the one that counts members first."""
     wanted = {name: found[name] for name in _USED if name in found}
     if "unified" in found and "pids" not in found:
         wanted = {"unified": found["unified"], **wanted}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
-"""What the launcher makes use of; in version 2 `cpu` accounts too."""
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
+"""What the launcher makes use of; in version 2 `cpu` accounts too, and there is no `devices`."""
 
 
 class Place(NamedTuple):

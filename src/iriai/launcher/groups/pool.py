@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from iriai.launcher.enclosure import Enclosure
+from iriai.launcher.groups.devices import DevicesV1, DevicesV2, Nodes
 from iriai.launcher.groups.hierarchy import Place
 from iriai.launcher.groups.pids import Pids
 from iriai.launcher.groups.slot import Slot
@@ -28,11 +29,25 @@ class Pool:
         self._places = dict(places)
         self._free: list[Slot] = []
         self._made = 0
+        self._cards: tuple[Nodes, ...] = ()
 
     @property
     def parents(self) -> tuple[str, ...]:
         """The parent groups, each once."""
         return tuple(dict.fromkeys(place.directory for place in self._places.values()))
+
+    def keep_devices(self, place: Place | None, cards: tuple[Nodes, ...]) -> None:
+        """Keep `cards` from tasks that they are not given to, by groups below `place`; None: no.
+
+        Groups that are in use stay as they are until their task is over.
+        """
+        if (place, cards) == (self._places.get("devices"), self._cards):
+            return
+        self._drop_free()
+        self._places.pop("devices", None)
+        if place is not None:
+            self._places["devices"] = place
+        self._cards = cards
 
     def acquire(self) -> Slot:
         """An empty slot. Raises OSError where none can be made."""
@@ -49,18 +64,22 @@ class Pool:
         except OSError:
             log.exception("control group %d could not be reset; it is removed", enclosure.number)
             is_clean = False
-        if is_clean and len(self._free) < FREE_MAX:
+        is_of_now = enclosure.cards is self._cards
+        if is_clean and is_of_now and len(self._free) < FREE_MAX:
             self._free.append(enclosure)
         else:
             enclosure.close()
 
     def close(self) -> None:
         """Remove all slots, and the parents where nothing else is in them."""
-        while self._free:
-            self._free.pop().close()
+        self._drop_free()
         for parent in self.parents:
             with suppress(OSError):
                 os.rmdir(parent)
+
+    def _drop_free(self) -> None:
+        while self._free:
+            self._free.pop().close()
 
     def make(self, name: str, number: int = 0) -> Slot:
         """A new slot with this name. Raises OSError where the kernel refuses."""
@@ -72,7 +91,7 @@ class Pool:
         # cgroup.procs does; version 2 has no such file.
         files = {1: "tasks", 2: "cgroup.procs"}
         joins = tuple(f"g={parent}/{name}/{files[version]}" for parent, version in versions.items())
-        slot = Slot(number, directories, joins)
+        slot = Slot(number, directories, joins, self._cards)
         try:
             self._control(slot, name)
         except OSError:
@@ -98,6 +117,10 @@ class Pool:
                     slot.memory = MemoryV2(directory)
                 case "pids", _:
                     slot.count = Pids(directory)
+                case "devices", 1:
+                    slot.devices = DevicesV1(directory, self._cards)
+                case "devices", _:
+                    slot.devices = DevicesV2(directory, self._cards)
                 case _:
                     pass
         slot.has_kill = os.path.exists(f"{slot.directories[0]}/cgroup.kill")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iriai.launcher.enclosure import Limits, Use
 from iriai.launcher.groups.controllers import CpuAccount, CpuShares, Memory, Processes
+from iriai.launcher.groups.devices import Devices, Nodes
 from iriai.launcher.groups.files import read_pids, write_file
 from iriai.launcher.processes import sum_of
 
@@ -22,10 +23,14 @@ class Slot:
     """Of its groups, without repetition; the first one lists the members."""
     joins: tuple[str, ...]
     """Options of iriai-exec that make it a member."""
+    cards: tuple[Nodes, ...] = ()
+    """All that are known; it is of use as long as these are."""
     shares: CpuShares | None = None
     account: CpuAccount | None = None
     memory: Memory | None = None
     count: Processes | None = None
+    devices: Devices | None = None
+    """None where no GPUs are known."""
     has_kill: bool = False
     """Whether the first directory has `cgroup.kill`."""
 
@@ -52,6 +57,8 @@ class Slot:
             self.memory.set_limit(limits.memory_bytes)
         if self.count:
             self.count.set_limit(limits.processes)
+        if self.devices:
+            self.devices.allow(limits.gpu_ids)
 
     @property
     def started_ticks(self) -> int:
@@ -112,7 +119,7 @@ class Slot:
 
     def close(self) -> None:
         """Close what is open and remove the groups, if they are empty."""
-        for controller in (self.account, self.memory, self.count):
+        for controller in (self.account, self.memory, self.count, self.devices):
             if controller:
                 controller.close()
         for directory in self.directories:

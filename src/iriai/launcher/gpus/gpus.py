@@ -1,0 +1,145 @@
+"""Which GPUs a task gets to see, and that no other launcher of this machine gives them away."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import stat
+from contextlib import suppress
+
+from iriai.launcher.gpus.cards import Card, Vendor, find_cards
+from iriai.launcher.machine_file import MachineSettings
+from iriai.launcher.messages import Order
+from iriai.model.ids import AttemptId
+
+log = logging.getLogger(__name__)
+
+SYSTEM_CLAIMS = "/run/iriai-gpus"
+"""Where launchers of root's lock the cards that their tasks have, a file for each."""
+_HOLDER_BYTES_MAX = 4096
+
+HIDDEN = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "NVIDIA_VISIBLE_DEVICES": "void",
+    "ROCR_VISIBLE_DEVICES": "",
+    "HIP_VISIBLE_DEVICES": "",
+}
+"""What a task without GPUs is told, whatever it was handed in with."""
+
+
+class CardTaken(Exception):
+    """A card cannot be given to a task; the text says why and what to do."""
+
+
+class Gpus:
+    """The cards of this machine, by the numbers that the daemon gives them."""
+
+    def __init__(self, owner: str) -> None:
+        """`owner` is the state directory: who holds a card, for other launchers."""
+        self._owner = os.fsencode(owner)
+        self._numbers: tuple[int, ...] = ()
+        self.cards: tuple[Card, ...] = ()
+        self.held: dict[AttemptId, list[int]] = {}
+        """The locks of attempts that have cards."""
+
+    def use(self, settings: MachineSettings) -> None:
+        """Give away what is configured and there now."""
+        self._numbers = settings.gpu_ids
+        self.cards = find_cards(settings.gpu_devices)
+
+    def take(self, order: Order) -> tuple[int, ...]:
+        """The cards of `order`, by their numbers on this machine; they are its own until `release`.
+
+        Raises `CardTaken`, or OSError where its lock cannot be made.
+        """
+        numbers = self._numbers
+        if numbers and max(order.gpu_ids) >= len(numbers):
+            raise CardTaken(
+                f"{max(order.gpu_ids) + 1} GPUs are asked for, {len(numbers)} are given away here:"
+                " see gpu_ids in [machine] of iriai.toml"
+            )
+        ids = tuple(numbers[each] for each in order.gpu_ids) if numbers else order.gpu_ids
+        locks: list[int] = []
+        self.held[order.attempt] = locks
+        directory_fd = _claims() if self.cards else -1
+        try:
+            if directory_fd >= 0:
+                known = (each for each in ids if each < len(self.cards) and self.cards[each].nodes)
+                locks.extend(self._lock(directory_fd, each) for each in known)
+        except (CardTaken, OSError):
+            self.release(order.attempt)
+            raise
+        finally:
+            if directory_fd >= 0:
+                os.close(directory_fd)
+        return ids
+
+    def release(self, attempt: AttemptId) -> None:
+        """Its task is over, or is not started."""
+        for fd in self.held.pop(attempt, ()):
+            os.close(fd)
+
+    def variables(self, gpu_ids: tuple[int, ...]) -> dict[str, str]:
+        """By which a task finds the cards with these numbers, and no others."""
+        if not gpu_ids:
+            return HIDDEN
+        result = dict(HIDDEN)
+        cards = self.cards
+        amd = [each for each, card in enumerate(cards) if card.vendor is Vendor.AMD]
+        mine = [amd.index(each) for each in gpu_ids if each in amd]
+        others = [each for each in gpu_ids if each not in amd]
+        if mine:
+            # HIP counts what ROCR leaves, and goes by CUDA's variable as well.
+            counted = _joined(range(len(mine)))
+            result["ROCR_VISIBLE_DEVICES"] = _joined(mine)
+            result["HIP_VISIBLE_DEVICES"] = result["CUDA_VISIBLE_DEVICES"] = counted
+        if others:
+            uuids = [cards[each].uuid for each in others if each < len(cards)]
+            is_told = len(uuids) == len(others) and all(uuids)
+            names = ",".join(uuids) if is_told else _joined(others)
+            if not is_told:
+                result["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as they are numbered here
+            result["CUDA_VISIBLE_DEVICES"] = result["NVIDIA_VISIBLE_DEVICES"] = names
+        return result
+
+    def _lock(self, directory_fd: int, number: int) -> int:
+        """A descriptor that locks a card; whoever holds it dies with it."""
+        major, minor = self.cards[number].nodes[0]
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(f"{major}-{minor}", flags, 0o600, dir_fd=directory_fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, _HOLDER_BYTES_MAX).decode(errors="replace")
+            os.close(fd)
+            raise CardTaken(
+                f"GPU {number} is in use by a task of {holder or 'another launcher'} on this host:"
+                " divide the GPUs, with gpu_ids in [machine] of each iriai.toml"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.write(fd, self._owner)
+        return fd
+
+
+def _joined(numbers: range | list[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _claims() -> int:
+    """The directory of claims, open; -1 where there is none that only we may enter."""
+    uid = os.geteuid()
+    path = SYSTEM_CLAIMS if uid == 0 else f"/run/user/{uid}/iriai-gpus"
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        log.warning("GPUs are not kept from other launchers: %s: %s", path, error.strerror)
+        return -1
+    found = os.fstat(fd)
+    if found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
+        os.close(fd)
+        log.warning("GPUs are not kept from other launchers: %s is not ours alone", path)
+        return -1
+    return fd
