@@ -51,7 +51,7 @@ def test_only_what_the_kernel_does_not_limit_is_polled():
 
 def test_what_the_kernel_is_asked_for():
     limits = kernel_limits(spec(resources=Resources(cpus=2, memory_bytes=4096), process_limit=9))
-    assert limits == (2, 4096, 9)
+    assert limits == (2, 4096, 9, ())
     assert kernel_limits(spec()) == (1, 0, 0, ())
 
 

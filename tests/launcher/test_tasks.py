@@ -192,7 +192,7 @@ def test_impossible_arguments_are_the_tasks_end_and_nothing_else(lab: Lab):
     assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
     end = lab.end_of(lab.spec("true"), environment={"LARGE": "x" * (3 << 20)})
     assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
-    assert "too long" in end.message
+    assert "ENVIRONMENT_BYTES_MAX" in end.message
     assert lab.run("true").cause is EndCause.COMPLETED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -160,23 +160,23 @@ def test_the_node_file_follows_no_link_of_the_user(lab: Lab, forbidden: Path):
     assert not forbidden.exists()
 
 
-def test_hooks_of_root_get_no_word_of_it(people: People, tmp_path: Path):
+def test_hooks_of_root_get_no_word_of_it(people: People):
     """T1b: prolog and epilog run as root, with our variables alone."""
-    told: Mapping[str, Path] = {kind: tmp_path / kind for kind in ("prolog", "epilog")}
+    machine = Installation(people.ann)
+    told = {kind: machine.programs / f"{kind}.told" for kind in ("prolog", "epilog")}
     for kind, path in told.items():
-        script = tmp_path / f"{kind}.sh"
+        script = machine.programs / kind
         script.write_text(f"#!/bin/sh\nenv > {path}.new\nmv {path}.new {path}\n")
         script.chmod(0o755)
-    machine = Installation(people.ann)
-    hooks = "".join(f'{kind} = "{tmp_path}/{kind}.sh"\n' for kind in told)
+    hooks = "".join(f'{kind} = "{machine.programs}/{kind}"\n' for kind in told)
     machine.configure(f'[machine]\nname = "ume"\n{hooks}')
     try:
         machine.start()
         run(machine, "true", env=given(machine, COLOUR="blue", **OTHERS))
         until(told["epilog"].exists, "the epilog")
+        for path in told.values():
+            found = variables(path.read_text())
+            assert not {"COLOUR", "SLURM_JOB_ID", "PBS_O_HOME", "IRIAI_DIRECTIVES"} & found.keys()
+            assert found.get("IRIAI_MARK") != "x"
     finally:
         machine.stop()
-    for path in told.values():
-        found = variables(path.read_text())
-        assert not {"COLOUR", "SLURM_JOB_ID", "PBS_O_HOME", "IRIAI_DIRECTIVES"} & found.keys()
-        assert found.get("IRIAI_MARK") != "x"
