@@ -54,3 +54,31 @@ def test_after_a_while_it_is_asked_again():
     assert refusals(world) == 1
     run(world, 1.5 * REMEMBERED_S)
     assert refusals(world) == 2
+
+
+def rules_change(world, name: str) -> None:
+    """The daemon of a machine tells its node that it runs tasks of others than before."""
+    machine = world.machines[name]
+    machine.core.node.rules_changed()
+    machine.asked()
+    world.touch(machine)
+
+
+def test_who_consents_or_is_trusted_later_is_run_at_once_and_nobody_before():
+    """T8c: the broker is told, and does not wait until it would ask again."""
+    plans = {name: {"rules": HomeRules(name)} for name in ("m0", "m1")}
+    world = elected(2, **plans)
+    for machine in world.machines.values():
+        machine.trusted[OTHERS] = (0.0, ())
+    jobs = [submit(world, "m0", user=user, run_s=60.0) for user in ("ann", "ann", "bob")]
+    run(world, 30.0)
+    assert where(world, jobs) == {"m0"}
+    m1 = world.machines["m1"]
+    m1.consents["m0", "ann"] = m1.clock.at(world.now_s).wall_s + 60.0
+    rules_change(world, "m1")
+    run(world, 5.0)
+    assert where(world, jobs[:2]) == {"m0", "m1"}
+    assert where(world, jobs[2:]) <= {"m0"}
+    later = [submit(world, "m0", user="ann", run_s=60.0) for _ in range(2)]
+    run(world, 90.0)
+    assert where(world, later) == {"m0"}, "the consent is over"

@@ -6,6 +6,7 @@ import pytest
 
 from iriai.sim.faults import fails
 from iriai.sim.scenario import scenario_of
+from iriai.sim.trusting import with_trust
 from tests.mutants.elected import ELECTED
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.parted import PARTED
@@ -47,6 +48,13 @@ def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     found = any(fails(scenario_of(seed, is_elected=True)) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"
+
+
+def test_a_node_that_runs_everybodys_tasks_is_found_where_homes_are_trusted(monkeypatch):
+    patch, _ = ELECTED["a node runs everybody's tasks"]
+    patch(monkeypatch)
+    seeds = range(1, SEEDS + 1)
+    assert any(fails(with_trust(scenario_of(seed, is_elected=True))) for seed in seeds)
 
 
 @pytest.mark.parametrize("name", PARTED)

@@ -7,9 +7,11 @@ import pytest
 from iriai.node.core import Node
 from iriai.sim.faults import fails, run, shrunk
 from iriai.sim.scenario import scenario_of
+from iriai.sim.trusting import with_trust
 
 SEEDS = 100
 ELECTED_SEEDS = 40
+TRUSTING_SEEDS = 30
 SOAK_SEEDS = 10_000
 ONCE_FAILED = (5772, 6613, 7227, 8196, 9962)
 """A task that was handed out ahead was cancelled, and its counter not kept before the next turn; a
@@ -34,6 +36,12 @@ def test_what_once_went_wrong_goes_well(seed):
 @pytest.mark.parametrize("seed", range(1, ELECTED_SEEDS + 1))
 def test_the_cores_pass_where_they_elect_their_broker(seed):
     assert fails(scenario_of(seed, is_elected=True)) is None
+
+
+@pytest.mark.parametrize("seed", range(1, TRUSTING_SEEDS + 1))
+def test_no_task_starts_where_nobody_trusts_its_home_with_its_user(seed):
+    """T8c: nor is any kept from starting where somebody does."""
+    assert fails(with_trust(scenario_of(seed, is_elected=True))) is None
 
 
 @pytest.mark.soak

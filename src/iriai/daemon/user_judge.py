@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iriai.identity.unix_users import UnixUsers
+from iriai.identity.unix_users import Person, UnixUsers
 from iriai.model.home_rules import HomeRules
 from iriai.model.home_trust import refusal_of
 
@@ -38,9 +38,9 @@ class UserJudge:
         """Why a task of `user` from `home` is not run here; empty: it is."""
         if home == self._rules.own:
             return ""  # judged when it was handed in
-        if words := self._rules.refusal(home, user) or self._distrust(home, user, wall_s):
-            return words
         person = self._unix.by_name(user)
+        if words := self._unwelcome(home, user, person, wall_s):
+            return words
         name = self._rules.user_here(home, user, is_known=person is not None)
         if name != user:
             person = self._unix.by_name(name) if name else None
@@ -54,12 +54,14 @@ class UserJudge:
             return f"user {name} has id {person.uid} here, below {self._minimum_uid}"
         return ""
 
-    def _distrust(self, home: str, user: str, wall_s: float) -> str:
-        """Why it is not run for lack of trust; empty: it is, or the owner decided."""
+    def _unwelcome(self, home: str, user: str, person: Person | None, wall_s: float) -> str:
+        """Why it is not run, whether or not there is such a user here; empty: it is."""
         cluster = self._cluster
-        if cluster is None or self._rules.homes or cluster.home_trust.trusts(home, user):
-            return ""
-        person = self._unix.by_name(user)
-        if person is not None and cluster.consents.holds(home, user, person.uid, wall_s):
-            return ""
-        return refusal_of(home, user, self._rules.own)
+        if cluster is None:
+            return self._rules.refusal(home, user)
+
+        def has_consented() -> bool:
+            consents = cluster.consents
+            return person is not None and consents.holds(home, user, person.uid, wall_s)
+
+        return refusal_of(self._rules, cluster.home_trust, home, user, has_consented)

@@ -6,11 +6,11 @@ It is what a machine goes by whose owner says nothing of it (`[homes]`). docs/sp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.home_rules import ALL, OTHERS, HomeRules
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 
@@ -42,8 +42,18 @@ class HomeTrust(msgspec.Struct, frozen=True):
         return ALL in self.users_of(OTHERS)
 
 
-def refusal_of(home: str, user: str, machine: str) -> str:
-    """Why a task is not run on `machine`, which was trusted or consented to by nobody."""
+def refusal_of(
+    rules: HomeRules, trust: HomeTrust, home: str, user: str, has_consented: Callable[[], bool]
+) -> str:
+    """Why a task of `user` that was handed in at `home` is not run here; empty: it is.
+
+    The owner's word first; where there is none, the cluster's, or the user's own.
+    """
+    if words := rules.refusal(home, user):
+        return words
+    if home == rules.own or rules.homes or trust.trusts(home, user) or has_consented():
+        return ""
+    machine = rules.own
     return (
         f"nobody trusts home {home} with {user}: an operator says 'iriai trust {home} --users "
         f"{user}', or {user} says 'iriai consent {home}' on {machine}"

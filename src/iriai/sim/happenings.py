@@ -25,6 +25,10 @@ WRITES_WITHIN_S = 60.0
 TOLD_S = 30.0
 """After this whatever a launcher had to say was said, and written, on the slowest disk."""
 BY = "someone"
+TRUSTED_USERS = ("ann", "bob", "eve")
+"""For whom homes may speak: the bits of a happening's number, the first the lowest."""
+HEARS_AGAIN_S = 5.0
+"""When a machine that heard nothing, since it was not there, is told once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Happening:
 
 def enter(world: World, happening: Happening) -> None:
     """Have it happen when it is time."""
-    kind = KINDS.get(happening.kind) or OF_ELECTIONS[happening.kind]
+    kind = {**KINDS, **OF_ELECTIONS, **OF_TRUST}[happening.kind]
     action = partial(kind, world, world.machines[happening.machine], happening)
     world.agenda.at(happening.at_s, action)
 
@@ -165,6 +169,38 @@ def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) 
 def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
     if machine.is_up:
         world.arrive(machine, LoadMeasured(load, load))
+
+
+def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """The machine hears for whom a home speaks; `lasts_s` is when an operator said it."""
+    home, said = happening.other, (happening.lasts_s, _users(happening))
+
+    def hear() -> None:
+        held = machine.trusted.get(home)
+        if held is None or held[0] < said[0]:
+            machine.trusted[home] = said
+
+    _rules_change(world, machine, hear)
+
+
+def _consents(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Users consent on the machine that a home speaks for them, for a while."""
+    until_s = machine.clock.at(world.now_s).wall_s + happening.lasts_s
+    given = {(happening.other, user): until_s for user in _users(happening)}
+    _rules_change(world, machine, lambda: machine.consents.update(given))
+
+
+def _users(happening: Happening) -> tuple[str, ...]:
+    return tuple(u for bit, u in enumerate(TRUSTED_USERS) if happening.number >> bit & 1)
+
+
+def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
+    """Where the daemon is there to hear of it; else later."""
+    if not machine.is_up or machine.is_stopped:
+        world.agenda.after(HEARS_AGAIN_S, partial(_rules_change, world, machine, change))
+        return
+    change()
+    _asks(world, machine, machine.core.node.rules_changed)
 
 
 # --- what breaks ---------------------------------------------------------------------------------
@@ -341,6 +377,11 @@ OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]]
     "cut-off": _is_cut_off,
 }
 """Kinds that only happen where machines elect their broker."""
+OF_TRUST: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "trusts": _trusts,
+    "consents": _consents,
+}
+"""Kinds that only happen where homes are trusted by name."""
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
     | {"program-missing"}

@@ -74,8 +74,10 @@ class Judge:
                     f"{where.plan.name}"
                 )
         live[attempt] = machine
-        words = machine.plan.rules.refusal(attempt.home, process.spec.user)
-        assert not words, f"{attempt} of {process.spec.user} on {machine.plan.name}: {words}"
+        whose = attempt.home, process.spec.user
+        words = machine.refusal_of(*whose, machine.clock.at(now_s).wall_s)
+        if whose not in machine.let_in:  # which may be over since the claim was granted
+            raise AssertionError(f"{attempt} of {whose[1]} on {machine.plan.name}: {words}")
         cpus = sum(p.spec.resources.cpus for p in machine.launcher.running.values())
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"

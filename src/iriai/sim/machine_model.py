@@ -7,6 +7,7 @@ urgent ones among them are durable.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.ad import MachineAd
 from iriai.model.configuration import Configuration
 from iriai.model.home_rules import HomeRules
+from iriai.model.home_trust import HomeTrust, refusal_of
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -123,6 +125,12 @@ class SimulatedMachine:
         """Whether its daemon lives."""
         self.is_stopped = False
         """Whether its daemon sleeps (SIGSTOP)."""
+        self.trusted: dict[str, tuple[float, tuple[str, ...]]] = {}
+        """By home, when an operator said it, and for which users it speaks; it is kept."""
+        self.consents: dict[tuple[str, str], float] = {}
+        """By home and user, until when they consent."""
+        self.let_in: set[tuple[str, str]] = set()
+        """Homes and users that were asked for once, and let in."""
         self.boots = 1
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
@@ -175,6 +183,15 @@ class SimulatedMachine:
         self.commits.forget()
         self._has_requests = False
 
+    def refusal_of(self, home: str, user: str, wall_s: float) -> str:
+        """Why tasks of a user from a home are not run here at that time; empty: they are."""
+        trust = HomeTrust({each: users for each, (_, users) in self.trusted.items()})
+        until_s = self.consents.get((home, user), -math.inf)
+        words = refusal_of(self.plan.rules, trust, home, user, lambda: wall_s < until_s)
+        if not words:
+            self.let_in.add((home, user))
+        return words
+
     def _from_store(self, now: Instant) -> Machine:
         plan, state = self.plan, self.store.load()
         node_dice, broker_dice = self._dice
@@ -191,7 +208,7 @@ class SimulatedMachine:
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
                 plan.load_max,
-                lambda home, user, _wall_s: plan.rules.refusal(home, user),
+                self.refusal_of,
                 plan.ad,
             )
             incarnation = state.incarnation + 1
