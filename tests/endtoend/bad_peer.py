@@ -104,9 +104,9 @@ class Peer:
         certificate = self.entry(EntryKind.CERTIFICATE, self.identity.certificate.der)
         self.publish(certificate)
 
-    def say(self, *messages: object) -> None:
-        """Messages for the directory."""
-        envelopes = tuple(pack("directory", message) for message in messages)
+    def say(self, *messages: object, part: str = "directory") -> None:
+        """Messages for a part."""
+        envelopes = tuple(pack(part, message) for message in messages)
         self.socket.sendall(link_frame(Batch(envelopes)))
 
     def publish(self, *entries: Entry) -> None:

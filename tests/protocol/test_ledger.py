@@ -344,7 +344,7 @@ def test_a_batch_of_very_many_accounts_fits_into_an_entry_and_has_those_who_used
         for number in range(3000)
     ]
     rows.append(msgspec.structs.replace(window_row((31, 1e6)), account=BOB))
-    made = OwnCounters(WINDOW, [], at()).batch(rows, at(WALL_S + 31 * 3600.0))
+    made = OwnCounters(WINDOW, [], at()).batch(rows, at(WALL_S + 31 * 3600.0), 1000.0)
 
     assert len(batch_body(made)) <= BODY_BYTES_MAX[EntryKind.LEDGER]
     assert made.rows[0].account == BOB

@@ -13,6 +13,7 @@ from typing import Any
 from iriai.broker.abroad import Abroad
 from iriai.broker.ahead import Ahead
 from iriai.broker.attendance import Attendance
+from iriai.broker.claimed_use import ClaimedUse
 from iriai.broker.deciding import Deciding
 from iriai.broker.end_judge import EndJudge
 from iriai.broker.estimate import estimated_starts
@@ -30,6 +31,7 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
+from iriai.model.records import LedgerRow
 from iriai.policy.fading import Fading
 from iriai.policy.fairshare import ChargeRule
 from iriai.policy.offpeak import QuietRule
@@ -63,7 +65,8 @@ class Broker:
     def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
         """`machine` is its own: what is told there needs no receipt."""
         order = settings.configuration.order
-        self.state = BrokerState(settings, Standings(Fading.of(order), ChargeRule.of(order)))
+        fading, rule = Fading.of(order), ChargeRule.of(order)
+        self.state = BrokerState(settings, Standings(fading, rule))
         self.attendance = Attendance(machine)
         self.abroad = Abroad(machine, self.state, rng)
         ahead = Ahead(self.state, machine)
@@ -80,6 +83,7 @@ class Broker:
             self._left_alone,
             self._ends,
             ahead,
+            ClaimedUse(machine, fading, rule),
         )
         self._wants = WantsTaken(self.state, self.attendance, self.abroad, self._deciding.planning)
         self._said: list[Effect] = []
@@ -280,6 +284,10 @@ class Broker:
             self._drop(view, now)
         elif view is not None:
             view.is_forgotten = True
+
+    def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
+        """What a machine counted, as the directory has it."""
+        self._reports.learned(machine, rows, now)
 
     def usage_forgotten(self, machine: str) -> None:
         """What a machine counted is too old to count."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from iriai.broker.ahead import Ahead
 from iriai.broker.attendance import Attendance
+from iriai.broker.claimed_use import ClaimedUse
 from iriai.broker.end_judge import EndJudge
 from iriai.broker.left_alone import LeftAlone
 from iriai.broker.machines import NO_AD, MachineView
@@ -11,7 +14,8 @@ from iriai.broker.quiet import QuietNews
 from iriai.broker.state import BrokerState
 from iriai.broker.under_way import UnderWay
 from iriai.model.instant import Instant
-from iriai.protocol.effects import Part, Send
+from iriai.model.records import LedgerRow
+from iriai.protocol.effects import Part, PeerNoticed, Send
 from iriai.protocol.ledger import KnownAccounts
 from iriai.protocol.messages import Charging, Counted, Idle, Running
 
@@ -28,6 +32,7 @@ class Reports:
         left_alone: LeftAlone,
         ends: EndJudge,
         ahead: Ahead,
+        claimed: ClaimedUse,
     ) -> None:
         order = state.settings.configuration.order
         self._charging = Charging(
@@ -40,30 +45,52 @@ class Reports:
         self._left_alone = left_alone
         self._ends = ends
         self._ahead = ahead
+        self._claimed = claimed
         self._accounts = KnownAccounts()
-        self._said: list[Send] = []
+        self._said: list[Send | PeerNoticed] = []
 
-    def take_said(self) -> list[Send]:
-        """What nodes are told since the last call: what use costs, where they thought otherwise."""
+    def take_said(self) -> list[Send | PeerNoticed]:
+        """What is to be said since the last call.
+
+        Nodes are told what use costs, where they thought otherwise; people, who lies.
+        """
         said, self._said = self._said, []
         return said
 
-    def counted(self, counted: Counted, _now: Instant) -> None:
+    def counted(self, counted: Counted, now: Instant) -> None:
         """What accounts used on a machine, and what its running attempts cost so far."""
+        if self._claimed.refuses(counted, now):
+            self._said += self._claimed.take_noticed()
+            return
         standings, machine = self._state.standings, counted.machine
-        for row in counted.rows:
+        self._count(machine, counted.rows)
+        view = self._state.machines.get(machine)
+        for attempt, charge_s in counted.charged:
+            if view is not None and attempt in view.calendar and charge_s >= 0.0:
+                standings.charged(attempt, charge_s)
+
+    def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
+        """What accounts used on a machine, as the directory has it."""
+        self._claimed.learned(machine, rows, now)
+        self._count(machine, rows)
+
+    def _count(self, machine: str, rows: Iterable[LedgerRow]) -> None:
+        standings = self._state.standings
+        for row in rows:
             if self._accounts.takes(machine, row.account):
                 standings.counted(machine, row, self._state.counts_for(row.account))
-        for attempt, charge_s in counted.charged:
-            standings.charged(attempt, charge_s)
 
     def forget_usage(self, machine: str) -> None:
         """What a machine counted counts no more."""
+        self._claimed.forget(machine)
         for account in self._accounts.forget(machine):
             self._state.standings.forget(machine, account, self._state.counts_for(account))
 
     def take(self, idle: Idle, now: Instant) -> bool:
         """Take a report in; whether a pass may come to something now."""
+        if self._claimed.refuses_report(idle):
+            self._said += self._claimed.take_noticed()
+            return False
         self._attendance.heard(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)
         if not self._may_take(idle, view):
@@ -119,6 +146,7 @@ class Reports:
         view.load, view.foreign_load = idle.load, idle.foreign_load
         view.keyboard_idle_s = idle.keyboard_idle_s
         self._state.add_machine(view)
+        self._claimed.measured(view)
         return view
 
     def _took_claims(self, view: MachineView, idle: Idle, now: Instant) -> bool:
@@ -160,7 +188,7 @@ class Reports:
         return is_wider
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
-        if running.attempt not in view.calendar:
+        if running.attempt not in view.calendar and not self._is_elsewhere(running, view):
             account = self._state.counts_for(running.account)
             self._state.end(view, running.attempt)  # if it waited there, it does no more
             self._state.began(view, running, account, now.steady_s)
@@ -168,6 +196,16 @@ class Reports:
             self._ends.began(account, running.attempt, view.name, now.steady_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
-        if running.attempt not in view.calendar.ahead:
+        is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running, view)
+        if not is_known:
             account = self._state.counts_for(running.account)
             self._state.waits(view, running, account, now.steady_s)
+
+    def _is_elsewhere(self, running: Running, view: MachineView) -> bool:
+        """Whether another machine said that it has this attempt, of which there is one.
+
+        Which of them lies is not known here; whoever spoke first is believed.
+        """
+        if running.attempt in view.calendar.ahead:
+            return False
+        return self._state.standings.whose(running.attempt) is not None

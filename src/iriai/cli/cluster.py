@@ -115,7 +115,9 @@ def _print(report: ClusterReport) -> None:
         ("Known members", ", ".join(name for name in report.machines if name not in ejected)),
     ]
     gone = [f"{each.machine}, by {each.operator}: {each.reason}" for each in report.ejected]
-    print_pairs([*rows, ("Ejected", "\n".join(gone)), ("Trouble", "\n".join(report.conflicts))])
+    trouble = [*report.conflicts, *report.noticed]
+    more = (("Ejected", gone), ("Trouble", trouble), ("To be decided", report.proposals))
+    print_pairs([*rows, *((head, "\n".join(lines)) for head, lines in more)])
 
 
 def _trust_words(report: ClusterReport) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.engine import Engine
 from iriai.daemon.settings import Settings
@@ -67,6 +69,8 @@ class ClusterAnswers:
         """
         self.on_revoked: Callable[[str], None] = lambda _: None
         """Told of each token that was revoked."""
+        self.noticed: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
+        """What other machines said that they should not, and whom operators are told to eject."""
         self._settings = settings
         self._engine = engine
         self._on_take_up = on_take_up
@@ -133,7 +137,12 @@ class ClusterAnswers:
 
     def _show(self, asked: Asked, body: ShowCluster, now: Instant) -> None:
         cluster = self._settings.cluster
-        asked.answer(ClusterReport() if cluster is None else report_of(cluster))
+        if cluster is None:
+            asked.answer(ClusterReport())
+            return
+        noticed, proposals = map(tuple, self.noticed())
+        report = report_of(cluster)
+        asked.answer(msgspec.structs.replace(report, noticed=noticed, proposals=proposals))
 
     # --- tokens ----------------------------------------------------------------------------------
 

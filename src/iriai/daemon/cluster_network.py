@@ -154,6 +154,7 @@ class ClusterNetwork:
             Fading.of(settings.configuration.order),
             self._counted(),
             read_clocks("cluster"),
+            rate=self._rate(),
         )
 
     def _is_far(self, machine: str) -> bool:
@@ -262,7 +263,17 @@ class ClusterNetwork:
     def trouble(self) -> list[str]:
         """What is wrong with links, and what others did that they should not."""
         offences = self.mesh.offences.rows(read_clocks("cluster").steady_s)
-        return self._back_ends.trouble() + offences + self._noticed.rows() + self._clocks()
+        noticed = self._noticed.rows() + self.proposals()
+        return self._back_ends.trouble() + offences + noticed + self._clocks()
+
+    def noticed(self) -> list[str]:
+        """What parts noticed of other machines, a sentence each."""
+        return self._noticed.rows()
+
+    def proposals(self) -> list[str]:
+        """Whom operators are told to throw out, and how."""
+        ejected = {each.ejection.machine for each in self._cluster.trust.ejections}
+        return self._noticed.proposals(ejected)
 
     def _clocks(self) -> list[str]:
         """Machines whose clock is so far off that the ledger keeps their rows aside."""
@@ -423,6 +434,11 @@ class ClusterNetwork:
         """What this machine's node has counted."""
         machine = self._engine.machine
         return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
+
+    def _rate(self) -> float:
+        """What this machine's node can charge in a second."""
+        machine = self._engine.machine
+        return machine.node.rate if Part.NODE in machine.parts else 0.0
 
     def _publish_counters(self) -> None:
         """Each half minute, where they changed: every broker draws with them."""

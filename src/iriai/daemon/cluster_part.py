@@ -68,6 +68,10 @@ class ClusterPart:
         """Of requests about the cluster."""
         return self._answers.handlers()
 
+    def notice_by(self, noticed: Callable[[], tuple[list[str], list[str]]]) -> None:
+        """See `ClusterAnswers.noticed`."""
+        self._answers.noticed = noticed
+
     def begin(self, clients: Clients, handlers: dict[type, Handler]) -> None:
         """Serve strangers as `clients`; with a token they may ask for what has `handlers`."""
         if self.state is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from iriai.daemon.offences import MESSAGE_LENGTH_MAX
 from iriai.model.plain_text import line_of
 from iriai.protocol.effects import PeerNoticed
+from iriai.protocol.notices import LIES, PROPOSED_AFTER
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +21,8 @@ class Noticed:
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str, str], str] = {}
+        self._liars: dict[str, str] = {}
+        """Machines that said several times what no honest one says, and what that was, last."""
 
     def note(self, notice: PeerNoticed) -> None:
         """Something was noticed the first time, the tenth, the hundredth, ..."""
@@ -31,7 +35,18 @@ class Noticed:
         self._shown[key] = words
         if len(self._shown) > SHOWN_MAX:
             del self._shown[next(iter(self._shown))]
+        if notice.code in LIES and notice.count >= PROPOSED_AFTER and notice.machine:
+            self._liars[notice.machine] = f"{notice.message} ({notice.code})"
 
     def rows(self) -> list[str]:
         """A sentence of each, the latest last."""
         return list(self._shown.values())
+
+    def proposals(self, ejected: Collection[str]) -> list[str]:
+        """Whom operators are told to throw out, and how; those of `ejected` are out already."""
+        return [
+            f"{machine} says again and again what cannot be, last: {words}. An operator may throw "
+            f"it out: iriai eject {machine} --reason 'it lies'"
+            for machine, words in self._liars.items()
+            if machine not in ejected
+        ]

@@ -195,6 +195,7 @@ class Service:
         part.on_ejected = network.mesh.trust_changed
         part.on_leave = network.leave
         part.on_spread = network.spread
+        part.notice_by(lambda: (network.noticed(), network.proposals()))
         part.members = lambda: tuple(
             Seed(each.name, each.addresses, each.is_outward_only) for each in network.present()
         )

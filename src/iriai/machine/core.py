@@ -46,7 +46,6 @@ from iriai.protocol.messages import (
     AskBroker,
     BrokerIs,
     Charging,
-    Counted,
     Explain,
     Forward,
     Heard,
@@ -400,8 +399,7 @@ class Machine:
             self._broker = self._make_broker()
             self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
             self._broker.met(succession.cluster, self._neighbours)
-            for told in self._counters():
-                self._take(self._broker.handle(told, now))
+            self._tell_counters(self._broker, now)
         if succession.broker != self._broker_at:
             self._broker_at = succession.broker
             self._term = succession.term
@@ -409,9 +407,10 @@ class Machine:
         else:
             self._is_of_term(succession.term)
 
-    def _counters(self) -> list[Counted]:
+    def _tell_counters(self, broker: Broker, now: Instant) -> None:
         """What all machines counted, for a broker that knows nothing yet."""
-        return [Counted(name, tuple(rows.values()), ()) for name, rows in self._usage.items()]
+        for name, rows in self._usage.items():
+            broker.learned(name, rows.values(), now)
 
     def without_broker(self, now: Instant) -> Broker:
         """One that knows what machines counted and nothing else, to be looked at and dropped.
@@ -420,8 +419,7 @@ class Machine:
         """
         assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
         broker = self._make_broker()
-        for told in self._counters():
-            broker.handle(told, now)
+        self._tell_counters(broker, now)
         return broker
 
     def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
@@ -429,7 +427,7 @@ class Machine:
         known = self._usage.setdefault(machine, {})
         known.update((row.account, row) for row in rows)
         if self._broker is not None:
-            self._take(self._broker.handle(Counted(machine, rows, ()), now))
+            self._broker.learned(machine, rows, now)
 
     def _forget_usage(self, machine: str) -> None:
         """What a machine counted is too old to count."""

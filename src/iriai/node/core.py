@@ -75,6 +75,7 @@ from iriai.protocol.messages import (
     Stop,
     ToNode,
 )
+from iriai.protocol.use_bounds import rate_of
 
 NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
 
@@ -255,6 +256,12 @@ class Node:
     def specs(self) -> list[JobSpec]:
         """What the attempts are that may still have to be started."""
         return self._claims.specs()
+
+    @property
+    def rate(self) -> float:
+        """What it can charge in a second at most, without urgency."""
+        settings = self.settings
+        return rate_of(settings.rule, settings.capacity, settings.speed, settings.ad)
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken: (a), and what (a) rests on."""

@@ -20,6 +20,7 @@ from iriai.model.records import Bucket, LedgerRow
 from iriai.policy.expectation import RunTimes
 from iriai.policy.fading import Counter, Fading, UseSum
 from iriai.policy.window import BUCKETS
+from iriai.protocol.use_bounds import RATE_MAX, UseBounds
 
 CLOCK_OFF_S_MAX = 3600.0
 """More is no drift but a clock that was never set; at the default half-life an hour is 0.4 %."""
@@ -97,6 +98,9 @@ class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
     wall_s: float
     """The machine's clock when it was made."""
     rows: tuple[BatchRow, ...]
+    rate: float = 1.0
+    """What the machine can charge in a second, at most and without urgency (`ChargeRule.rate` of
+    all of it, times its speed)."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -116,7 +120,7 @@ class Taken:
     """Those that are later than what was known, for the broker's draw."""
     code: str = ""
     """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`,
-    `too-many-accounts`."""
+    `use-beyond-size`, `too-many-accounts`."""
     words: str = ""
 
 
@@ -135,10 +139,13 @@ def _malformed(batch: LedgerBatch) -> str:
         return f"{len(batch.rows)} accounts; at most {ACCOUNTS_MAX}"
     if not math.isfinite(batch.wall_s) or batch.incarnation < 0:
         return f"clock {batch.wall_s}, incarnation {batch.incarnation}"
-    return next(filter(None, (_malformed_row(row, batch.wall_s) for row in batch.rows)), "")
+    if not 0.0 <= batch.rate <= RATE_MAX:
+        return f"it says that it can charge {batch.rate:g} s in a second; at most {RATE_MAX:g}"
+    return next(filter(None, (malformed_row(row, batch.wall_s) for row in batch.rows)), "")
 
 
-def _malformed_row(row: BatchRow, wall_s: float) -> str:
+def malformed_row(row: BatchRow, wall_s: float) -> str:
+    """What no honest machine says of an account, whatever its size; empty: it may be."""
     if max(len(row.group), len(row.user)) > NAME_CHARACTERS_MAX:
         return f"a name of more than {NAME_CHARACTERS_MAX} characters"
     numbers = [row.counter, row.advance, row.run_s, float(row.runs), row.bucket_s]
@@ -187,6 +194,7 @@ class Ledger:
 
     def __init__(self, fading: Fading) -> None:
         self.fading = fading
+        self._bounds = UseBounds(fading)
         self.clocks_off_s: dict[str, float] = {}
         """Machines whose clock is wrong, and by how much (positive: ahead of ours)."""
         self._clocks_right: dict[str, None] = {}
@@ -215,7 +223,9 @@ class Ledger:
             return Taken(code="clock-wrong", words=words)
         self.clocks_off_s.pop(machine, None)
         self._clocks_right[machine] = None
-        return self.merge(machine, batch)
+        rows = [row.row for row in batch.rows]
+        words = self._bounds.excess(machine, rows, batch.rate, now)
+        return Taken(code="use-beyond-size", words=words) if words else self.merge(machine, batch)
 
     def merge(self, machine: str, batch: LedgerBatch) -> Taken:
         """Merge a batch: a higher incarnation replaces, within one the larger stays."""
@@ -243,6 +253,7 @@ class Ledger:
     def forget(self, machine: str) -> None:
         """What a machine counted is too old to count, and nothing is kept of it."""
         self._void(machine)
+        self._bounds.forget(machine)
         self._known.forget(machine)
         self.clocks_off_s.pop(machine, None)
         self._clocks_right.pop(machine, None)
@@ -316,15 +327,16 @@ class OwnCounters:
         """Whether others had time to say what they hold."""
         return now.steady_s >= self._listens_until_s
 
-    def batch(self, rows: Iterable[LedgerRow], now: Instant) -> LedgerBatch:
-        """To publish, from the node's rows as they are now."""
+    def batch(self, rows: Iterable[LedgerRow], now: Instant, rate: float = 1.0) -> LedgerBatch:
+        """To publish, from the node's rows as they are now; `rate` is as in a batch."""
         own = {row.account: row for row in rows}
         for account, lost in self._lost.items():
             row = own.get(account)
             counter = self._fading.restored(row) if row else self._fading.counter()
             times = RunTimes(row.runs, row.run_s) if row else RunTimes()
             own[account] = counter.plus(lost).row(account, times)
-        return LedgerBatch(self.incarnation, now.wall_s, self._within_limits(own, now))
+        kept = self._within_limits(own, now)
+        return LedgerBatch(self.incarnation, now.wall_s, kept, min(rate, RATE_MAX))
 
     def _within_limits(
         self, own: Mapping[Account, LedgerRow], now: Instant

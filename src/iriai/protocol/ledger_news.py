@@ -36,10 +36,20 @@ class LedgerNews:
     """See the module."""
 
     def __init__(
-        self, machine: str, fading: Fading, rows: Iterable[LedgerRow], now: Instant
+        self,
+        machine: str,
+        fading: Fading,
+        rows: Iterable[LedgerRow],
+        now: Instant,
+        *,
+        rate: float = 1.0,
     ) -> None:
-        """`machine` is this one; `rows` as its node's store has them when it comes up."""
+        """`machine` is this one; `rows` as its node's store has them when it comes up.
+
+        `rate` is what it can charge in a second at most.
+        """
         self._machine = machine
+        self._rate = rate
         self.ledger = Ledger(fading)
         self._own = OwnCounters(fading, rows, now)
         self._published: tuple[LedgerRow, ...] = ()
@@ -79,4 +89,4 @@ class LedgerNews:
         if now.steady_s < self._due_s or not self._own.may_publish(now) or own == self._published:
             return None
         self._published, self._due_s = own, now.steady_s + pace_s(members)
-        return batch_body(self._own.batch(own, now))
+        return batch_body(self._own.batch(own, now, self._rate))

@@ -6,12 +6,20 @@ from iriai.protocol.effects import PeerNoticed
 
 NOTICES_MAX = 10_000
 """Pairs of (code, machine) that are counted; names are proven, so there are no more than that."""
+LIES = frozenset({"forged-doubt", "use-beyond-size", "size-beyond-bounds", "malformed-batch"})
+"""What no honest machine says, whatever went wrong: after a few of these it is to be thrown out."""
+PROPOSED_AFTER = 3
+"""So often a machine said one thing that no honest one says, before operators are told to eject it.
+They decide: nothing does so by itself."""
 PERIODS = 10
 """The window of an allowance, in periods of the protocol."""
 
 
 class Notices:
-    """Counts by code and machine; says so at the first, the tenth, the hundredth time."""
+    """Counts by code and machine; says so at the first, the tenth, the hundredth time.
+
+    A lie is said as well when it is time to propose something.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
@@ -23,7 +31,8 @@ class Notices:
         if key not in self.counts and len(self.counts) >= NOTICES_MAX:
             return
         count = self.counts[key] = self.counts.get(key, 0) + 1
-        if _is_power_of_ten(count) and not (is_usual and count == 1):
+        is_proposed = code in LIES and count == PROPOSED_AFTER
+        if is_proposed or (_is_power_of_ten(count) and not (is_usual and count == 1)):
             self._said.append(PeerNoticed(code, machine, message, count))
 
     def take(self) -> list[PeerNoticed]:

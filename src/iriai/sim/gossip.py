@@ -142,10 +142,13 @@ class GossipMembers(Members):
             came_up_s=came_up_s,
         )
         now = machine.clock.at(came_up_s)
-        ledger = LedgerNews(plan.name, Fading.of(plan.configuration.order), EARLIER, now)
+        fading = Fading.of(plan.configuration.order)
+        rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
+        ledger = LedgerNews(plan.name, fading, EARLIER, now, rate=rate)
         self._ledgers[plan.name] = ledger
         self._site_peers[plan.name] = SitePeers(joined.peers.publisher.member)
-        batch = batch_body(LedgerBatch(0, now.wall_s, tuple(map(BatchRow.of, EARLIER))))
+        rows = tuple(map(BatchRow.of, EARLIER))
+        batch = batch_body(LedgerBatch(0, now.wall_s, rows, max(1.0, rate)))
         for kind, body in ((EntryKind.CERTIFICATE, signer.certificate), (EntryKind.LEDGER, batch)):
             self.peers.perform(joined, joined.peers.publish(kind, body, now))
 

@@ -218,6 +218,10 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Members that sign machines, and with which the authority's key lies."""
     trusted: tuple[TrustedRow, ...] = ()
     """By home. None for `*`: homes that are not named speak for everybody."""
+    noticed: tuple[str, ...] = ()
+    """What machines said that they should not, by name."""
+    proposals: tuple[str, ...] = ()
+    """Whom operators are told to throw out, and how."""
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
