@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.sim import lying_peers
 from iriai.sim.faults import fails
 from iriai.sim.scenario import scenario_of
 from iriai.sim.trusting import with_trust
 from tests.mutants.elected import ELECTED
+from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.parted import PARTED
 
@@ -63,4 +65,13 @@ def test_a_mutant_is_found_where_there_are_several_clusters(name, monkeypatch):
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     found = any(fails(scenario_of(seed, is_parted=True)) for seed in seeds)
+    assert found, f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", LYING)
+def test_a_mutant_is_found_where_a_member_lies(name, monkeypatch):
+    patch, known = LYING[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    found = any(lying_peers.fails(seed) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"

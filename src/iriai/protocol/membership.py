@@ -255,8 +255,9 @@ class Membership:
             is_news = True
         else:
             is_news = suspicion.confirm(doubt.by)
-        if doubt.is_dead:
-            is_news |= suspicion.hasten()
+        if doubt.is_dead and suspicion.hasten():
+            is_news = True
+            self._probe_aside(doubt.machine, now)  # it is to hear of it in time
         if is_news:
             self._news.doubt(doubt)
 
@@ -274,6 +275,7 @@ class Membership:
             return
         self._refutes_s, self._refuted_s = inf, now.steady_s
         self._publisher.refute(now)
+        self._news.member(self._publisher.name)  # whoever is answered now is told
         if self._score_due_s <= now.steady_s:
             self._score_due_s = now.steady_s + SCORE_EACH_S
             self._score(+1)
@@ -419,7 +421,11 @@ class Membership:
         """So that halves of a network that was parted find each other again."""
         dead = [n for n, p in self._peers.items() if p.member.state is MemberState.DEAD]
         for name in some(dead, 1, self._rng):
-            self._say(name, Probe(self._probes.number(), self._news_for(name, now)))
+            self._probe_aside(name, now)
+
+    def _probe_aside(self, name: str, now: Instant) -> None:
+        """Beside the round: nothing follows from no answer."""
+        self._say(name, Probe(self._probes.number(), self._news_for(name, now)))
 
     @property
     def _period_s(self) -> float:

@@ -1,0 +1,23 @@
+"""Worlds in which a member lies: nobody honest is lost, and nobody's use grows without bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.sim import lying_peers
+
+SEEDS = 40
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_no_lie_of_a_member_loses_a_machine_or_makes_use_up(seed):
+    """T8a, T8b."""
+    assert lying_peers.fails(seed) is None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_they_hold_for_thousands(part):
+    seeds = range(1 + part * 200, 1 + (part + 1) * 200)
+    found = {seed: lying_peers.fails(seed) for seed in seeds}
+    assert {seed: message for seed, message in found.items() if message} == {}
