@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.lock_file import adopt_holder, lock_holder, take_lock
 from iriai.daemon.state_directory import (
     absolute_paths,
     check_space,
@@ -19,6 +19,8 @@ from iriai.daemon.state_directory import (
     read_identity,
 )
 from iriai.identity.privileges import current_user
+from iriai.launcher.lock_owner import owner_text
+from iriai.launcher.processes import boot_id, read_process
 from iriai.model.paths import StatePaths
 from iriai.model.problem import ExitCode, Problem
 
@@ -70,7 +72,8 @@ def test_what_is_secret_is_open_to_nobody_else(tmp_path):
     paths = ready(tmp_path / "state")
     assert mode_of(paths.store) == 0o700
     # The daemon opens its log anew by itself; the files are for nobody else.
-    assert mode_of(paths.log) == (0o711 if os.geteuid() == 0 else 0o700)
+    assert mode_of(paths.log) == (0o710 if os.geteuid() == 0 else 0o700)
+    assert mode_of(paths.identity) == 0o600
     assert mode_of(paths.directory) == (0o711 if os.geteuid() == 0 else 0o700)
 
 
@@ -160,6 +163,43 @@ def test_a_directory_in_use_is_refused_with_the_process_that_uses_it(tmp_path):
 
 def test_nobody_holds_a_lock_that_was_never_taken(tmp_path):
     assert lock_holder(str(tmp_path / "daemon.lock")) is None
+
+
+def test_a_lock_is_for_nobody_else_to_open(tmp_path):
+    path = tmp_path / "daemon.lock"
+    path.touch(0o644)  # of an older version
+    os.close(take_lock(str(path)))
+    assert mode_of(str(path)) == 0o600
+
+
+def test_a_lock_that_leads_elsewhere_is_not_taken(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    for way in (os.symlink, os.link):
+        way(tmp_path / "precious", tmp_path / "daemon.lock")
+        with pytest.raises(OSError, match=r"symbolic link|ours alone"):
+            take_lock(str(tmp_path / "daemon.lock"))
+        (tmp_path / "daemon.lock").unlink()
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+@pytest.mark.parametrize("stale", ["{pid}", "{pid} 1 {boot}", "{pid} {ticks} another-boot"])
+def test_a_process_that_a_lock_names_is_believed_only_with_its_start_and_boot(tmp_path, stale):
+    path = str(tmp_path / "daemon.lock")
+    me = read_process(os.getpid())
+    text = stale.format(pid=me.pid, ticks=me.started_ticks, boot=boot_id())
+    lock = take_lock(path)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, text.encode(), 0)
+    assert lock_holder(path) is None
+    assert adopt_holder(path) is None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, owner_text(), 0)
+    assert lock_holder(path) == me.pid
+    watched = adopt_holder(path)
+    assert watched is not None
+    os.close(watched.descriptor)
+    os.close(lock)
+    assert adopt_holder(path) is None
 
 
 def test_a_full_disk_is_named(tmp_path):

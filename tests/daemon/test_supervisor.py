@@ -23,7 +23,8 @@ from iriai.model.paths import StatePaths
 directory, launcher, daemon = json.loads(sys.argv[1])
 sys.exit(supervise(Plan(StatePaths(directory), launcher, daemon)))
 """
-LIVE = 'exec 9<> "$2"; flock 9; echo $$ >&9; exec sleep 1000'
+SAY_WHO = "echo $$ $(cut -d' ' -f22 /proc/$$/stat) $(cat /proc/sys/kernel/random/boot_id) >&9"
+LIVE = f'exec 9<> "$2"; flock 9; {SAY_WHO}; exec sleep 1000'
 """Hold the part's lock and live."""
 SERVE = "printf 'started\n' | dd of=\"$1\" bs=1 seek=4096 conv=notrunc 2> /dev/null"
 """What a daemon says when it has begun to serve."""

@@ -9,7 +9,7 @@ import pytest
 from tests.launcher.harness import Lab, Machine, Variant
 
 IS_ROOT = os.geteuid() == 0
-USER = "nobody" if IS_ROOT else pwd.getpwuid(os.geteuid()).pw_name
+USER = "daemon" if IS_ROOT else pwd.getpwuid(os.geteuid()).pw_name
 
 # Each way in which tasks are started and kept together; all pass the same tests. What an ordinary
 # user may do is tested by root too, by a launcher that has dropped its privileges.

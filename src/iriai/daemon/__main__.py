@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from iriai.daemon.address import parse_address
 from iriai.daemon.descriptor_limit import raise_descriptor_limit
-from iriai.daemon.ending import announce, ending_of, open_ending, read_ending
+from iriai.daemon.ending import announce, ending_in, ending_of, open_ending
 from iriai.daemon.listener import listen, open_doors
+from iriai.daemon.lock_file import open_lock
 from iriai.daemon.machine_facts import capacity, measure
 from iriai.daemon.out_of_reach import keep_within_reach, load_for_members
 from iriai.daemon.service import prepare_store, serve
@@ -90,6 +91,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
             doors=_doors(configuration) if cluster else (),
             cluster=cluster,
             started_by=supervisor_pid,
+            supervisor_lock=open_lock(paths.lock("supervisor")),
         )
     except Problem as problem:
         announce(ending, ending_of(problem))
@@ -131,7 +133,7 @@ def _serve(settings: Settings) -> int:
         announce(settings.ending, ending_of(problem))
         _complain(problem)
         return problem.exit_code
-    if code == 0 and read_ending(settings.paths.end("daemon")) is None:
+    if code == 0 and ending_in(settings.ending) is None:
         settings.announce_down()
     return code
 

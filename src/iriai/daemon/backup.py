@@ -52,6 +52,8 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
     if not file.parent.is_dir():
         raise NotFound("no-directory", f"there is no directory {file.parent}", "make it first")
     store = Path(paths.database)
+    if not os.access(paths.identity, os.R_OK) and os.path.lexists(paths.identity):
+        raise _not_yours(paths.directory)
     try:
         identity = read_identity(paths)
         if identity is None or not store.exists():

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from iriai.model.problem import FAMILIES, ExitCode, Problem
 
+_MODE = 0o600
 _LENGTH = 4096
 """Of the ending, blanks included: a problem is a line or two. The other mark stands behind it."""
 _STARTED = b"started\n"
@@ -46,7 +47,8 @@ def ending_of(problem: Problem) -> Ending:
 
 def open_ending(path: str) -> int:
     """A blank file for the ending of a process; returns its descriptor. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    os.fchmod(descriptor, _MODE)
     _overwrite(descriptor, b"\n", 0, _LENGTH)
     _overwrite(descriptor, b"\n", _LENGTH, len(_STARTED))
     return descriptor
@@ -82,8 +84,24 @@ def has_started(path: str) -> bool:
 def read_ending(path: str) -> Ending | None:
     """What the process said; None where it said nothing, or the file was torn."""
     try:
-        text = Path(path).read_bytes()[:_LENGTH]
-        said = json.loads(text)
+        content = Path(path).read_bytes()
+    except OSError:
+        return None
+    return _ending(content)
+
+
+def ending_in(descriptor: int) -> Ending | None:
+    """The same, of the open file of this process."""
+    try:
+        content = os.pread(descriptor, _LENGTH, 0)
+    except OSError:
+        return None
+    return _ending(content)
+
+
+def _ending(content: bytes) -> Ending | None:
+    try:
+        said = json.loads(content[:_LENGTH])
         return Ending(
             int(said["exit_code"]),
             str(said["code"]),
@@ -92,5 +110,5 @@ def read_ending(path: str) -> Ending | None:
             bool(said["kill"]),
             bool(said.get("again", False)),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None

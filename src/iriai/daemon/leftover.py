@@ -5,9 +5,8 @@ from __future__ import annotations
 import select
 import signal
 
-from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.lock_file import adopt_holder, lock_holder
 from iriai.daemon.state_directory import absolute_paths
-from iriai.daemon.watched_process import adopt
 from iriai.model.problem import NotAllowed, Unreachable
 
 END_WAIT_S = 60.0
@@ -22,8 +21,8 @@ def end_launcher(directory: str) -> int | None:
     paths = absolute_paths(directory)
     try:
         supervisor = lock_holder(paths.lock("supervisor"))
-        pid = lock_holder(paths.lock("launcher"))
-        if pid is None:
+        watched = adopt_holder(paths.lock("launcher"))
+        if watched is None:
             return None
         if supervisor is not None:
             raise Unreachable(
@@ -31,9 +30,6 @@ def end_launcher(directory: str) -> int | None:
                 f"the daemon does not answer, but its supervisor runs (process {supervisor})",
                 "try again in a moment, or end that process first",
             )
-        watched = adopt(pid)
-        if watched is None:
-            return None
         watched.send(signal.SIGTERM)
     except PermissionError:
         raise NotAllowed(
@@ -46,8 +42,8 @@ def end_launcher(directory: str) -> int | None:
     if not poll.poll(END_WAIT_S * 1000):
         raise Unreachable(
             "still-ending",
-            f"the launcher, process {pid}, has not ended for {END_WAIT_S:.0f} s",
+            f"the launcher, process {watched.pid}, has not ended for {END_WAIT_S:.0f} s",
             f"see {paths.log_of('launcher')}",
         )
     watched.exit_code()
-    return pid
+    return watched.pid

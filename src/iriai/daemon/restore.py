@@ -124,7 +124,7 @@ def _unpack(file: Path, paths: StatePaths, made: list[Path]) -> tuple[Manifest, 
         ) from None
     configuration = store / CONFIGURATION
     if configuration.exists():
-        configuration.chmod(0o644)
+        configuration.chmod(0o600)
         configuration.rename(paths.configuration)
         made.append(Path(paths.configuration))
     return manifest, contents
@@ -177,7 +177,7 @@ def _settle(paths: StatePaths) -> None:
         stream.write("\n")
         stream.flush()
         os.fsync(stream.fileno())
-    fresh.chmod(0o644)
+    fresh.chmod(0o600)
     fresh.rename(paths.identity)
     read_identity(paths)
     for directory in (paths.store, paths.directory):

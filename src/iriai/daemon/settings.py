@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from iriai.daemon.address import parse_address
 from iriai.daemon.ending import Ending, announce, announce_started
-from iriai.daemon.lock_file import lock_holder
+from iriai.daemon.lock_file import holder_of, lock_holder
 from iriai.daemon.machine_facts import MachineFacts, home_name
 from iriai.daemon.own_expressions import check_expressions
 from iriai.daemon.role import AS_BEFORE, Role, Wanted
@@ -77,6 +77,8 @@ class Settings:
     """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
     started_by: int | None = None
     """The supervisor's process id when this daemon was started."""
+    supervisor_lock: int | None = None
+    """Its lock, open: the daemon's user could not open it."""
 
     @property
     def address(self) -> str:
@@ -98,6 +100,8 @@ class Settings:
     @property
     def supervisor_pid(self) -> int | None:
         """The supervisor that watches this daemon now; another than started it, perhaps."""
+        if self.supervisor_lock is not None:
+            return holder_of(self.supervisor_lock)
         return lock_holder(self.paths.lock("supervisor"))
 
     def announce_started(self) -> None:

@@ -9,12 +9,13 @@ import os
 import pwd
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.lock_file import LockHeld, take_lock
 from iriai.daemon.role import AS_BEFORE, EVERY_PART, Role, Wanted
+from iriai.identity.files import PRIVATE_FILE_MODE
 from iriai.identity.privileges import (
     DAEMON_USER,
     current_user,
@@ -300,7 +301,7 @@ def _write_identity(paths: StatePaths, identity: StateIdentity) -> None:
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    fresh.chmod(0o644)
+    fresh.chmod(PRIVATE_FILE_MODE)
     fresh.replace(paths.identity)
     descriptor = os.open(paths.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -310,14 +311,17 @@ def _write_identity(paths: StatePaths, identity: StateIdentity) -> None:
 
 
 def _make_directories(paths: StatePaths, daemon_user: str) -> None:
-    """Modes: others pass through root's directory to files of their own in the spool."""
+    """Modes: others pass through root's directory to files of their own in the spool.
+
+    What it is and how it is configured is its owner's to read; others ask the daemon.
+    """
     shared = os.geteuid() == 0
     Path(paths.directory).chmod(0o711 if shared else 0o700)
     # Files in the spool are made by the launcher for their users and removed by the daemon.
     modes = {
         paths.store: 0o700,
         paths.spool: 0o711 if shared else 0o700,
-        paths.log: 0o711 if shared else 0o700,
+        paths.log: 0o710 if shared else 0o700,
     }
     for name, mode in modes.items():
         directory = Path(name)
@@ -327,6 +331,10 @@ def _make_directories(paths: StatePaths, daemon_user: str) -> None:
         owner = pwd.getpwnam(daemon_user)
         for name in (paths.store, paths.spool):
             os.chown(name, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
+        os.chown(paths.log, 0, owner.pw_gid, follow_symlinks=False)
+        for name in (paths.identity, paths.configuration):
+            with suppress(FileNotFoundError):
+                Path(name).chmod(PRIVATE_FILE_MODE)
     if paths.daemon_socket == SYSTEM_SOCKET:
         Path(SYSTEM_SOCKET).parent.mkdir(exist_ok=True, mode=0o755)
 

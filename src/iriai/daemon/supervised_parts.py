@@ -7,8 +7,8 @@ from pathlib import Path
 
 from iriai.daemon.back_off import BackOff
 from iriai.daemon.ending import Ending, has_started, open_ending, read_ending
-from iriai.daemon.lock_file import lock_holder
-from iriai.daemon.watched_process import Watched, adopt, spawn
+from iriai.daemon.lock_file import adopt_holder
+from iriai.daemon.watched_process import Watched, spawn
 from iriai.model.paths import StatePaths
 
 _LAST_WORDS_BYTES = 4096
@@ -37,8 +37,7 @@ class Part:
         """Watch the one that runs, else start it; returns what was done, for the log."""
         self.due_s = None
         self.began_s = now_s
-        holder = lock_holder(self._lock)
-        found = adopt(holder) if holder else None
+        found = adopt_holder(self._lock)
         if found is None:
             self.clear_marks()
         self.watched = found or spawn(self._command, self.log)

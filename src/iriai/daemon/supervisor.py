@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 from iriai.daemon.back_off import DELAY_MAX_S
 from iriai.daemon.ending import Ending, announce, ending_of, open_ending
-from iriai.daemon.lock_file import LockHeld, lock_holder, take_lock
+from iriai.daemon.lock_file import LockHeld, adopt_holder, lock_holder, take_lock
 from iriai.daemon.log_rotation import LOOK_S, LogRotation
 from iriai.daemon.supervised_parts import DaemonPart, LauncherPart, Part
-from iriai.daemon.watched_process import adopt
 from iriai.launcher.standard_descriptors import keep_standard_descriptors
 from iriai.model.paths import StatePaths
 from iriai.model.plain_text import line_of
@@ -263,8 +262,7 @@ def retry_now(paths: StatePaths) -> bool:
 
     Returns False where no supervisor runs.
     """
-    holder = lock_holder(paths.lock("supervisor"))
-    watched = adopt(holder) if holder else None
+    watched = adopt_holder(paths.lock("supervisor"))
     if watched is None:
         return False
     watched.send(signal.SIGUSR1)

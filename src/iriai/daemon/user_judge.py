@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iriai.identity.unix_users import Person, UnixUsers
 from iriai.model.home_rules import HomeRules
 from iriai.model.home_trust import refusal_of
+from iriai.model.service_users import service_problem
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
@@ -50,6 +51,8 @@ class UserJudge:
         if self._single_uid is not None:
             mine = person.uid == self._single_uid
             return "" if mine else f"it works for user id {self._single_uid} alone"
+        if words := service_problem(name, person.uid):
+            return words
         if person.uid < self._minimum_uid:
             return f"user {name} has id {person.uid} here, below {self._minimum_uid}"
         return ""

@@ -8,6 +8,7 @@ from iriai.identity.unix_users import Person, UnixUsers
 from iriai.model.account import Account
 from iriai.model.configuration import Configuration
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
+from iriai.model.service_users import service_problem
 
 ACCOUNTS_REMEMBERED_MAX = 4096
 """Answers kept for the next submission of the same person; small beside the jobs themselves."""
@@ -103,6 +104,12 @@ class Users:
                     "submit as the user whom it works for",
                 )
             return
+        if words := service_problem(person.name, person.uid):
+            raise NotAllowed(
+                "service-user",
+                f"tasks of {person.name} are not run here: {words}",
+                "submit as another user, or give this one another id",
+            )
         if person.uid < self._identity.minimum_uid:
             raise NotAllowed(
                 "uid-too-small",

@@ -23,13 +23,14 @@ from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.groups.choose import Choice, choose, keep_devices
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.journal import DamagedJournal, Journal
-from iriai.launcher.kernel import become_subreaper, boot_id
+from iriai.launcher.kernel import become_subreaper
 from iriai.launcher.launcher import Launcher
 from iriai.launcher.leases import Leases
 from iriai.launcher.log_file import set_up_logging
 from iriai.launcher.messages import Enforcement
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.probe import enforcement
+from iriai.launcher.processes import boot_id
 from iriai.launcher.recovery import recover
 from iriai.launcher.scratch import Scratch
 from iriai.launcher.server import Server, listen

@@ -39,12 +39,6 @@ def become_subreaper() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def boot_id() -> str:
-    """The identity of this boot of the machine; pids of another boot mean nothing."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-        return file.read().strip()
-
-
 def detach_mount(directory_fd: int, name: str) -> None:
     """Take away what is mounted on `name` in the directory, whether it is in use or not.
 

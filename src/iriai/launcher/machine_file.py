@@ -90,7 +90,7 @@ def write_machine_file(directory: str, settings: MachineSettings) -> None:
     """Leave `settings` for the launcher, as a whole or not at all. Raises OSError."""
     fresh = f"{directory}/{NAME}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(fresh, flags, 0o644)
+    fd = os.open(fresh, flags, 0o600)
     try:
         os.write(fd, msgspec.json.encode(settings) + b"\n")
         os.fsync(fd)

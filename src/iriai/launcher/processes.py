@@ -33,6 +33,12 @@ class Process(NamedTuple):
         return self.state not in "ZX"
 
 
+def boot_id() -> str:
+    """The identity of this boot of the machine; pids of another boot mean nothing."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        return file.read().strip()
+
+
 def read_process(pid: int) -> Process | None:
     """The process `pid`, or None where there is none."""
     try:
@@ -81,12 +87,20 @@ def children_of(pid: int) -> list[int]:
         return [process.pid for process in all_processes() if process.parent == pid]
 
 
-def owner_of(pid: int) -> int | None:
-    """The user id of a process, or None where it is gone."""
+def user_of(pid: int) -> int | None:
+    """The real user id of a process, or None where it is gone.
+
+    Unlike the effective one it stays that of whoever started the process where a setuid file gives
+    it other rights, and no user can have that of another.
+    """
     try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except FileNotFoundError:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Uid:"):
+                    return int(line.split()[1])
+    except (FileNotFoundError, ProcessLookupError):
         return None
+    return None
 
 
 def marks_of(pid: int, name: bytes) -> list[bytes]:

@@ -12,6 +12,7 @@ import os
 import stat
 
 from iriai.launcher.digest import digest_of
+from iriai.launcher.lock_owner import LOCK_MODE, owner_in, owner_text
 from iriai.launcher.machine_file import MachineSettings, read_machine_file
 
 LOCK = "launcher.lock"
@@ -63,7 +64,7 @@ class StateDirectory:
     def _lock(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            fd = os.open(LOCK, flags, 0o644, dir_fd=self._fd)
+            fd = os.open(LOCK, flags, LOCK_MODE, dir_fd=self._fd)
         except OSError as error:
             raise StateProblem(f"{self.path}/{LOCK}: {error.strerror}") from error
         found = os.fstat(fd)
@@ -71,13 +72,13 @@ class StateDirectory:
             raise StateProblem(
                 f"{self.path}/{LOCK} is not a file of user id {os.geteuid()}; remove it"
             )
+        os.fchmod(fd, LOCK_MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            pid = owner_in(fd) or "unknown"
             raise StateProblem(f"another launcher (pid {pid}) already serves {self.path}") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(fd, owner_text(), 0)
         return fd
 
     def _directory(self, parent_fd: int, name: str, mode: int, uid: int) -> int:

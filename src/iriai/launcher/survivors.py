@@ -19,7 +19,7 @@ from iriai.launcher.environment import MARK
 from iriai.launcher.groups.files import read_pids, stop_growth
 from iriai.launcher.hooks import HOOK
 from iriai.launcher.journal import Known
-from iriai.launcher.processes import Process, all_processes, marks_of, owner_of
+from iriai.launcher.processes import Process, all_processes, marks_of, user_of
 from iriai.model.ids import AttemptId
 
 log = logging.getLogger(__name__)
@@ -123,12 +123,12 @@ class Survivors:
 
     def _is_hook(self, process: Process) -> bool:
         """Whether `process` is of a prolog or epilog."""
-        is_ours = owner_of(process.pid) == os.geteuid() and process.pid not in self._foreign
+        is_ours = user_of(process.pid) == os.geteuid() and process.pid not in self._foreign
         return is_ours and self._hook_mark in marks_of(process.pid, HOOK.encode())
 
     def _is_user_of(self, process: Process, attempt: AttemptId) -> bool:
         """Whether `process` is the task's user's, or still the launcher's."""
-        return owner_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid())
+        return user_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid())
 
     def _kill(self, pid: int) -> None:
         try:

@@ -1,9 +1,11 @@
 """Tasks without control groups: their processes are found by descent, session and mark.
 
 Orphans of a task become children of the launcher, which is a subreaper. So nothing gets out of
-sight, but whose an orphan is must be found out: by its session, else by the mark in its
-environment, else by exclusion. An orphan that hides both belongs to the one task of its user that
-was there when it began; where there are several it is left alone until only one of them is left.
+sight, but whose an orphan is must be found out: by its session, else among the tasks of its user
+by the mark in its environment, else by exclusion. Anybody can have any mark, but not another's
+user id, so the mark says nothing until that is known. An orphan that hides both belongs to the one
+task of its user that was there when it began; where there are several it is left alone until only
+one of them is left.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from iriai.launcher.processes import (
     all_processes,
     children_of,
     marks_of,
-    owner_of,
     read_process,
     read_processes,
+    user_of,
 )
 
 log = logging.getLogger(__name__)
@@ -203,13 +205,16 @@ class Forest:
         by_session = self._trees.get(process.session)
         if by_session is not None:
             return by_session
+        uid = user_of(process.pid)
         possible = [
-            tree for tree in self._trees.values() if tree.started_ticks <= process.started_ticks
+            tree
+            for tree in self._trees.values()
+            if tree.uid == uid and tree.started_ticks <= process.started_ticks
         ]
+        if not possible:
+            return None
         marks = marks_of(process.pid, MARK.encode())
         for tree in possible:
             if tree.mark in marks:
                 return tree
-        uid = owner_of(process.pid)
-        possible = [tree for tree in possible if tree.uid == uid]
         return possible[0] if len(possible) == 1 else None

@@ -7,6 +7,7 @@ import pwd
 from typing import NamedTuple
 
 from iriai.model.home_rules import HomeRules
+from iriai.model.service_users import service_problem
 
 LOGIN_KEPT_S = 60.0
 """How long a look-up is used again: it may ask a network directory, and arrays ask ten thousand
@@ -78,6 +79,8 @@ class Users:
                     f"this launcher runs without privileges, for user id {self._own_uid} alone;"
                     f" it cannot run tasks of {name} ({login.uid})"
                 )
+        elif words := service_problem(name, login.uid):
+            raise UserRefused(words)
         elif login.uid < self._minimum_uid:
             raise UserRefused(
                 f"user {name} has id {login.uid}; tasks are run for ids from"
