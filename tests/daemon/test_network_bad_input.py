@@ -1,6 +1,7 @@
 """What strangers and broken members send: refused, named, and nothing else disturbed."""
 
 import asyncio
+import errno
 import ssl
 
 import msgspec
@@ -186,6 +187,37 @@ def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, m
         await still_works(meshes, kiku, ume, 1)
         for _, writer in silent:
             writer.close()
+
+    story(tmp_path, body)
+
+
+def test_where_no_descriptor_is_left_the_door_rests_and_then_opens_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(doorway_module, "REST_S", 0.01)
+    tried = []
+
+    class Exhausted:
+        """A listener to which connections wait that cannot be taken."""
+
+        def __init__(self, door) -> None:
+            self.door = door
+
+        def accept(self) -> None:
+            tried.append(self)
+            raise OSError(errno.EMFILE, "too many open files")
+
+        def fileno(self) -> int:
+            return self.door.fileno()
+
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        doorway = ume.mesh.doorway
+        [door] = doorway._listeners
+        doorway._accept(Exhausted(door))
+        assert len(tried) == 1
+        assert not asyncio.get_running_loop().remove_reader(door.fileno())
+        assert "no more descriptors" in offences(ume)
+        doorway._rest(door)
+        await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)
 

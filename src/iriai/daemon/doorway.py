@@ -7,6 +7,7 @@ Whoever is there may connect; so all that can be held before a proof is bounded 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
@@ -35,6 +36,9 @@ PROVED_MAX = 4096
 """Sources from which a member came lately, whose address may be no address of a member."""
 ACCEPTED_MAX = 64
 """Connections that are taken before whoever is connected is heard again."""
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+REST_S = 1.0
+"""How long no connections are taken where no descriptor is left."""
 PLACE_NEEDED = "others want its place, and it has not proved who it is"
 
 
@@ -97,7 +101,9 @@ class Doorway:
         for _ in range(ACCEPTED_MAX):
             try:
                 connection, peer = listener.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno in NO_DESCRIPTORS:
+                    self._rest(listener)
                 return
             address = str(peer[0])
             room, why = self._room_for(address)
@@ -106,6 +112,18 @@ class Doorway:
                 self._offences.note(address, "too-many", why, _steady_s())
             else:
                 self._answer(connection, address, room)
+
+    def _rest(self, listener: socket.socket) -> None:
+        """Take no connections for a while: those that wait would be told of again and again."""
+        words = "no more descriptors may be open: no connections are taken"
+        self._offences.note("whoever connects", "no-descriptors", words, _steady_s())
+        self._loop.remove_reader(listener.fileno())
+
+        def go_on() -> None:
+            if listener in self._listeners:
+                self._loop.add_reader(listener.fileno(), self._accept, listener)
+
+        self._loop.call_later(REST_S, go_on)
 
     def _room_for(self, address: str) -> tuple[Unproved[Answered], str]:
         """Where a connection from there is counted, and why it is not taken; empty: it is."""
