@@ -25,6 +25,7 @@ waiting_kit = importlib.import_module("tests.support.waiting")
 WAIT_S = 900.0
 """Only a failure takes so long: sixty daemons that start on two busy cores need minutes."""
 
+FORGED_ENTRIES = 500
 Network = Any
 """`tests.endtoend.network.Network`: the tests are not checked for types."""
 
@@ -72,3 +73,23 @@ def live_network(
         if delay_s is not None:
             network.switch.delay_s, network.switch.loss = delay_s, loss
         yield network, whole_s
+
+
+def forged_entries(name: str) -> tuple[list[bytes], bytes]:
+    """What the member `name` says to begin a link, and a batch of entries that it cannot sign."""
+    peer_kit = importlib.import_module("tests.endtoend.test_bad_peers")
+    greeting = peer_kit.Greeting(
+        peer_kit.LINK_VERSION, peer_kit.PARTS_VERSION, "9.9", name, "", "an-instance"
+    )
+    entries = tuple(
+        peer_kit.Carried(
+            peer_kit.Entry(
+                "ume", peer_kit.EntryKind.AD, "lab", 10**9, version, 1800.0, b"[]", bytes(64)
+            ),
+            0.0,
+        )
+        for version in range(1, FORGED_ENTRIES + 1)
+    )
+    batch = peer_kit.Batch((peer_kit.pack("directory", peer_kit.Entries(entries)),))
+    first = [peer_kit.greeting_frame(greeting), peer_kit.greeting_frame(peer_kit.Begin())]
+    return first, peer_kit.link_frame(batch)
