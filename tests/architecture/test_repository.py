@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.architecture import rules_form, rules_imports, rules_purity, rules_sets
+from tests.architecture import rules_form, rules_imports, rules_messages, rules_purity, rules_sets
 from tests.architecture.source import ROOT, Module, Violation, all_modules, product_modules
 
 Rule = Callable[[Iterable[Module]], list[Violation]]
@@ -24,6 +24,9 @@ PRODUCT_RULES: list[Rule] = [
     rules_form.undocumented,
     rules_form.unannotated,
     rules_form.undescribed_modules,
+    rules_messages.unbounded_messages,
+    rules_messages.uncontained_decoding,
+    rules_messages.asserted_input,
 ]
 REPOSITORY_RULES: list[Rule] = [
     rules_form.long_files,

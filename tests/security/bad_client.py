@@ -10,7 +10,7 @@ import msgspec
 
 from iriai.wire.codec import decode_reply, request_frame
 from iriai.wire.frames import FrameReader, frame
-from iriai.wire.requests import PROTOCOL_VERSION, Hello, Reply, Request, RequestBody
+from iriai.wire.requests import PROTOCOL_VERSION, Failure, Hello, Reply, Request, RequestBody
 from tests.endtoend.installation import Installation, become
 from tests.support.people import TestPerson
 
@@ -62,13 +62,14 @@ class BadClient:
             self._replies += map(decode_reply, self._reader.feed(data))
         return self._replies.pop(0)
 
-    def is_cut_off(self) -> bool:
-        """Whether nothing but an end comes; waits for it."""
-        try:
-            self.reply()
-        except ConnectionError:
-            return True
-        return False
+    def last_word(self) -> Failure:
+        """Why it is cut off; returns when it is."""
+        word = self.reply()
+        assert isinstance(word, Failure)
+        with suppress(ConnectionError):
+            unexpected = self.reply()
+            raise AssertionError(f"it is still answered: {unexpected}")
+        return word
 
 
 @contextmanager

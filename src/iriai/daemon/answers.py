@@ -151,6 +151,7 @@ class JobAnswers:
         person = asked.caller.person
         made = self._submissions.spec(body.draft, person, body.descriptors, want)
         spec, payloads, warnings = made
+        asked.is_changing = True
         job = self._home.submit(spec, payloads, now, ended)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.take_descriptors(), person.name)

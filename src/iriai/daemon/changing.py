@@ -70,6 +70,7 @@ class JobChanges:
 
     def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> None:
         def cancel(item: Selected, _job: JobState, by: str) -> int:
+            asked.is_changing = True
             return self._home.cancel(item.job.number, item.indices, by)
 
         self._count(asked, body.ids, cancel)
@@ -77,6 +78,7 @@ class JobChanges:
     def _hold(self, asked: Asked, body: Hold, now: Instant) -> None:
         def hold(item: Selected, _job: JobState, by: str) -> int:
             _require_whole(item, "hold")
+            asked.is_changing = True
             return self._home.hold(item.job.number, by)
 
         self._count(asked, body.ids, hold)
@@ -84,6 +86,7 @@ class JobChanges:
     def _release(self, asked: Asked, body: Release, now: Instant) -> None:
         def release(item: Selected, _job: JobState, by: str) -> int:
             _require_whole(item, "release")
+            asked.is_changing = True
             return self._home.release(item.job.number, by)
 
         self._count(asked, body.ids, release)
@@ -179,6 +182,7 @@ class JobChanges:
             wanted = self._wanted(body, after, job.spec)
             if wanted.concerns_machines and not body.wait_for_resources:
                 judge(self._want(wanted.applied(job.spec)))
+            asked.is_changing = True
             change = self._home.alter(item.job.number, wanted, by, ended)
             found = differences(change.was, change.now) if change else []
             return str(item.job), [FieldChange(*each) for each in found]

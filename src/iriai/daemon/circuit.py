@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from iriai.daemon.faults import FAULTS
 from iriai.daemon.pipe import UNSENT_BYTES_MAX
 from iriai.wire.links import CARRY_BYTES_MAX, Carry, CarryOver, CircuitFrame, Credit
 
@@ -98,7 +99,11 @@ class Circuit:
         match frame:
             case Carry():
                 self._taken_bytes += len(frame.content)
-                self._on_data(frame.content)
+                try:
+                    self._on_data(frame.content)
+                except Exception as error:  # noqa: BLE001 - the relay has no part in it
+                    self.close(FAULTS.note("a circuit", error))
+                    return
                 if self._taken_bytes >= _CREDIT_BYTES and not self._is_closed:
                     self._link.say(Credit(*self.key, self._taken_bytes))
                     self._taken_bytes = 0

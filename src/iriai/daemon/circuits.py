@@ -42,7 +42,7 @@ class Circuits:
     def take(self, link: MachineLink, frame: CircuitFrame) -> None:
         """What came over a link.
 
-        Raises ValueError where its sender has nothing to do with the circuit.
+        Raises `OutOfPlace` where its sender has nothing to do with the circuit.
         """
         key = CircuitKey.of(frame)
         if self._name not in (key.opener, key.other):

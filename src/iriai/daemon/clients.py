@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from iriai.daemon.engine import Engine
+from iriai.daemon.faults import FAULTS
 from iriai.daemon.pipe import close_descriptor
 from iriai.daemon.stream import Stream, unbounded
 from iriai.identity.users import Caller
@@ -20,8 +21,20 @@ from iriai.policy.service.allowance import Allowance
 from iriai.policy.service.room import Room
 from iriai.wire.accounts import AskUsage, Shares
 from iriai.wire.ads import AskAds, AskMatch
-from iriai.wire.codec import MalformedMessage, decode_request, reply_frame
-from iriai.wire.joining import ListConsents, ListTokens, ShowCluster
+from iriai.wire.changes import Alter, Cancel, Hold, Release
+from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
+from iriai.wire.joining import (
+    AskAuthority,
+    Authenticate,
+    Join,
+    ListConsents,
+    ListTokens,
+    MakeToken,
+    Publish,
+    Renew,
+    RevokeToken,
+    ShowCluster,
+)
 from iriai.wire.machines import Nodes
 from iriai.wire.reports import Doctor, ShowConfiguration, Status
 from iriai.wire.requests import (
@@ -40,11 +53,18 @@ from iriai.wire.requests import (
     Request,
     RequestBody,
     Show,
+    Submit,
+    Wait,
 )
 from iriai.wire.stories import AskStory
 
 log = logging.getLogger(__name__)
 
+HELLO_BYTES_MAX = 4096
+"""Of a frame before `Hello` was taken, which has some ten bytes."""
+REQUEST_BYTES_MAX = 40 << 20
+"""Of a request: the largest has a script and a standard input of 16 MiB each, and an environment.
+A listing that is answered may be longer."""
 ACCEPTED_MAX = 64
 """Connections that are taken before whoever is connected is heard again."""
 
@@ -69,8 +89,28 @@ LOOKS = frozenset(
         AskMatch,
     }
 )
-"""Requests that change nothing. Where an answer to one fails for an error of ours, whoever asked is
-told; after any other the daemon ends, and begins again from what is stored."""
+"""Requests that change nothing."""
+BESIDE_CORES = frozenset(
+    {
+        Hello,
+        Wait,
+        AskAuthority,
+        Join,
+        Renew,
+        Authenticate,
+        MakeToken,
+        RevokeToken,
+        Publish,
+    }
+)
+"""Requests that change something, and no core: what they keep is written whole, or not at all."""
+CHECK_FIRST = frozenset({Submit, Cancel, Hold, Release, Alter})
+"""Requests whose handlers say `Asked.is_changing` before they change a core.
+
+Where one of all these fails for an error of ours before that, whoever asked is told, and nobody
+else is concerned. After any other the daemon ends, and begins again from what is stored."""
+
+_FAIL_ALONE = LOOKS | BESIDE_CORES | CHECK_FIRST
 
 OnFrames = Callable[[list[bytes]], None]
 OnClose = Callable[[str], None]
@@ -106,6 +146,9 @@ class Asked:
     """What came with it, and nobody has taken yet: closed when it is answered."""
     size_bytes: int = 0
     """As it came."""
+    is_changing: bool = False
+    """Whether the handler has begun to change a core: from there on an error of ours leaves it in
+    doubt."""
 
     def answer(self, body: AnswerBody) -> None:
         """Answer now."""
@@ -211,7 +254,8 @@ class Connection:
 
     def hand_over(self) -> Stream:
         """Answer what was asked, and be no client's any more: the stream is the caller's."""
-        assert isinstance(self._stream, Stream), "only a Unix socket becomes a link in this way"
+        if not isinstance(self._stream, Stream):
+            raise Refused("no-link", "only a Unix socket becomes a link in this way")
         self.flush()
         self._clients.gone(self)
         self._stream.unbound()
@@ -219,12 +263,29 @@ class Connection:
 
     def _frames(self, frames: list[bytes]) -> None:
         for payload in frames:
+            if self.is_gone:
+                return
             try:
                 request = decode_request(payload)
             except MalformedMessage as error:
-                self._stream.close(f"not a request: {error}")
-                return
-            self._take(request, len(payload))
+                self._malformed(payload, error)
+            else:
+                self._take(request, len(payload))
+
+    def _malformed(self, payload: bytes, error: Exception) -> None:
+        """What is no request costs the request; and the connection, where not even that is one."""
+        number = number_of(payload) if self._is_greeted else None
+        problem = UsageProblem(
+            "bad-request",
+            f"this request cannot be taken: {error}",
+            "use the iriai that the daemon runs; a program of your own should keep to its bounds",
+        )
+        if number is not None:
+            Asked(self, number, self.caller).fail(problem)
+            return
+        self.reply(Failure(0, problem.exit_code, problem.code, problem.message, problem.hint))
+        self.flush()
+        self.close(f"not a request: {error}")
 
     def _take(self, request: Request, size_bytes: int) -> None:
         descriptors: list[int] = []
@@ -247,6 +308,8 @@ class Connection:
             return
         if isinstance(request.body, Hello):
             self._is_greeted = request.body.version == PROTOCOL_VERSION
+            if self._is_greeted and isinstance(self._stream, Stream):
+                self._stream.allow(REQUEST_BYTES_MAX)
         self._clients.request(asked, request.body)
 
     def _closed(self, reason: str) -> None:
@@ -308,6 +371,7 @@ class Clients:
         self, connection: socket.socket, caller: Caller, on_frames: OnFrames, on_close: OnClose
     ) -> Stream:
         stream = Stream(connection, on_frames, on_close)
+        stream.allow(HELLO_BYTES_MAX, _too_long)
         if not caller.operator:
             stream.bound(self._unfinished, caller.person.name)
         return stream
@@ -401,7 +465,7 @@ class Clients:
             except Problem as problem:
                 asked.fail(problem)
             except Exception as error:
-                if type(body) not in LOOKS:  # the cores may be changed in part: see Service
+                if asked.is_changing or type(body) not in _FAIL_ALONE:
                     raise
                 asked.fail(_fault(error))
 
@@ -449,11 +513,22 @@ class Clients:
         connection.close()
 
 
+def _too_long(length: int, bytes_max: int) -> bytes:
+    """The last word to a client that sends a longer frame than it may."""
+    failure = Failure(
+        0,
+        UsageProblem.exit_code,
+        "too-long",
+        f"a request of {length} bytes; at most {bytes_max} are read",
+        "put long scripts and inputs into files that the job reads",
+    )
+    return reply_frame(failure)
+
+
 def _fault(error: Exception) -> Problem:
     """What is told of an error of ours that concerns nobody but who asked."""
-    log.exception("an error of iriai in the answer to a request", exc_info=error)
     return Problem(
         "internal",
-        f"an error of iriai: {type(error).__name__}: {error}",
+        FAULTS.note("a request", error),
         "please report it, with what log/daemon.log in the state directory says",
     )

@@ -70,6 +70,10 @@ def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
     """Before somebody asks."""
 
 
+def _unblamed(machine: str, kind: str, error: Exception) -> None:
+    """Where nobody remembers."""
+
+
 class Engine:
     """Drives the cores; see the module."""
 
@@ -92,6 +96,8 @@ class Engine:
         """Told of each of these whose user wants to be told."""
         self.on_changed: Callable[[int], None] = _unheard
         """Told of each job that an event was stored for, once that is durable."""
+        self.on_culprit: Callable[[str, str, Exception], None] = _unblamed
+        """Told of the machine whose message of this kind a core failed over, before all ends."""
         self.carrier: Carrier | None = None
         """The links with other machines; None: there are none."""
         self._writer = writer
@@ -165,8 +171,13 @@ class Engine:
         events, self._events = self._events, []
         requests, self._requests = self._requests, []
         self._answers = []
-        for event in events:
-            self.machine.handle(event, now)
+        try:
+            for event in events:
+                self.machine.handle(event, now)
+        except Exception as error:
+            if type(event) is Delivered:
+                self.on_culprit(event.sender, type(event.message).__name__, error)
+            raise
         for request in requests:
             request(now)
         self._finish(self.machine.settle(now), now)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from iriai.daemon.clients import Asked
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.engine import Engine
+from iriai.daemon.faults import FAULTS
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
 from iriai.protocol.effects import (
@@ -110,7 +111,8 @@ class Inquirer:
         except Problem as problem:
             fail(problem, now)
             return
-        assert isinstance(told, kind)
+        if not isinstance(told, kind):
+            raise TypeError(f"{type(told).__name__} is no answer to {type(question).__name__}")
         hear(told, now)
 
     def ask_at(
@@ -212,6 +214,9 @@ class Inquirer:
             return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))
         except Problem as problem:
             return declined(problem)
+        except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
+            words = FAULTS.note(f"a question of {inquired.machine}", error)
+            return declined(Problem("internal", words, "please report it"))
 
 
 OTHER_VERSION, NOT_BROKER = "other-version", "not-the-broker"

@@ -17,6 +17,7 @@ import msgspec
 
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.faults import FAULTS
 from iriai.daemon.hearing import PING_S, SILENCE_S, Hearing
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.pipe import DESCRIPTORS_MAX, close_descriptor
@@ -39,6 +40,7 @@ from iriai.wire.links import (
     Credit,
     LinkFrame,
     Obeyed,
+    OutOfPlace,
     Piece,
     Ping,
     Pong,
@@ -287,9 +289,12 @@ class MachineLink:
                     self._batch(content)
                 else:
                     self._take(content)
-            except (msgspec.MsgspecError, AssertionError, ValueError, OverflowError) as error:
+            except (msgspec.MsgspecError, OutOfPlace) as error:
                 self._is_at_fault = True
                 self.break_off(f"it does not keep to the protocol: {error}")
+                return
+            except Exception as error:  # noqa: BLE001 - see daemon.faults
+                self.break_off(FAULTS.note(f"the link with {self.machine}", error))
                 return
 
     def break_off(self, reason: str) -> None:
@@ -347,15 +352,21 @@ class MachineLink:
                 self._owner.circuit(self, content)
 
     def _spend(self, messages: int) -> None:
-        """Count what came; raises ValueError where it is a flood."""
+        """Count what came; raises `OutOfPlace` where it is a flood."""
         self._budget -= messages
         if self._budget < 0 and self._manner.is_network:
             self.is_flooded = True
-            raise ValueError(f"a flood: more than {MESSAGES_PER_S_MAX} messages a second")
+            raise OutOfPlace(f"a flood: more than {MESSAGES_PER_S_MAX} messages a second")
 
     # --- is the other there? ---------------------------------------------------------------------
 
     def _tick(self) -> None:
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            self._stream.close(FAULTS.note(f"the link with {self.machine}", error))
+
+    def _look(self) -> None:
         now_s = _steady_s()
         hearing, own_pause_s = self._hearing, self._hearing.looked(now_s)
         more = MESSAGES_PER_S_MAX * own_pause_s

@@ -21,7 +21,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
-from iriai.wire.links import Bid, CircuitFrame, Obeyed
+from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import Done
@@ -209,7 +209,8 @@ class Links:
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """A message of a node."""
-        assert part in TO_A_BACK_END, f"a front end has no {part} for {link.machine}"
+        if part not in TO_A_BACK_END:
+            raise OutOfPlace(f"a front end has no {part} for {link.machine}")
         self._engine.news(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
@@ -217,7 +218,7 @@ class Links:
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """A back end's operators say what they want to their own machine."""
-        raise AssertionError("a back end has nothing to ask")
+        raise OutOfPlace("a back end has nothing to ask")
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
         """What an operator asked of a back end is done, or is not."""
@@ -233,11 +234,11 @@ class Links:
 
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
         """Machines of one host need no relay."""
-        raise AssertionError("nothing is relayed over a Unix socket")
+        raise OutOfPlace("nothing is relayed over a Unix socket")
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """Links of one host stay until they break."""
-        raise AssertionError("nobody says good-bye on a Unix socket")
+        raise OutOfPlace("nobody says good-bye on a Unix socket")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """A link is closed, and everything that had arrived was told."""

@@ -43,7 +43,7 @@ from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
 from iriai.wire.greetings import TOO_MANY, YIELD, Declined
-from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed
+from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed, OutOfPlace
 
 log = logging.getLogger(__name__)
 
@@ -432,7 +432,7 @@ class Mesh:
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """Operators of other machines have nothing to say here."""
-        raise AssertionError("an operator's wish goes to the machine itself")
+        raise OutOfPlace("an operator's wish goes to the machine itself")
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
         """Nothing was asked."""

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from iriai.daemon.faults import FAULTS
+
 READ_BYTES = 1 << 18
 """What one read takes at most: large enough to batch, small enough to stay fair."""
 DESCRIPTORS_MAX = 64
@@ -130,7 +132,10 @@ class SocketPipe:
         self._on_close(reason)
 
     def _readable(self) -> None:
-        self._read_once()
+        try:
+            self._read_once()
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            self.close(FAULTS.note("a connection whose bytes came", error))
 
     def _read_once(self) -> bool:
         """Take in one read of what has arrived; whether there was anything."""
@@ -153,7 +158,10 @@ class SocketPipe:
         return True
 
     def _writable(self) -> None:
-        self._send_some()
+        try:
+            self._send_some()
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            self.close(FAULTS.note("a connection that was written to", error))
         if not self._unsent and not self._is_closed:
             self._is_writing = False
             self._loop.remove_writer(self._socket.fileno())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iriai.daemon.circuit import WINDOW_BYTES, CircuitKey
-from iriai.wire.links import Carry, CarryOver, CircuitFrame, Credit
+from iriai.wire.links import Carry, CarryOver, CircuitFrame, Credit, OutOfPlace
 
 CIRCUITS_OF_MACHINE_MAX = 64
 """That one machine may open through this one: it has as many to talk to that only dial outwards."""
@@ -45,11 +45,11 @@ class Relay:
     def take(self, sender: str, frame: CircuitFrame) -> None:
         """A frame for somebody else came from `sender`.
 
-        Raises ValueError where the sender is neither end of the circuit: it does us harm.
+        Raises `OutOfPlace` where the sender is neither end of the circuit: it does us harm.
         """
         key = CircuitKey.of(frame)
         if sender not in (key.opener, key.other) or key.opener == key.other:
-            raise ValueError(f"a circuit of {key.opener} and {key.other} is none of {sender}'s")
+            raise OutOfPlace(f"a circuit of {key.opener} and {key.other} is none of {sender}'s")
         passing = self._passing.get(key)
         if passing is None:
             if isinstance(frame, CarryOver):

@@ -12,6 +12,7 @@ from iriai.broker.core import Broker
 from iriai.daemon.clients import Asked, Handler
 from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
+from iriai.daemon.faults import FAULTS
 from iriai.daemon.inquirer import Inquirer
 from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.load_sensor import LoadSensor
@@ -186,6 +187,7 @@ class Reports:
                 self._engine.machine.broker_at,
                 settings.configuration.cluster.name or "",
                 self._sight(),
+                FAULTS.count,
             )
         )
 
@@ -217,7 +219,7 @@ class Reports:
         failure = self._writer.failure
         if failure is not None:
             trouble.append(f"the store cannot be written: {failure}")
-        return trouble
+        return trouble + FAULTS.trouble()
 
     def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
         welcome = self._launcher.welcome

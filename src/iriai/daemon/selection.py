@@ -35,7 +35,8 @@ def parse_selection(text: str) -> Selected:
     if not first <= last < first + RANGE_TASKS_MAX:
         raise UsageProblem("bad-id", f"'{text}' names no tasks", "write ranges as in ume-42.1-10")
     job = parse_id(match["job"])
-    assert isinstance(job, JobId)
+    if isinstance(job, TaskId):
+        raise UsageProblem("bad-id", f"'{text}' is a range of a task", "write ume-42.1-10")
     return Selected(job, tuple(range(first, last + 1)))
 
 

@@ -17,6 +17,7 @@ from iriai.daemon.clients import Clients, Handler
 from iriai.daemon.clock import now as read_clocks
 from iriai.daemon.cluster_part import ClusterPart
 from iriai.daemon.collection import keep_pauses_short
+from iriai.daemon.culprits import Culprits
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
 from iriai.daemon.feasibility import Feasibility
@@ -112,6 +113,8 @@ class Service:
         )
         self._launcher.home = lambda: settings.home
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
+        self._culprits = Culprits(settings.paths.store)
+        self._engine.on_culprit = self._blame
         self._texts = ReceivedTexts(self._engine)
         self._inquirer = Inquirer(self._engine)
         self._others = OtherClusters(self._engine, self._inquirer)
@@ -289,6 +292,8 @@ class Service:
         if self._uplink is not None:
             self._uplink.connect()
         if self._network is not None:
+            for machine, for_s, words in self._culprits.shunned(read_clocks("culprits").wall_s):
+                self._network.mesh.shun(machine, words, for_s)
             self._network.begin()
         listener = self._settings.listener
         listener.setblocking(False)
@@ -338,6 +343,10 @@ class Service:
     def _end_after_kill(self) -> None:
         """The launcher has killed, reported and gone; a last turn stores what it reported."""
         self._loop.call_later(0.05, self._end, 0)
+
+    def _blame(self, machine: str, kind: str, error: Exception) -> None:
+        """A core failed over what another machine said: not again when the daemon is back."""
+        self._culprits.blame(machine, kind, error, read_clocks("culprits").wall_s)
 
     def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """An error of ours leaves the cores in doubt: end, and start again from the store."""

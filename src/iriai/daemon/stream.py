@@ -8,7 +8,7 @@ from typing import Protocol
 
 from iriai.daemon.pipe import DESCRIPTORS_MAX, SocketPipe
 from iriai.policy.service.allowance import Allowance
-from iriai.wire.frames import FrameReader, FrameTooLong
+from iriai.wire.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 
 CLIENT_DESCRIPTORS_MAX = 4
 """Of a client: requests have one at most, and all of them are looked at before more are read."""
@@ -62,6 +62,17 @@ class Stream(SocketPipe):
         self._user = ""
         self._counted_bytes = 0
         self.is_at_fault = False
+        self._last_word: Callable[[int, int], bytes] | None = None
+
+    def allow(
+        self, frame_bytes_max: int, last_word: Callable[[int, int], bytes] | None = None
+    ) -> None:
+        """The peer may send frames of this size from here on.
+
+        `last_word` is what it is told of a longer one, made of its length and the most.
+        """
+        self._frames.bytes_max = frame_bytes_max
+        self._last_word = last_word or self._last_word
 
     def bound(self, unfinished: Allowance, user: str) -> None:
         """Count for `user` what of a frame is still incomplete, and close where that is too much.
@@ -77,6 +88,8 @@ class Stream(SocketPipe):
         self._count(0)
         self._counted_bytes = counted_bytes
         self._unfinished = None
+        self._last_word = None
+        self._frames.bytes_max = FRAME_BYTES_MAX
         self.descriptors_max = DESCRIPTORS_MAX
 
     def redirect(
@@ -91,6 +104,8 @@ class Stream(SocketPipe):
             frames = self._frames.feed(data)
         except FrameTooLong as error:
             self.is_at_fault = True
+            if self._last_word is not None:
+                self.write(self._last_word(error.length, error.bytes_max))
             self.close(str(error))
             return
         held_bytes = self._frames.held_bytes

@@ -23,6 +23,7 @@ from iriai.identity.unix_users import Person
 from iriai.identity.users import Users
 from iriai.model.account import Account
 from iriai.model.batch_variables import dropped_warning, is_reserved
+from iriai.model.bounds import Environment
 from iriai.model.decoding import decoded
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
@@ -50,7 +51,7 @@ _KNOWN_MAX = 64
 _KNOWN_BYTES_MAX = 64 << 10
 """Larger ones are looked at again each time."""
 
-_environment_decoder = msgspec.msgpack.Decoder(dict[str, str])
+_environment_decoder = msgspec.msgpack.Decoder(Environment)
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from iriai.daemon.payloads import DIGEST_BYTES, digest_of
-from iriai.wire.links import PIECE_BYTES, Piece
+from iriai.wire.links import PIECE_BYTES, OutOfPlace, Piece
 
 TEXT_BYTES_MAX = 16 << 20
 """Of one text: what `iriai submit` accepts of a script or an input."""
@@ -35,17 +35,17 @@ class TextPieces:
     def take(self, piece: Piece) -> bytes | None:
         """The whole text, where this was its last piece.
 
-        Raises ValueError where it is longer than may be, not the text that it is called, called
+        Raises `OutOfPlace` where it is longer than may be, not the text that it is called, called
         what no text is, or begun before the one before it has ended.
         """
         if not DIGEST.fullmatch(piece.digest):
-            raise ValueError(f"a text is not called '{piece.digest[:40]}'")
+            raise OutOfPlace(f"a text is not called '{piece.digest[:40]}'")
         if self._digest not in ("", piece.digest):
-            raise ValueError("pieces of two texts at a time")
+            raise OutOfPlace("pieces of two texts at a time")
         if not (piece.content or piece.is_last):
-            raise ValueError("a piece of nothing")
+            raise OutOfPlace("a piece of nothing")
         if len(self._text) + len(piece.content) > TEXT_BYTES_MAX:
-            raise ValueError(f"a text of more than {TEXT_BYTES_MAX} bytes")
+            raise OutOfPlace(f"a text of more than {TEXT_BYTES_MAX} bytes")
         self._digest = piece.digest
         self._text += piece.content
         if not piece.is_last:
@@ -53,5 +53,5 @@ class TextPieces:
         whole = bytes(self._text)
         self._digest, self._text = "", bytearray()
         if digest_of(whole) != piece.digest:
-            raise ValueError("a text that is not what it is called")
+            raise OutOfPlace("a text that is not what it is called")
         return whole

@@ -118,10 +118,12 @@ class TlsStream:
 
     def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send frames; only once the connection is secure."""
-        assert not descriptors, "descriptors do not travel over a network"
+        if descriptors:
+            raise ValueError("descriptors do not travel over a network")
         if self.is_closed:
             return
-        assert self.is_secure, "nothing is said to a peer that has proved nothing"
+        if not self.is_secure:
+            raise RuntimeError("nothing is said to a peer that has proved nothing")
         self._tls.write(data)
         self._flush()
 

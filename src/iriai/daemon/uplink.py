@@ -26,7 +26,7 @@ from iriai.model.problem import ExitCode
 from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import End, Message, Refusal
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
-from iriai.wire.links import Bid, CircuitFrame, Obeyed
+from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.machines import Link, Linked, LinkRow, MemberRow
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import (
@@ -152,8 +152,8 @@ class Uplink:
         self._ask(1, Hello(PROTOCOL_VERSION))
 
     def _ask(self, number: int, body: RequestBody) -> None:
-        assert self._dialling is not None
-        self._dialling.write(request_frame(Request(number, body)))
+        if self._dialling is not None:
+            self._dialling.write(request_frame(Request(number, body)))
 
     def _frames(self, frames: list[bytes]) -> None:
         for position, payload in enumerate(frames):
@@ -169,7 +169,6 @@ class Uplink:
 
     def _answered(self, reply: Reply) -> None:
         """One step on; `Link` follows `Welcome`, so that a dead connection is never a link."""
-        assert self._dialling is not None
         match reply:
             case Answer(_, Welcome()):
                 settings = self._settings
@@ -179,15 +178,17 @@ class Uplink:
             case Failure():
                 dialling, self._dialling = self._dialling, None
                 self._stop_waiting()
-                dialling.close("it said no")
+                if dialling is not None:
+                    dialling.close("it said no")
                 words = f"{reply.message}; {reply.hint}" if reply.hint else reply.message
                 self._refused(words)
-            case _:
+            case _ if self._dialling is not None:
                 self._dialling.close(FOREIGN)
 
     def _linked(self, linked: Linked) -> None:
         stream, self._dialling = self._dialling, None
-        assert stream is not None
+        if stream is None:
+            return
         self._stop_waiting()
         self.front, self.spool = linked.name, linked.spool
         self._pause_s = RETRY_MIN_S
@@ -229,7 +230,8 @@ class Uplink:
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """A message of the front end's home or broker, or what its broker acknowledges."""
-        assert part in OF_A_BACK_END, f"a back end has no {part}"
+        if part not in OF_A_BACK_END:
+            raise OutOfPlace(f"a back end has no {part}")
         self._engine.event(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
@@ -245,11 +247,11 @@ class Uplink:
 
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
         """Machines of one host need no relay."""
-        raise AssertionError("nothing is relayed over a Unix socket")
+        raise OutOfPlace("nothing is relayed over a Unix socket")
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """Links of one host stay until they break."""
-        raise AssertionError("nobody says good-bye on a Unix socket")
+        raise OutOfPlace("nobody says good-bye on a Unix socket")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """The link is closed, and everything that had arrived was told."""

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from iriai.identity.subject import Subject, SubjectKind, parse_subject
+from iriai.model.bounds import Count, Document, Seconds
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
@@ -46,9 +47,9 @@ _X509_ERRORS = (
 class Proof(msgspec.Struct, frozen=True, array_like=True):
     """What our extension holds."""
 
-    version: int
-    issued_wall_s: float
-    issuer: bytes
+    version: Count
+    issued_wall_s: Seconds
+    issuer: Document
     """The issuer's certificate (DER); empty where the authority itself signed."""
 
 

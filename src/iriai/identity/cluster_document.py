@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.identity.signed_document import DocumentKind, read_document
+from iriai.model.bounds import Count, Seconds, Words
 from iriai.model.cluster_configuration import parse_cluster_configuration
 from iriai.model.configuration import TEXT_LENGTH_MAX
 from iriai.model.decoding import decoded
@@ -26,9 +27,9 @@ CONFLICTS_KEPT_MAX = 20
 
 
 class _Body(msgspec.Struct, frozen=True):
-    number: int
-    made_wall_s: float
-    text: str
+    number: Count
+    made_wall_s: Seconds
+    text: Words
 
 
 class ClusterDocument(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,6 +21,7 @@ from iriai.identity.roster import Roster, read_roster
 from iriai.identity.token_book import TokenBook
 from iriai.identity.trust import Trust
 from iriai.identity.trusted_home import TrustedHomes, read_trusted_home
+from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 from iriai.model.steadiness import Steadiness
@@ -47,25 +48,25 @@ _T = TypeVar("_T")
 class SeedMember(msgspec.Struct, frozen=True):
     """A member, and where it was last found."""
 
-    name: str
-    addresses: tuple[str, ...] = ()
+    name: Name
+    addresses: Annotated[tuple[Name, ...], Many] = ()
     is_outward_only: bool = False
 
 
 class Issued(msgspec.Struct, frozen=True):
     """A machine that this issuer signed."""
 
-    key: str
+    key: Word
     """Its public key in hexadecimal digits."""
-    wall_s: float
+    wall_s: Seconds
     """When, the last time."""
 
 
 class IssuerBundle(msgspec.Struct, frozen=True):
     """An issuer as it is kept in a file, and as it travels to a new one, sealed."""
 
-    key: bytes
-    certificate: bytes
+    key: KeyBytes
+    certificate: Document
 
     def issuer(self) -> Issuer:
         """The issuer itself. Raises `Refused`: it is damaged."""
@@ -116,7 +117,7 @@ class ClusterFiles:
     def conflicts(self) -> list[str]:
         """What was reported of documents that contradict each other."""
         content = self._read(CONFLICTS_FILE)
-        return _decoded_json(content, list[str], CONFLICTS_FILE) if content else []
+        return _decoded_json(content, list[Words], CONFLICTS_FILE) if content else []
 
     def keep_conflicts(self, conflicts: list[str]) -> None:
         """Keep what was reported."""
@@ -125,7 +126,7 @@ class ClusterFiles:
     def read_ejections(self, trust: Trust) -> None:
         """Tell `trust` of all machines that were thrown out."""
         content = self._read(EJECTIONS_FILE)
-        for document in _decoded(content, list[bytes], EJECTIONS_FILE) if content else ():
+        for document in _decoded(content, list[Document], EJECTIONS_FILE) if content else ():
             trust.take_ejection(document, is_kept=True)
 
     def keep_ejections(self, trust: Trust) -> None:

@@ -7,9 +7,11 @@ cannot say it in their name. Kept on this machine alone. docs/spec/004, section 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
+from iriai.model.bounds import Code, Many, Name, Seconds
 from iriai.model.decoding import decoded
 from iriai.model.home_trust import check_home
 from iriai.model.ids import HOME_NAME
@@ -26,12 +28,12 @@ LIFETIME_S_MAX = 366 * 86_400.0
 class Consent(msgspec.Struct, frozen=True):
     """Tasks of a user that are handed in at a home run here as that user."""
 
-    user: str
-    uid: int
+    user: Name
+    uid: Code
     """Who it was: a name may be given to somebody else."""
-    home: str
-    made_wall_s: float
-    ends_wall_s: float
+    home: Name
+    made_wall_s: Seconds
+    ends_wall_s: Seconds
 
 
 class Consents:
@@ -95,7 +97,7 @@ class Consents:
     @classmethod
     def decode(cls, content: bytes) -> Consents:
         """From the disk. Raises msgspec.MsgspecError."""
-        return cls(decoded(msgspec.json.Decoder(list[Consent]), content))
+        return cls(decoded(msgspec.json.Decoder(Annotated[list[Consent], Many]), content))
 
     def _forget(self, now_wall_s: float) -> None:
         over = [key for key, each in self._held.items() if each.ends_wall_s <= now_wall_s]

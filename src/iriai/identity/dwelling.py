@@ -13,6 +13,7 @@ import msgspec
 
 from iriai.identity.files import read_file, replace_file
 from iriai.identity.machine_identity import KEY_FILE
+from iriai.model.bounds import Word, Words
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
@@ -24,9 +25,9 @@ MACHINE_ID = Path("/etc/machine-id")
 class Dwelling(msgspec.Struct, frozen=True):
     """Where it was first used."""
 
-    machine_id: str
+    machine_id: Word
     """Empty: the system has none."""
-    directory: str
+    directory: Words
 
 
 def this_machine_id() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.identity.signed_document import DocumentKind, read_document
+from iriai.model.bounds import Name, Seconds, Words
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
@@ -26,10 +27,10 @@ news, and nobody joins in between."""
 class Ejection(msgspec.Struct, frozen=True):
     """One machine that is refused."""
 
-    machine: str
-    at_wall_s: float
+    machine: Name
+    at_wall_s: Seconds
     """Certificates issued to it until then are refused."""
-    reason: str = ""
+    reason: Words = ""
 
 
 class SignedEjection(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ from iriai.identity.sealing import (
     seal_to_passphrase,
 )
 from iriai.identity.signed_document import DocumentKind, sign_document
+from iriai.model.bounds import Count, KeyBytes, Name
 from iriai.model.decoding import decoded
 from iriai.model.problem import NotAllowed, Refused
 
@@ -38,9 +39,9 @@ AskPassphrase = Callable[[], str]
 
 
 class _KeyFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    version: int
-    name: str
-    secret: bytes = b""
+    version: Count
+    name: Name
+    secret: KeyBytes = b""
     sealed: SealedToPassphrase | None = None
 
 

@@ -15,6 +15,7 @@ from iriai.identity.operator_key import OperatorKey
 from iriai.identity.roster import RosterOperator
 from iriai.identity.sealing import raw_public
 from iriai.identity.subject import name_rule
+from iriai.model.bounds import KeyBytes, Name
 from iriai.model.decoding import decoded
 from iriai.model.problem import UsageProblem
 
@@ -25,10 +26,10 @@ _CONTEXT = b"iriai-operator-request-1\0"
 
 
 class _Request(msgspec.Struct, frozen=True, array_like=True):
-    name: str
-    signs: bytes
-    opens: bytes
-    signature: bytes = b""
+    name: Name
+    signs: KeyBytes
+    opens: KeyBytes
+    signature: KeyBytes = b""
 
 
 def request_word(key: OperatorKey) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,6 +19,7 @@ from iriai.identity.authority import Authority, Issuer
 from iriai.identity.certificate import read_certificate
 from iriai.identity.sealing import SealedToKeys, derived, open_with_key, raw_public, seal_to_keys
 from iriai.identity.signed_document import DocumentKind, read_document, sign_document
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds
 from iriai.model.decoding import decoded
 from iriai.model.problem import NotFound, Refused
 
@@ -34,26 +35,26 @@ NUMBER_MAX = 1 << 53
 class RosterOperator(msgspec.Struct, frozen=True):
     """One operator."""
 
-    name: str
-    certificate: bytes
-    opens: bytes
+    name: Name
+    certificate: Document
+    opens: KeyBytes
     """The public key (X25519) that the authority's key is sealed to."""
 
 
 class NamedMember(msgspec.Struct, frozen=True):
     """One member that signs machines, and with which the authority's key lies."""
 
-    machine: str
-    opens: bytes
-    named_wall_s: float
+    machine: Name
+    opens: KeyBytes
+    named_wall_s: Seconds
 
 
 class _Body(msgspec.Struct, frozen=True):
-    number: int
-    made_wall_s: float
-    operators: tuple[RosterOperator, ...]
-    named: tuple[NamedMember, ...]
-    sealed: bytes
+    number: Count
+    made_wall_s: Seconds
+    operators: Annotated[tuple[RosterOperator, ...], Many]
+    named: Annotated[tuple[NamedMember, ...], Many]
+    sealed: Document
 
 
 class Roster(NamedTuple):

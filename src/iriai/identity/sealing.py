@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name
 from iriai.model.problem import NotAllowed, Refused
 
 KEY_BYTES = 32
@@ -34,24 +36,24 @@ _NONCE = bytes(12)
 class Recipient(msgspec.Struct, frozen=True):
     """The way in for one holder of a key."""
 
-    name: str
-    ephemeral: bytes
-    wrapped: bytes
+    name: Name
+    ephemeral: KeyBytes
+    wrapped: KeyBytes
 
 
 class SealedToKeys(msgspec.Struct, frozen=True):
     """A secret that each of several keys opens."""
 
-    recipients: tuple[Recipient, ...]
-    sealed: bytes
+    recipients: Annotated[tuple[Recipient, ...], Many]
+    sealed: Document
 
 
 class SealedToPassphrase(msgspec.Struct, frozen=True):
     """A secret that a passphrase opens."""
 
-    salt: bytes
-    n: int
-    sealed: bytes
+    salt: KeyBytes
+    n: Count
+    sealed: Document
 
 
 def seal_to_keys(content: bytes, keys: Mapping[str, X25519PublicKey]) -> SealedToKeys:

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from iriai.identity.certificate import Certificate, check_signed_for, read_certificate
 from iriai.identity.subject import SubjectKind
+from iriai.model.bounds import Document, KeyBytes, Word
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
 
@@ -35,10 +36,10 @@ class DocumentKind(StrEnum):
 
 
 class _Signed(msgspec.Struct, frozen=True, array_like=True):
-    kind: str
-    body: bytes
-    certificate: bytes
-    signature: bytes
+    kind: Word
+    body: Document
+    certificate: Document
+    signature: KeyBytes
 
 
 class ReadDocument(NamedTuple):

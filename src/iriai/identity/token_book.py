@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
+from iriai.model.bounds import Document, Many, Name, Seconds, Word
 from iriai.model.decoding import decoded
 from iriai.model.problem import NotFound, Refused
 from iriai.model.token_text import Token, TokenKind
@@ -30,21 +32,21 @@ USED_KEPT_S = 30 * 86_400.0
 class Entry(msgspec.Struct, frozen=True):
     """One token as the book has it."""
 
-    id: str
+    id: Word
     kind: TokenKind
-    digest: str
+    digest: Word
     """SHA-256 of the secret."""
-    made_wall_s: float
-    ends_wall_s: float
-    made_by: str
-    user: str = ""
+    made_wall_s: Seconds
+    ends_wall_s: Seconds
+    made_by: Name
+    user: Name = ""
     """Whose requests a user's token carries."""
-    machine: str = ""
+    machine: Name = ""
     """The one machine that may join with it; empty: any."""
-    used_by: str = ""
+    used_by: Name = ""
     """The machine that joined with it; empty: it was not used."""
     revoked: bool = False
-    bundle: bytes = b""
+    bundle: Document = b""
     """What the machine is given besides, sealed to the token's secret; see `issuer_bundle`."""
 
     def is_good(self, now_wall_s: float) -> bool:
@@ -158,7 +160,7 @@ class TokenBook:
     @classmethod
     def decode(cls, content: bytes) -> TokenBook:
         """From the disk. Raises msgspec.MsgspecError."""
-        return cls(decoded(msgspec.json.Decoder(list[Entry]), content))
+        return cls(decoded(msgspec.json.Decoder(Annotated[list[Entry], Many]), content))
 
     def _forget(self, now_wall_s: float) -> None:
         over = [e.id for e in self._entries.values() if e.ends_wall_s + USED_KEPT_S < now_wall_s]

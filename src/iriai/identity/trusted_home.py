@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from iriai.identity.signed_document import DocumentKind, read_document
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Word, Words
 from iriai.model.decoding import decoded
 from iriai.model.home_rules import OTHERS
 from iriai.model.home_trust import HomeTrust, check_home, check_users
@@ -30,10 +31,10 @@ EjectedUntil = Callable[[str], float | None]
 class TrustedHome(msgspec.Struct, frozen=True):
     """The body of one such document."""
 
-    home: str
+    home: Name
     """`*`: all homes of which there is no document."""
-    users: tuple[str, ...]
-    moment_ms: int
+    users: Annotated[tuple[Words, ...], Many]
+    moment_ms: Count
     """When it was signed (wall clock): of two of one home the later counts."""
 
     @property
@@ -46,11 +47,11 @@ class SignedTrust(NamedTuple):
     """One such document whose signature holds."""
 
     trusted: TrustedHome
-    operator: str
-    document: bytes
-    key: bytes
+    operator: Name
+    document: Document
+    key: KeyBytes
     """The operator's public key."""
-    digest: str
+    digest: Word
     """SHA-256 of the document: of two of one moment the smaller counts."""
 
 

@@ -16,6 +16,7 @@ from iriai.launcher.gpus.gpus import HIDDEN
 from iriai.launcher.messages import Order
 from iriai.launcher.users import Login
 from iriai.model.batch_variables import is_reserved
+from iriai.model.bounds import Text
 from iriai.model.decoding import decoded
 from iriai.model.sizes import ARGUMENT_BYTES_MAX, ENVIRONMENT_VARIABLES_MAX
 
@@ -27,7 +28,7 @@ _KEPT_BYTES_MAX = 8 << 20
 _ENTRY_BYTES = 200
 """What one variable takes in memory beside its text."""
 
-Variables = Annotated[dict[str, str], msgspec.Meta(max_length=ENVIRONMENT_VARIABLES_MAX)]
+Variables = Annotated[dict[Text, Text], msgspec.Meta(max_length=ENVIRONMENT_VARIABLES_MAX)]
 _decoder: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(Variables)
 
 

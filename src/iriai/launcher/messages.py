@@ -7,10 +7,11 @@ descriptors for interactive tasks travel beside the frame of their `Launch` (SCM
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from iriai.model.bounds import Amount, Code, Content, Count, Many, Name, Seconds, Word, Words
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -34,8 +35,8 @@ FRAME_BYTES_MAX = 256 << 20
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Daemon, first message on a connection. Answered with `Welcome`, or the connection closed."""
 
-    version: int
-    run_minimum_uid: int = 1000
+    version: Count
+    run_minimum_uid: Code = 1000
     """Users below are refused by the launcher itself; it never goes below its own configuration."""
 
 
@@ -43,13 +44,13 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     """What the tasks of one job share."""
 
     spec: JobSpec
-    environment: bytes
+    environment: Content
     """msgpack map of strings: the submitter's environment; reserved names in it are dropped."""
-    script: bytes = b""
-    stdin: bytes = b""
-    spool: str = ""
+    script: Content = b""
+    stdin: Content = b""
+    spool: Words = ""
     """Directory of the output that somebody follows; empty: `spool` of the launcher's own state."""
-    notice: tuple[tuple[NoticeVariable, str], ...] = ()
+    notice: Annotated[tuple[tuple[NoticeVariable, Words], ...], Many] = ()
     """What a notice finds of the job that it tells of."""
 
 
@@ -57,14 +58,14 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
     """Start one attempt."""
 
     attempt: AttemptId
-    template: int
+    template: Count
     """Position in the `templates` of the same Launch."""
-    gpu_ids: tuple[int, ...] = ()
-    descriptors: int = 0
+    gpu_ids: Annotated[tuple[Count, ...], Many] = ()
+    descriptors: Count = 0
     """How many of the passed descriptors are this task's (0 or 1), in the order of the orders."""
-    lease_s: float | None = None
+    lease_s: Seconds | None = None
     """How long it may run after `leased_s`, unless renewed; None: it has no lease."""
-    leased_s: float = 0.0
+    leased_s: Seconds = 0.0
     """Since when its lease counts, on the steady clock."""
 
 
@@ -74,8 +75,8 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
     An attempt that the journal already knows is not started again (a no-op).
     """
 
-    templates: tuple[Template, ...]
-    orders: tuple[Order, ...]
+    templates: Annotated[tuple[Template, ...], Many]
+    orders: Annotated[tuple[Order, ...], Many]
 
 
 class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -84,15 +85,15 @@ class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
     `cause` becomes the cause of the end. Unknown attempts are ignored.
     """
 
-    attempts: tuple[AttemptId, ...]
+    attempts: Annotated[tuple[AttemptId, ...], Many]
     cause: EndCause
-    grace_s: float
+    grace_s: Seconds
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """Daemon: the ends of these attempts are stored; the journal may drop them."""
 
-    attempts: tuple[AttemptId, ...]
+    attempts: Annotated[tuple[AttemptId, ...], Many]
 
 
 class SampleAll(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -106,27 +107,27 @@ class ShutDown(msgspec.Struct, frozen=True, array_like=True, tag=6):
 class Prolong(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """Daemon: the leases of all attempts of a home count from a later moment."""
 
-    home: str
-    asked_s: float
+    home: Name
+    asked_s: Seconds
     """On the steady clock."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """How one limit is kept on this machine, for `doctor`."""
 
-    limit: str
+    limit: Words
     """cpu-shares, memory, processes, cpu-time, wall-time, accounting, tree-kill, spawn."""
-    by: str
+    by: Words
     """`cgroup v1 memory`, `cgroup v2 …`, `rlimit`, `sampling`, `iriai-exec`, `python helper` …"""
-    note: str = ""
+    note: Words = ""
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True):
     """An attempt that runs."""
 
     attempt: AttemptId
-    pid: int
-    started_wall_s: float
+    pid: Code
+    started_wall_s: Seconds
 
 
 class Exit(msgspec.Struct, frozen=True, array_like=True):
@@ -134,15 +135,15 @@ class Exit(msgspec.Struct, frozen=True, array_like=True):
 
     attempt: AttemptId
     cause: EndCause
-    exit_code: int | None
+    exit_code: Code | None
     """None where a signal ended it, or it was lost."""
-    signal: int | None
+    signal: Code | None
     usage: Usage
-    started_wall_s: float
-    ended_wall_s: float
-    elapsed_s: float
+    started_wall_s: Seconds
+    ended_wall_s: Seconds
+    elapsed_s: Amount
     """Between start and end, on the steady clock."""
-    message: str = ""
+    message: Words = ""
     """Why it could not be started, or which limit was crossed with what peak; for people."""
 
 
@@ -154,39 +155,39 @@ class Unfit(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """
 
     attempt: AttemptId
-    hook: str
+    hook: Words
     """prolog, epilog."""
-    message: str
+    message: Words
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Launcher, answer to Attach: what runs, and the ends that were not acknowledged yet."""
 
-    version: int
-    pid: int
-    boot_id: str
-    enforcement: tuple[Enforcement, ...]
-    alive: tuple[Alive, ...]
-    ended: tuple[Exit, ...]
-    unfit: tuple[Unfit, ...] = ()
+    version: Count
+    pid: Code
+    boot_id: Word
+    enforcement: Annotated[tuple[Enforcement, ...], Many]
+    alive: Annotated[tuple[Alive, ...], Many]
+    ended: Annotated[tuple[Exit, ...], Many]
+    unfit: Annotated[tuple[Unfit, ...], Many] = ()
 
 
 class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """Launcher: these attempts run."""
 
-    started: tuple[Alive, ...]
+    started: Annotated[tuple[Alive, ...], Many]
 
 
 class Exited(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """Launcher: these attempts ended. Repeated in Welcome until `Forget`."""
 
-    exits: tuple[Exit, ...]
+    exits: Annotated[tuple[Exit, ...], Many]
 
 
 class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
     """Launcher, answer to SampleAll: use so far of each running attempt."""
 
-    samples: tuple[tuple[AttemptId, Usage], ...]
+    samples: Annotated[tuple[tuple[AttemptId, Usage], ...], Many]
 
 
 ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown | Prolong

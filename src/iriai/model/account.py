@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from iriai.model.bounds import Name
+
 
 class Account(NamedTuple):
     """A group and a user in it; use under one group does not count in another."""
 
-    group: str
-    user: str
+    group: Name
+    user: Name
 
     def __str__(self) -> str:
         return f"{self.group}/{self.user}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.bounds import Document, Double, Expression, Integer, Many, Name, Words
 from iriai.model.decoding import decoded
 from iriai.model.resources import Resources
 
-Value = bool | int | float | str
+Value = bool | Integer | Double | Words
 """What an attribute may be."""
 AD_BYTES_MAX = 64 << 10
 """Of a machine's encoded attributes: a thousand of them, or a few long texts."""
@@ -24,17 +26,19 @@ VANILLA_UNIVERSE = 5
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[dict[str, Value]] = msgspec.msgpack.Decoder(dict[str, Value])
+_decoder: msgspec.msgpack.Decoder[dict[str, Value]] = msgspec.msgpack.Decoder(
+    Annotated[dict[Name, Value], Many]
+)
 
 
 class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a machine says of itself, and its owner of whom it serves."""
 
-    attributes: bytes = b""
+    attributes: Document = b""
     """Those that stay as they are, encoded: whoever has no expression in use need not read them."""
-    requirements: str = ""
+    requirements: Expression = ""
     """The owner's policy: what must hold of a job (TARGET); empty: any job may run."""
-    rank: str = ""
+    rank: Expression = ""
     """What jobs the owner likes best; larger is better."""
 
 

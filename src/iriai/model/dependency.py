@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from iriai.model.bounds import Count, Name
 from iriai.model.ids import JobId, TaskId, parse_id
 from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
@@ -49,9 +50,9 @@ class Dependency(NamedTuple):
     """A job, or a task of it, and how it must end."""
 
     condition: Condition
-    home: str
-    number: int
-    task: int | None = None
+    home: Name
+    number: Count
+    task: Count | None = None
     """Index of a task; None: the whole job."""
 
     @property

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-Factors = tuple[tuple[float, float], ...]
+from typing import Annotated
+
+from iriai.model.bounds import Amount, Many, Weight
+
+Factors = Annotated[tuple[tuple[Weight, Amount], ...], Many]
 """(factor, seconds) of each stretch of an attempt's time, in order. Empty: nothing was measured."""
 
 STRETCH_MIN_S = 1e-6

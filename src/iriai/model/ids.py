@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from iriai.model.bounds import Count, Name
 from iriai.model.problem import UsageProblem
 
 HOME_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -14,8 +15,8 @@ _ID = re.compile(r"(?P<home>[a-z][a-z0-9-]{0,30})-(?P<number>\d{1,15})(?:\.(?P<i
 class JobId(NamedTuple):
     """A job: its home's name and the number the home gave it."""
 
-    home: str
-    number: int
+    home: Name
+    number: Count
 
     def __str__(self) -> str:
         return f"{self.home}-{self.number}"
@@ -24,9 +25,9 @@ class JobId(NamedTuple):
 class TaskId(NamedTuple):
     """A task: its job and its array index (0 for a single job)."""
 
-    home: str
-    number: int
-    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
+    home: Name
+    number: Count
+    index: Count  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
 
     @property
     def job(self) -> JobId:
@@ -44,10 +45,10 @@ NOTICE_ATTEMPT = 0
 class AttemptId(NamedTuple):
     """One execution of a task, numbered from 1 by the task's home."""
 
-    home: str
-    number: int
-    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
-    attempt: int
+    home: Name
+    number: Count
+    index: Count  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
+    attempt: Count
 
     @property
     def task(self) -> TaskId:

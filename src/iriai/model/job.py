@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from iriai.model.account import Account
 from iriai.model.batch_variables import BatchVariables
+from iriai.model.bounds import Count, Many, Real, Text, Word
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
 from iriai.model.notice import NotifyOn
@@ -42,53 +44,53 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     account: Account
     """Whom the use is counted for."""
-    user: str
+    user: Text
     """The Unix user that the tasks run as: the one who submitted, as the kernel named them."""
-    name: str
-    command: tuple[str, ...]
+    name: Text
+    command: Annotated[tuple[Text, ...], Many]
     """The argument vector; with a script, the script's arguments."""
-    working_directory: str
+    working_directory: Text
     resources: Resources = Resources()
-    array: tuple[tuple[int, int, int], ...] = SINGLE_TASK
+    array: Annotated[tuple[tuple[Count, Count, Count], ...], Many] = SINGLE_TASK
     """Ranges (first, last, step) of task indices, ascending and disjoint; last is included."""
     is_array: bool = False
-    time_limit_s: float | None = None
+    time_limit_s: Real | None = None
     """Wall time of an attempt; None is without limit."""
-    cpu_limit_s: float | None = None
-    process_limit: int | None = None
-    environment: str = ""
-    script: str = ""
-    stdin: str = ""
-    output: str = ""
+    cpu_limit_s: Real | None = None
+    process_limit: Count | None = None
+    environment: Word = ""
+    script: Word = ""
+    stdin: Word = ""
+    output: Text = ""
     """Pattern of the output file; relative to the working directory; see `expand_pattern`."""
-    error: str = ""
+    error: Text = ""
     """Pattern of the file for standard error; empty: merged into the output."""
-    max_restarts: int | None = None
+    max_restarts: Count | None = None
     """How many lost attempts are repeated; None: as many as it takes."""
-    urgency: float = 1.0
+    urgency: Real = 1.0
     held: bool = False
     """Whether the job was submitted held."""
     interaction: Interaction = Interaction.BATCH
-    descriptors: int = 0
+    descriptors: Count = 0
     """How many descriptors the client passed (0 or 1). What comes through one cannot be had twice:
     such a job is not repeated, and ends where the descriptor is gone."""
-    kill_grace_s: float = 10.0
+    kill_grace_s: Real = 10.0
     """Between the request to end (SIGTERM) and SIGKILL."""
-    lease_s: float | None = None
+    lease_s: Real | None = None
     """How long an attempt on another machine than its home's goes on while they do not hear of each
     other, and so how long the home waits before it repeats it. None: `DEFAULT_LEASE_S`."""
-    throttle: int | None = None
+    throttle: Count | None = None
     """How many of its tasks may hold a claim at once; None: as many as there is room for."""
-    after: tuple[Dependency, ...] = ()
+    after: Annotated[tuple[Dependency, ...], Many] = ()
     """How others must have ended before any of its tasks may start; all of them."""
     exclusive: bool = False
     """Whether each of its tasks takes a whole machine, which is empty when it starts."""
-    notify: str = ""
+    notify: Text = ""
     """What is done when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
     notify_on: NotifyOn = NotifyOn.END
-    requirements: str = ""
+    requirements: Text = ""
     """What must hold of a machine that runs it, a ClassAd expression; empty: nothing."""
-    rank: str = ""
+    rank: Text = ""
     """What machines it likes best; larger is better."""
     batch: BatchVariables | None = None
     """What a script for Slurm or PBS finds of its submission; None: it is for neither."""

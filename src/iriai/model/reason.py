@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from iriai.model.bounds import Name, Words
+
 
 class Rule(StrEnum):
     """Each rule that can say no, or not yet."""
@@ -49,9 +51,9 @@ class Reason(msgspec.Struct, frozen=True):
     """One rule's answer. `needed` and `had` are for people, and never both empty."""
 
     rule: Rule
-    needed: str
-    had: str
-    machine: str = ""
+    needed: Words
+    had: Words
+    machine: Name = ""
     """The machine that this is about; empty where it is about all of them, or none."""
 
     def __post_init__(self) -> None:

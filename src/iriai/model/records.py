@@ -6,12 +6,13 @@ concern several tasks of a job are one event, so that an array costs rows by tur
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from iriai.model.account import Account
 from iriai.model.alteration import Alteration
+from iriai.model.bounds import Amount, Code, Count, Many, Name, Seconds, Span, Words
 from iriai.model.claim import Claim
 from iriai.model.dependency import Dependency
 from iriai.model.factors import Factors
@@ -152,16 +153,16 @@ class AttemptResult(msgspec.Struct, frozen=True):
     """
 
     attempt: AttemptId
-    machine: str
+    machine: Name
     cause: EndCause
-    exit_code: int | None
-    signal: int | None
+    exit_code: Code | None
+    signal: Code | None
     usage: Usage
-    started_wall_s: float
-    ended_wall_s: float
-    elapsed_s: float
-    charge_s: float
-    message: str = ""
+    started_wall_s: Seconds
+    ended_wall_s: Seconds
+    elapsed_s: Amount
+    charge_s: Amount
+    message: Words = ""
     factors: Factors = ()
     """What the charges of its time were multiplied by; see policy.offpeak."""
 
@@ -185,10 +186,10 @@ class ClaimsDropped(msgspec.Struct, frozen=True):
 class Bucket(NamedTuple):
     """What was charged in one part of a window; see `policy.window`."""
 
-    number: int
+    number: Count
     """Since 1970."""
-    charge_s: float
-    advance_s: float
+    charge_s: Amount
+    advance_s: Amount
     """The part of it that urgency added."""
 
 
@@ -196,17 +197,17 @@ class LedgerRow(msgspec.Struct, frozen=True):
     """Node: the counter of one account; durable before it is published. See policy.fading."""
 
     account: Account
-    counter: float
-    epoch_wall_s: float
-    runs: int
+    counter: Amount
+    epoch_wall_s: Span
+    runs: Count
     """Of all that ended."""
-    run_s: float
+    run_s: Amount
     """How long the recent ones took; see `policy.expectation.RunTimes`."""
-    advance: float = 0.0
+    advance: Amount = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
-    bucket_s: float = 0.0
+    bucket_s: Seconds = 0.0
     """How long the buckets are; 0: use fades with a half-life, and there are none."""
-    buckets: tuple[Bucket, ...] = ()
+    buckets: Annotated[tuple[Bucket, ...], Many] = ()
     """Under a window: what was charged when, instead of the counter."""
 
 

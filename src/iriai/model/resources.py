@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from iriai.model.bounds import Count, Many, Name, SizeBytes
 from iriai.model.units import format_size
 
 
 class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
     """Amounts of each resource; `named` is sorted by name and holds no zeros."""
 
-    cpus: int = 1
-    memory_bytes: int = 0
-    gpus: int = 0
-    disk_bytes: int = 0
-    named: tuple[tuple[str, int], ...] = ()
+    cpus: Count = 1
+    memory_bytes: SizeBytes = 0
+    gpus: Count = 0
+    disk_bytes: SizeBytes = 0
+    named: Annotated[tuple[tuple[Name, SizeBytes], ...], Many] = ()
 
     def amounts(self) -> tuple[tuple[str, int], ...]:
         """(resource, amount) of all, the named ones last."""

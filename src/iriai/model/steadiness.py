@@ -10,6 +10,8 @@ from math import inf, log
 
 import msgspec
 
+from iriai.model.bounds import Amount, Real
+
 HALF_LIFE_S = 7 * 86_400.0
 """Of what was seen: people's habits have the period of a week."""
 PRIOR_S, PRIOR_STEADINESS = 6 * 3600.0, 0.7
@@ -22,9 +24,9 @@ _FULL_S = HALF_LIFE_S / log(2)
 class Steadiness(msgspec.Struct, frozen=True):
     """Seconds there and seconds away, as they count at `wall_s`."""
 
-    there_s: float = 0.0
-    away_s: float = 0.0
-    wall_s: float = -inf
+    there_s: Amount = 0.0
+    away_s: Amount = 0.0
+    wall_s: Real = -inf
     """When this was; -inf: nothing was seen yet."""
 
     @property

@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from iriai.model.bounds import KeyBytes, Name
 from iriai.model.decoding import decoded
 from iriai.model.problem import UsageProblem
 
@@ -38,10 +39,10 @@ class TokenKind(StrEnum):
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    id: bytes
-    secret: bytes
-    fingerprint: bytes
-    address: str
+    id: KeyBytes
+    secret: KeyBytes
+    fingerprint: KeyBytes
+    address: Name
 
 
 class Token(NamedTuple):

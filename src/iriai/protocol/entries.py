@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from iriai.model.bounds import Count, Document, KeyBytes, Name, Span
+
 CLUSTER = ""
 """The owner of what is about no machine: configuration, roster, and the trust in all others."""
 
@@ -42,27 +44,27 @@ BY_OPERATORS = frozenset(
 class Key(NamedTuple):
     """Of an owner there is one entry of each kind."""
 
-    machine: str
+    machine: Name
     kind: EntryKind
 
 
 class Stamp(NamedTuple):
     """Which of two entries of one key is the later: the larger."""
 
-    incarnation: int
+    incarnation: Count
     """Of the owner, raised by it when it finds that it forgot what it had published."""
-    version: int
+    version: Count
     """Raised by the owner with everything that it publishes."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
     """One entry in a digest: which it is, and how late."""
 
-    machine: str
+    machine: Name
     kind: EntryKind
-    incarnation: int
-    version: int
-    mark: int
+    incarnation: Count
+    version: Count
+    mark: Count
     """The first 32 bits of the body's SHA-256, or of an operator's document's digest."""
 
     @property
@@ -79,17 +81,17 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """What an owner published."""
 
-    machine: str
+    machine: Name
     """The owner, or whom an operator's document is about; `CLUSTER` where that is all of it."""
     kind: EntryKind
-    cluster: str
+    cluster: Name
     """The authority that the owner belongs to."""
-    incarnation: int
-    version: int
-    lifetime_s: float
+    incarnation: Count
+    version: Count
+    lifetime_s: Span
     """How long after it was published it counts, by the clock of whoever holds it."""
-    body: bytes
-    signature: bytes
+    body: Document
+    signature: KeyBytes
     """The owner's. Of an operator's document, which has its signature inside, the digest that
     decides between two of one number: the smaller stays."""
 
@@ -115,7 +117,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
     """An entry on its way."""
 
     entry: Entry
-    age_s: float
+    age_s: Span
     """Since it was published, as far as those who carried it know."""
 
 

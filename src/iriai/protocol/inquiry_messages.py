@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.bounds import Content, Count
+
 
 class Inquire(msgspec.Struct, frozen=True):
     """Any machine to the broker, when somebody asks what the broker knows. Answered with `Inform`.
@@ -11,18 +13,18 @@ class Inquire(msgspec.Struct, frozen=True):
     It changes nothing there that a second one would change again, so it is repeated until answered.
     """
 
-    number: int
+    number: Count
     """The asker's own, rising; the answer repeats it."""
-    version: int
+    version: Count
     """Of what may be asked and how it is written: `wire.inquiries.INQUIRY_VERSION`."""
-    question: bytes
+    question: Content
 
 
 class Inform(msgspec.Struct, frozen=True):
     """The answer to `Inquire`, from the machine that was asked alone."""
 
-    number: int
-    answer: bytes
+    number: Count
+    answer: Content
 
 
 ToInquiry = Inquire | Inform

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
 from iriai.model.account import Account
+from iriai.model.bounds import Amount, Count, Many, Name, Seconds
 from iriai.model.decoding import decoded
 from iriai.model.instant import Instant
 from iriai.model.records import Bucket, LedgerRow
@@ -46,15 +48,15 @@ FALL = 1e-9
 class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """`model.records.LedgerRow`, short."""
 
-    group: str
-    user: str
-    counter: float
-    epoch_wall_s: float
-    runs: int
-    run_s: float
-    advance: float = 0.0
-    bucket_s: float = 0.0
-    buckets: tuple[Bucket, ...] = ()
+    group: Name
+    user: Name
+    counter: Amount
+    epoch_wall_s: Seconds
+    runs: Count
+    run_s: Amount
+    advance: Amount = 0.0
+    bucket_s: Seconds = 0.0
+    buckets: Annotated[tuple[Bucket, ...], Many] = ()
 
     @staticmethod
     def of(row: LedgerRow) -> BatchRow:
@@ -93,12 +95,12 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True)
 class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
     """Every counter of one machine; the body of an entry of kind `ledger`."""
 
-    incarnation: int
+    incarnation: Count
     """Of the counters: raised when the machine finds that they fell."""
-    wall_s: float
+    wall_s: Seconds
     """The machine's clock when it was made."""
-    rows: tuple[BatchRow, ...]
-    rate: float = 1.0
+    rows: Annotated[tuple[BatchRow, ...], Many]
+    rate: Amount = 1.0
     """What the machine can charge in a second, at most and without urgency (`ChargeRule.rate` of
     all of it, times its speed)."""
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from iriai.model.bounds import Count, Many, Name, Weight, Word
 
 
 class MemberState(StrEnum):
@@ -22,25 +25,25 @@ class MemberState(StrEnum):
 class Member(msgspec.Struct, frozen=True):
     """One machine; all but the state is what it said of itself, signed."""
 
-    name: str
-    incarnation: int
+    name: Name
+    incarnation: Count
     """Raised by the machine alone; what others suspect of an earlier one is void."""
     state: MemberState
-    cluster: str
-    addresses: tuple[str, ...] = ()
+    cluster: Name
+    addresses: Annotated[tuple[Name, ...], Many] = ()
     """Where it listens, `host:port` each, the best first; none of an outward-only one."""
     is_outward_only: bool = False
     """Whether it can only connect outwards; it is then reached through others, never broker."""
-    parts: tuple[str, ...] = ("node", "home", "broker")
+    parts: Annotated[tuple[Name, ...], Many] = ("node", "home", "broker")
     """Of it; see `effects.Part`."""
-    steadiness: float = 0.5
+    steadiness: Weight = 0.5
     """How much of the time it is on and reachable, 0 to 1: the weight it has as a broker."""
-    instance: str = ""
+    instance: Word = ""
     """Random, of its state directory, with its boot: two machines with one name, or a copy of a
     state directory that was started elsewhere, are told apart by it."""
-    certificate_digest: str = ""
+    certificate_digest: Word = ""
     """SHA-256 of its certificate, in hexadecimal; empty where machines have none."""
-    cluster_name: str = ""
+    cluster_name: Name = ""
     """The cluster that it works in, where the site has several (spec 008, section 6)."""
 
     @property

@@ -283,8 +283,8 @@ class Membership:
     def _suspicions(self) -> Iterator[tuple[str, Suspicion]]:
         for name in self._suspects:
             suspicion = self._peers[name].suspicion
-            assert suspicion is not None
-            yield name, suspicion
+            if suspicion is not None:
+                yield name, suspicion
 
     @property
     def _is_taking_part(self) -> bool:

@@ -6,12 +6,26 @@ lost, repeated, stale or wrong with no effect but delay.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from iriai.model.account import Account
 from iriai.model.ad import MachineAd
+from iriai.model.bounds import (
+    Amount,
+    Bits,
+    Code,
+    Count,
+    Expression,
+    Many,
+    Name,
+    Real,
+    Seconds,
+    Span,
+    Weight,
+    Words,
+)
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.limits import Grace, Limit
@@ -27,11 +41,11 @@ from iriai.protocol.peer_messages import PeerMessage
 class Capability(NamedTuple):
     """A node's word that it will take one claim; minted by the node, accepted once."""
 
-    incarnation: int
-    version: int
+    incarnation: Count
+    version: Count
     """Of the node's state when it was minted."""
-    slot: int
-    random: int
+    slot: Count
+    random: Bits
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -40,12 +54,12 @@ class Running(msgspec.Struct, frozen=True):
     attempt: AttemptId
     account: Account
     resources: Resources
-    limit_s: float | None
+    limit_s: Seconds | None
     """Wall time of the attempt; None: without limit."""
-    ends_in_s: float | None
+    ends_in_s: Span | None
     """From when the message is sent until its place is free for sure: see `longest_stay_s`."""
-    charge_so_far_s: float
-    urgency: float
+    charge_so_far_s: Amount
+    urgency: Weight
     capability: Capability | None
     """The one it was granted for; None where the node does not remember."""
 
@@ -56,19 +70,19 @@ class Charging(msgspec.Struct, frozen=True):
     The fields mean what they do in `[order]`.
     """
 
-    idle_weight: float
-    gpu_weight: float
-    memory_weight: float
-    offpeak_factor: float
+    idle_weight: Weight
+    gpu_weight: Weight
+    memory_weight: Weight
+    offpeak_factor: Weight
 
 
 class TurnedAway(NamedTuple):
     """Of `Idle`: a claim was refused because of whose it was."""
 
     capability: Capability
-    home: str
-    user: str
-    words: str
+    home: Name
+    user: Name
+    words: Words
     """Why, for people."""
 
 
@@ -76,7 +90,7 @@ class FailedAtOnce(msgspec.Struct, frozen=True):
     """Of an attempt that ended: its own failure, so soon that it did hardly run."""
 
     attempt: AttemptId
-    exit_code: int | None
+    exit_code: Code | None
     """None: a signal ended it."""
 
 
@@ -86,47 +100,47 @@ class Idle(msgspec.Struct, frozen=True):
     The broker updates its view of the node; it may hand each capability on once.
     """
 
-    machine: str
-    incarnation: int
-    version: int
+    machine: Name
+    incarnation: Count
+    version: Count
     capacity: Resources
-    capabilities: tuple[Capability, ...]
+    capabilities: Annotated[tuple[Capability, ...], Many]
     """New ones; `whole`: all that are outstanding."""
-    spent: tuple[Capability, ...]
+    spent: Annotated[tuple[Capability, ...], Many]
     """Those that came back since the last report, whether a claim was granted for them or not, and
     whether they were still good or not: no match is under way with them any more."""
-    began: tuple[Running, ...]
-    ended: tuple[AttemptId, ...]
+    began: Annotated[tuple[Running, ...], Many]
+    ended: Annotated[tuple[AttemptId, ...], Many]
     whole: bool
     unavailable: Reason | None
     """Why nothing can be started there now; None: it can."""
-    speed: float = 1.0
+    speed: Weight = 1.0
     """Of the machine, relative to others; charges are multiplied by it."""
-    load: float = 0.0
+    load: Weight = 0.0
     """The machine's load average (over one minute)."""
-    foreign_load: float = 0.0
+    foreign_load: Weight = 0.0
     """The part of it that is not of our tasks."""
     is_load_known: bool = False
     """Whether the load was ever measured."""
-    lost: tuple[AttemptId, ...] = ()
+    lost: Annotated[tuple[AttemptId, ...], Many] = ()
     """Those of `ended` that were lost at once, for no reason that the node knows of."""
-    refused: tuple[AttemptId, ...] = ()
+    refused: Annotated[tuple[AttemptId, ...], Many] = ()
     """Those of `ended` that never started."""
     charging: Charging | None = None
     """`whole`: what use costs on this machine. None: nothing is said of it."""
     ad: MachineAd | None = None
     """`whole`: what the machine says of itself, and its owner of whom it serves."""
-    keyboard_idle_s: float | None = None
+    keyboard_idle_s: Seconds | None = None
     """Since somebody last used the machine's terminals; None: not measured."""
-    turned_away: tuple[TurnedAway, ...] = ()
+    turned_away: Annotated[tuple[TurnedAway, ...], Many] = ()
     """Of `spent`: those refused because the machine does not run tasks of that user and home."""
-    ahead: tuple[Capability, ...] = ()
+    ahead: Annotated[tuple[Capability, ...], Many] = ()
     """New ones for tasks that wait there for a place; `whole`: all that are outstanding."""
-    waiting: tuple[Running, ...] = ()
+    waiting: Annotated[tuple[Running, ...], Many] = ()
     """Claims granted ahead, which hold nothing yet; `whole`: all. In `began` when they do."""
-    failed: tuple[FailedAtOnce, ...] = ()
+    failed: Annotated[tuple[FailedAtOnce, ...], Many] = ()
     """Those of `ended` that failed at once, by themselves."""
-    rules: int = 0
+    rules: Count = 0
     """Counts how often it became another for which users the machine runs tasks: whom it turned
     away before it may take now."""
 
@@ -137,9 +151,9 @@ class Counted(msgspec.Struct, frozen=True):
     The broker draws with them.
     """
 
-    machine: str
-    rows: tuple[LedgerRow, ...]
-    charged: tuple[tuple[AttemptId, float], ...]
+    machine: Name
+    rows: Annotated[tuple[LedgerRow, ...], Many]
+    charged: Annotated[tuple[tuple[AttemptId, Amount], ...], Many]
 
 
 class Want(msgspec.Struct, frozen=True):
@@ -152,31 +166,31 @@ class Want(msgspec.Struct, frozen=True):
     account: Account
     resources: Resources
     limit_s: Limit | None
-    urgency: float
-    waited_s: float
+    urgency: Weight
+    waited_s: Amount
     """As the home counts it."""
-    count: int
+    count: Count
     grace_s: Grace = 0.0
     """How much longer than its limit an attempt may take to end."""
-    front: int = 0
+    front: Count = 0
     """How many of the tasks wait again after an attempt: they go to the head of their account's
     queue."""
-    promised_in_s: float | None = None
+    promised_in_s: Span | None = None
     """The start that an earlier broker promised for its first task, from now; None: no promise."""
-    promised_machine: str = ""
+    promised_machine: Name = ""
     exclusive: bool = False
     """Each task takes a whole machine, which is empty when it starts."""
-    stamp: int = 0
+    stamp: Count = 0
     """Rises with each change; a broker acknowledges it and ignores an older one."""
-    requirements: str = ""
+    requirements: Expression = ""
     """What must hold of a machine (docs/spec/007); empty: nothing."""
-    rank: str = ""
+    rank: Expression = ""
     """What machines are liked best; larger is better."""
-    group: str = ""
+    group: Name = ""
     """The group that it was handed in under, where its account here has another."""
-    user: str = ""
+    user: Name = ""
     """As whom its tasks run; empty: the user of its account."""
-    only_on: tuple[str, ...] = ()
+    only_on: Annotated[tuple[Name, ...], Many] = ()
     """The machines that can be handed what their client passed (a terminal, standard input);
     empty: nothing was passed, or all can."""
 
@@ -185,7 +199,7 @@ class Withdraw(msgspec.Struct, frozen=True):
     """Home to broker: no task of this job waits any more. The broker forgets it."""
 
     job: JobId
-    stamp: int = 0
+    stamp: Count = 0
     """As that of a want."""
 
 
@@ -195,7 +209,7 @@ class Wants(msgspec.Struct, frozen=True):
     The broker knows that it has been told all; a home without jobs is heard of as well.
     """
 
-    machine: str
+    machine: Name
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -205,11 +219,11 @@ class Match(msgspec.Struct, frozen=True):
     """
 
     job: JobId
-    machine: str
+    machine: Name
     capability: Capability
-    until_s: float
+    until_s: Seconds
     """How long the broker keeps the place free for it."""
-    broker: str = ""
+    broker: Name = ""
     """Of another cluster, which is told if the match is declined; empty: the home's own."""
 
 
@@ -217,7 +231,7 @@ class Decline(msgspec.Struct, frozen=True):
     """Home to the broker that matched: no task is left for this; the capability is free again."""
 
     job: JobId
-    machine: str
+    machine: Name
     capability: Capability
 
 
@@ -231,7 +245,7 @@ class Explained(msgspec.Struct, frozen=True):
     """Broker to home: why the job's first waiting task has not started; the main reason first."""
 
     job: JobId
-    reasons: tuple[Reason, ...]
+    reasons: Annotated[tuple[Reason, ...], Many]
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -241,8 +255,8 @@ class Promise(msgspec.Struct, frozen=True):
     """
 
     job: JobId
-    machine: str
-    start_in_s: float | None
+    machine: Name
+    start_in_s: Span | None
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -273,7 +287,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """Node to home: the claim is granted and durable; the attempt is being started."""
 
     attempt: AttemptId
-    machine: str
+    machine: Name
     is_ahead: bool = False
     """It waits there for a place; it starts as soon as that is free, or is refused soon."""
 
@@ -289,8 +303,8 @@ class Begun(msgspec.Struct, frozen=True):
     """Node to home: the attempt's process runs."""
 
     attempt: AttemptId
-    machine: str
-    started_wall_s: float
+    machine: Name
+    started_wall_s: Seconds
 
 
 class End(msgspec.Struct, frozen=True):
@@ -317,20 +331,20 @@ class Renew(msgspec.Struct, frozen=True):
     The node's leases count from when it asked, the home's from when it answers `Renewed`.
     """
 
-    machine: str
-    asked_steady_s: float
+    machine: Name
+    asked_steady_s: Seconds
     """The node's clock. It means nothing to the home, which repeats it."""
-    unconfirmed: tuple[AttemptId, ...] = ()
+    unconfirmed: Annotated[tuple[AttemptId, ...], Many] = ()
     """Claims that do not start before the home has confirmed that it still wants them."""
 
 
 class Renewed(msgspec.Struct, frozen=True):
     """Home to node: the answer to `Renew`. A lease that is over already stays over."""
 
-    home: str
-    asked_steady_s: float
+    home: Name
+    asked_steady_s: Seconds
     """As the node said it."""
-    confirmed: tuple[AttemptId, ...] = ()
+    confirmed: Annotated[tuple[AttemptId, ...], Many] = ()
     """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
 
 
@@ -344,18 +358,18 @@ class BrokerIs(msgspec.Struct, frozen=True):
     Only a machine's word that it is the broker itself has anybody follow it.
     """
 
-    broker: str
-    term: float = 0.0
+    broker: Name
+    term: Real = 0.0
     """Where it is the sender: changes whenever it begins anew, and knows nothing."""
 
 
 class Heard(msgspec.Struct, frozen=True):
     """Broker to machine, at the end of a turn in which it was told something by it."""
 
-    term: float
-    idle: tuple[int, int] | None = None
+    term: Real
+    idle: tuple[Count, Count] | None = None
     """Incarnation and version of the last report of its node that was taken in."""
-    wants: tuple[tuple[int, int], ...] = ()
+    wants: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
     """Number and stamp of the wants, and withdrawals, of its home that were taken in."""
     is_lacking: bool = False
     """Whether a report before that never came: the node is to report whole."""
@@ -370,7 +384,7 @@ class Quiet(msgspec.Struct, frozen=True):
 class Vacancy(msgspec.Struct, frozen=True, array_like=True):
     """Machines with about as much free as each other."""
 
-    machines: int
+    machines: Count
     free: Resources
     """On all of them together."""
 
@@ -381,14 +395,14 @@ class Summary(msgspec.Struct, frozen=True):
     The receiver passes on what it cannot serve itself, in proportion to that.
     """
 
-    broker: str
+    broker: Name
     """The sender."""
-    cluster: str
-    vacancies: tuple[Vacancy, ...]
+    cluster: Name
+    vacancies: Annotated[tuple[Vacancy, ...], Many]
     """Where something could be started; nothing that is kept for a reserved head."""
-    largest: tuple[Resources, ...]
+    largest: Annotated[tuple[Resources, ...], Many]
     """Capacities: each machine of the cluster has no more than one of these."""
-    waiting: int
+    waiting: Count
     """Tasks that it could not serve, and may pass on."""
 
 
@@ -399,13 +413,13 @@ class Forward(msgspec.Struct, frozen=True):
     unless it knows another cluster with room and may pass them on once more.
     """
 
-    broker: str
+    broker: Name
     """The sender."""
-    number: int
+    number: Count
     """The sender's own, higher each time; the answer repeats it."""
-    cluster: str
+    cluster: Name
     """The sender's."""
-    hops: int
+    hops: Count
     """How often it was passed on, this time included."""
     want: Want
     """As the home told it; `count` is how many are passed on."""
@@ -414,11 +428,11 @@ class Forward(msgspec.Struct, frozen=True):
 class Returned(msgspec.Struct, frozen=True):
     """The answer to `Forward`: how many of the tasks were not started."""
 
-    broker: str
+    broker: Name
     """The sender."""
-    number: int
+    number: Count
     """That of the `Forward`."""
-    count: int
+    count: Count
     reason: Reason | None = None
     """Why none of them ever will be there, as far as that can be told."""
 

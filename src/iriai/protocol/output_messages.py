@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.bounds import Content, SizeBytes, Word
 from iriai.model.ids import AttemptId
 
 KINDS = ("out", "err")
@@ -16,19 +17,19 @@ class AskOutput(msgspec.Struct, frozen=True):
     """Home to node: what has this attempt printed after so many bytes? Answered with `Output`."""
 
     attempt: AttemptId
-    kind: str
+    kind: Word
     """One of `KINDS`."""
-    offset: int
+    offset: SizeBytes
 
 
 class Output(msgspec.Struct, frozen=True):
     """Node to home: the answer, at once where there is something or nothing more will come."""
 
     attempt: AttemptId
-    kind: str
-    offset: int
+    kind: Word
+    offset: SizeBytes
     """Of the first byte of `content`."""
-    content: bytes
+    content: Content
     is_complete: bool
     """Whether the attempt is over, and this is the end of what it printed."""
 

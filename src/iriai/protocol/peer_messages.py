@@ -6,8 +6,11 @@ wrong with no effect but delay.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from iriai.model.bounds import Bits, Count, KeyBytes, Many, Name
 from iriai.protocol.entries import Carried, Row
 
 # --- membership ----------------------------------------------------------------------------------
@@ -16,28 +19,28 @@ from iriai.protocol.entries import Carried, Row
 class Doubt(msgspec.Struct, frozen=True, array_like=True):
     """Somebody does not believe that a machine is there; void for a later incarnation of it."""
 
-    machine: str
-    incarnation: int
+    machine: Name
+    incarnation: Count
     is_dead: bool
     """It had its time to answer."""
-    by: str
+    by: Name
     """Who doubts: the more independent ones do, the less time it has."""
-    signature: bytes = b""
+    signature: KeyBytes = b""
     """Of `by`. None where it is told to the doubted machine, which answers whoever asks."""
 
 
 class News(msgspec.Struct, frozen=True, array_like=True):
     """What each message of the membership has with it: what others may not know yet."""
 
-    members: tuple[Carried, ...] = ()
+    members: Annotated[tuple[Carried, ...], Many] = ()
     """Entries of kind `member`."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: Annotated[tuple[Doubt, ...], Many] = ()
 
 
 class Probe(msgspec.Struct, frozen=True):
     """Are you there? One member each period, each in turn. The receiver answers `ProbeAnswer`."""
 
-    number: int
+    number: Count
     """The sender's own; the answer repeats it."""
     news: News = News()
 
@@ -49,22 +52,22 @@ class ProbeFor(msgspec.Struct, frozen=True):
     `ProbeMissed`.
     """
 
-    number: int
-    machine: str
+    number: Count
+    machine: Name
     news: News = News()
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
     """To `Probe` at once, to `ProbeFor` when the machine answered: it is there."""
 
-    number: int
+    number: Count
     news: News = News()
 
 
 class ProbeMissed(msgspec.Struct, frozen=True):
     """To `ProbeFor`: no answer so far. The asker learns from it that its own network works."""
 
-    number: int
+    number: Count
     news: News = News()
 
 
@@ -77,8 +80,8 @@ class Offer(msgspec.Struct, frozen=True):
     The receiver answers `Counteroffer`.
     """
 
-    checksum: int
-    lately: tuple[Row, ...] = ()
+    checksum: Bits
+    lately: Annotated[tuple[Row, ...], Many] = ()
 
 
 class Counteroffer(msgspec.Struct, frozen=True):
@@ -88,29 +91,29 @@ class Counteroffer(msgspec.Struct, frozen=True):
     sends an `Outline`.
     """
 
-    checksum: int
+    checksum: Bits
     """Of what the sender will hold when it has got what it wants."""
-    lately: tuple[Row, ...] = ()
+    lately: Annotated[tuple[Row, ...], Many] = ()
     """What it learned lately and the other did not name."""
-    wanted: tuple[Row, ...] = ()
+    wanted: Annotated[tuple[Row, ...], Many] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True):
     """Send me these. Answered with `Entries`, as many messages as it takes."""
 
-    rows: tuple[Row, ...]
+    rows: Annotated[tuple[Row, ...], Many]
 
 
 class Entries(msgspec.Struct, frozen=True):
     """What the other lacks, or is to know at once. Each is verified, and kept where it is later."""
 
-    entries: tuple[Carried, ...]
+    entries: Annotated[tuple[Carried, ...], Many]
 
 
 class Outline(msgspec.Struct, frozen=True):
     """What I hold, as a checksum for each bucket of keys. Answered with `Detail`."""
 
-    checksums: tuple[int, ...]
+    checksums: Annotated[tuple[Bits, ...], Many]
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -119,22 +122,22 @@ class Detail(msgspec.Struct, frozen=True):
     The receiver asks for what is later (`Wanted`), and sends what the other lacks (`Entries`).
     """
 
-    buckets: tuple[int, ...]
+    buckets: Annotated[tuple[Count, ...], Many]
     """Those that are told in full."""
-    rows: tuple[Row, ...]
+    rows: Annotated[tuple[Row, ...], Many]
 
 
 class Rumour(msgspec.Struct, frozen=True):
     """Only as paper 001 has it: what I still tell. Answered with `Known`, and one's own rumours."""
 
-    entries: tuple[Carried, ...]
+    entries: Annotated[tuple[Carried, ...], Many]
     is_answer: bool = False
 
 
 class Known(msgspec.Struct, frozen=True):
     """To `Rumour`: these I knew already, or later ones. After so many the sender stops."""
 
-    rows: tuple[Row, ...]
+    rows: Annotated[tuple[Row, ...], Many]
 
 
 ToMembership = Probe | ProbeFor | ProbeAnswer | ProbeMissed

@@ -121,19 +121,18 @@ class Peers:
         """Take a message to one of the two parts in, or its alarm."""
         sender = event.sender if isinstance(event, Delivered) else ""
         message = event.message if isinstance(event, Delivered) else None
-        if event.part is Part.MEMBERSHIP:
-            assert message is None or isinstance(message, ToMembership)
-            effects: list[Effect] = []
-            if message is not None and message.news.members:
-                for carried in message.news.members:
-                    self.table.take(carried, sender, now)
-                effects = self._settled(sender, now)
-            effects += self.membership.handle(sender, message, now)
-            self.directory.ride(self.membership.take_probed(), now)
-        else:
-            assert message is None or isinstance(message, ToDirectory)
-            effects = []
-            self.directory.handle(sender, message, now)
+        effects: list[Effect] = []
+        if event.part is not Part.MEMBERSHIP:
+            said = message if isinstance(message, ToDirectory) else None
+            self.directory.handle(sender, said, now)
+            return self._settled(sender, now, effects)
+        told = message if isinstance(message, ToMembership) else None
+        if told is not None and told.news.members:
+            for carried in told.news.members:
+                self.table.take(carried, sender, now)
+            effects = self._settled(sender, now)
+        effects += self.membership.handle(sender, told, now)
+        self.directory.ride(self.membership.take_probed(), now)
         return self._settled(sender, now, effects)
 
     def publish(self, kind: EntryKind, body: bytes, now: Instant) -> list[Effect]:

@@ -2,71 +2,74 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from iriai.model.ad import Value
+from iriai.model.bounds import Count, Expression, Many, Name, Text, Words
 
 
 class AskAds(msgspec.Struct, frozen=True, tag="ask-ads"):
     """The ads of all machines that this one knows, or of one."""
 
-    machine: str = ""
+    machine: Expression = ""
 
 
 class AdRow(msgspec.Struct, frozen=True):
     """One machine's ad, as it is now."""
 
-    name: str
-    attributes: dict[str, Value]
+    name: Name
+    attributes: Annotated[dict[Words, Value], Many]
     """By HTCondor's names (docs/spec/007)."""
-    requirements: str
+    requirements: Expression
     """What its owner requires of jobs; empty: nothing."""
-    rank: str
-    cluster: str = ""
+    rank: Expression
+    cluster: Name = ""
     """Of a site of several clusters that which it belongs to."""
 
 
 class AdList(msgspec.Struct, frozen=True, tag="ad-list"):
     """Answer to `AskAds`, by name."""
 
-    rows: tuple[AdRow, ...]
-    note: str = ""
+    rows: Annotated[tuple[AdRow, ...], Many]
+    note: Words = ""
     """Whose are missing, and why; empty: these are all."""
 
 
 class AskMatch(msgspec.Struct, frozen=True, tag="ask-match"):
     """Which machines a job of the asking user with these requirements could run on now."""
 
-    requirements: str
+    requirements: Text
 
 
 class ClauseRow(msgspec.Struct, frozen=True):
     """One of the clauses that must all hold."""
 
-    text: str
-    machines: int
+    text: Words
+    machines: Count
     """On how many it holds, whatever the others do."""
 
 
 class MatchRow(msgspec.Struct, frozen=True):
     """One machine."""
 
-    machine: str
+    machine: Name
     matches: bool
-    failing: tuple[tuple[str, str], ...]
+    failing: Annotated[tuple[tuple[Words, Words], ...], Many]
     """Clauses that do not hold there, and what they saw."""
-    owner: tuple[tuple[str, str], ...]
+    owner: Annotated[tuple[tuple[Words, Words], ...], Many]
     """The same of what its owner requires of the job."""
-    cluster: str = ""
+    cluster: Name = ""
     """Of a site of several clusters that which it belongs to."""
 
 
 class MatchTable(msgspec.Struct, frozen=True, tag="match-table"):
     """Answer to `AskMatch`; machines that match first, then by how little is missing."""
 
-    requirements: str
+    requirements: Expression
     """As it was understood."""
-    clauses: tuple[ClauseRow, ...]
-    rows: tuple[MatchRow, ...]
-    note: str = ""
+    clauses: Annotated[tuple[ClauseRow, ...], Many]
+    rows: Annotated[tuple[MatchRow, ...], Many]
+    note: Words = ""
     """Which clusters' machines are missing, and why; empty: none are."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.bounds import Count
 from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 from iriai.wire.requests import Reply, Request
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
+
+
+class _Numbered(msgspec.Struct, array_like=True):
+    """What any request begins with."""
+
+    number: Count
+
+
+_numbers = msgspec.msgpack.Decoder(_Numbered)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 MalformedMessage = msgspec.MsgspecError
@@ -29,6 +39,14 @@ def reply_frame(reply: Reply) -> bytes:
 def decode_request(payload: bytes) -> Request:
     """The request in a frame; raises `MalformedMessage`."""
     return decoded(_requests, payload)
+
+
+def number_of(payload: bytes) -> int | None:
+    """The number of a request whose body cannot be taken; None: it is nothing like a request."""
+    try:
+        return decoded(_numbers, payload).number
+    except MalformedMessage:
+        return None
 
 
 def decode_reply(payload: bytes) -> Reply:

@@ -10,6 +10,10 @@ _PREFIX_BYTES = 4
 class FrameTooLong(ValueError):
     """The peer announced more than may come: it does not speak our protocol, or does us harm."""
 
+    def __init__(self, length: int, bytes_max: int) -> None:
+        super().__init__(f"a frame of {length} bytes; at most {bytes_max} are read")
+        self.length, self.bytes_max = length, bytes_max
+
 
 def frame(payload: bytes) -> bytes:
     """`payload` with its length before it."""
@@ -38,7 +42,7 @@ class FrameReader:
         while len(buffer) - start >= _PREFIX_BYTES:
             length = int.from_bytes(buffer[start : start + _PREFIX_BYTES], "big")
             if length > self.bytes_max:
-                raise FrameTooLong(f"a frame of {length} bytes; at most {self.bytes_max} are read")
+                raise FrameTooLong(length, self.bytes_max)
             end = start + _PREFIX_BYTES + length
             if len(buffer) < end:
                 break

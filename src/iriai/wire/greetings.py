@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.bounds import Count, Name, Word, Words
 from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 
@@ -16,16 +17,16 @@ GREETING_BYTES_MAX = 4096
 class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The first word of the machine that dialled. Later versions only append to it."""
 
-    link_version: int
-    parts_version: int
+    link_version: Count
+    parts_version: Count
     """`wire.parts.PARTS_VERSION`."""
-    version: str
+    version: Name
     """Of iriai, for people."""
-    machine: str
+    machine: Name
     """The sender's name; its certificate has to say the same."""
-    other: str
+    other: Name
     """Whom it means to speak to; empty where it knows an address only."""
-    instance: str
+    instance: Word
     """Random, of the sender's state directory and this run of its daemon: one that has started
     again has forgotten what was said to it."""
 
@@ -33,16 +34,16 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=1):
 class Agreed(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """The machine that was dialled wants the link as well."""
 
-    version: str
-    machine: str
-    instance: str
+    version: Name
+    machine: Name
+    instance: Word
 
 
 class Declined(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """It does not."""
 
-    code: str
-    message: str
+    code: Word
+    message: Words
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=4):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from iriai.model.bounds import Code, Many, Name, Text, Word, Words
 from iriai.model.decoding import decoded
 from iriai.protocol.messages import Want
 from iriai.wire.accounts import Shares, ShareTable
@@ -19,9 +22,9 @@ answered with a `Declined` that says so; links do not break for it."""
 class AskMatchFor(msgspec.Struct, frozen=True, tag="ask-match-for"):
     """As a client's `AskMatch`, for a job of that account."""
 
-    requirements: str
-    group: str
-    user: str
+    requirements: Text
+    group: Name
+    user: Name
 
 
 class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
@@ -33,11 +36,11 @@ class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
     """There is no answer, for this reason; a `model.problem` in transit."""
 
-    exit_code: int
-    code: str
-    message: str
-    hint: str = ""
-    broker: str = ""
+    exit_code: Code
+    code: Word
+    message: Words
+    hint: Words = ""
+    broker: Name = ""
     """Whom to ask instead, where it is declined because another machine is the broker."""
 
 
@@ -46,7 +49,7 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
 
     refusal: Declined | None = None
     """Why no machine ever could; None: one could, or the broker does not know all machines yet."""
-    waits_for: tuple[Why, ...] = ()
+    waits_for: Annotated[tuple[Why, ...], Many] = ()
     """What is not free now."""
     here: Declined | None = None
     """Why no machine of this cluster ever could, where another cluster may have one that can."""

@@ -6,7 +6,11 @@ certificate; nothing else is answered there before `Authenticate`. docs/spec/004
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Real, Seconds, Word, Words
 
 
 class AskAuthority(msgspec.Struct, frozen=True, tag="ask-authority"):
@@ -16,107 +20,107 @@ class AskAuthority(msgspec.Struct, frozen=True, tag="ask-authority"):
 class AuthorityShown(msgspec.Struct, frozen=True, tag="authority-shown"):
     """Answer to `AskAuthority`."""
 
-    authority: bytes
+    authority: Document
     """Its certificate (DER)."""
-    machine: str
-    wall_s: float
+    machine: Name
+    wall_s: Seconds
     """The answering machine's clock."""
 
 
 class Join(msgspec.Struct, frozen=True, tag="join"):
     """Let this machine in, by a token."""
 
-    token_id: str
-    secret: bytes
-    name: str
+    token_id: Word
+    secret: KeyBytes
+    name: Name
     """The machine's."""
-    request: bytes
+    request: Document
     """For a certificate of its key (PKCS#10, DER), signed with that key."""
-    wall_s: float
+    wall_s: Seconds
     """The newcomer's clock."""
-    version: str
+    version: Name
     """Of iriai, for people."""
 
 
 class Seed(msgspec.Struct, frozen=True):
     """A member and where it may be found."""
 
-    name: str
-    addresses: tuple[str, ...]
+    name: Name
+    addresses: Annotated[tuple[Name, ...], Many]
     is_outward_only: bool = False
 
 
 class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """Answer to `Join`: the machine is a member."""
 
-    certificate: bytes
-    authority: bytes
-    document: bytes
+    certificate: Document
+    authority: Document
+    document: Document
     """The cluster's configuration, signed; empty: there is none yet."""
-    ejections: tuple[bytes, ...]
-    members: tuple[Seed, ...]
+    ejections: Annotated[tuple[Document, ...], Many]
+    members: Annotated[tuple[Seed, ...], Many]
     """Some of them, the answering machine first."""
-    bundle: bytes = b""
+    bundle: Document = b""
     """For a machine that is to be an issuer: its issuer's key, sealed to the token's secret."""
-    roster: bytes = b""
+    roster: Document = b""
     """Who the operators are, signed by the authority."""
-    trusted: tuple[bytes, ...] = ()
+    trusted: Annotated[tuple[Document, ...], Many] = ()
     """For which users homes speak, signed."""
 
 
 class Renew(msgspec.Struct, frozen=True, tag="renew"):
     """A certificate for the same machine and key that `certificate` is for."""
 
-    certificate: bytes
-    request: bytes
+    certificate: Document
+    request: Document
     """Signed with that key, which proves that it is there."""
-    wall_s: float
+    wall_s: Seconds
 
 
 class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
     """Answer to `Renew`."""
 
-    certificate: bytes
+    certificate: Document
 
 
 class Authenticate(msgspec.Struct, frozen=True, tag="authenticate"):
     """I am the user who has this token; what follows on this connection I ask as them."""
 
-    token_id: str
-    secret: bytes
+    token_id: Word
+    secret: KeyBytes
 
 
 class Authenticated(msgspec.Struct, frozen=True, tag="authenticated"):
     """Answer to `Authenticate`."""
 
-    user: str
+    user: Name
     operator: bool
 
 
 class MakeToken(msgspec.Struct, frozen=True, tag="make-token"):
     """Make a token. For operators; one for oneself (`kind` user) for everybody."""
 
-    kind: str
+    kind: Word
     """`join` or `user`."""
-    lifetime_s: float
-    user: str = ""
+    lifetime_s: Real
+    user: Name = ""
     """Of a user's token; empty: of the one who asks."""
-    machine: str = ""
+    machine: Name = ""
     """The one machine that may join; empty: any."""
-    address: str = ""
+    address: Name = ""
     """That the token is to name; empty: where this machine listens."""
-    bundle: bytes = b""
+    bundle: Document = b""
     """An issuer's key and certificate for the machine that joins; see spec 004, section 4."""
 
 
 class TokenMade(msgspec.Struct, frozen=True, tag="token-made"):
     """Answer to `MakeToken`; the only time that the secret is seen."""
 
-    text: str
-    id: str
-    address: str
-    cluster: str
-    ends_wall_s: float
+    text: Words
+    id: Word
+    address: Name
+    cluster: Name
+    ends_wall_s: Seconds
 
 
 class ListTokens(msgspec.Struct, frozen=True, tag="list-tokens"):
@@ -126,27 +130,27 @@ class ListTokens(msgspec.Struct, frozen=True, tag="list-tokens"):
 class TokenRow(msgspec.Struct, frozen=True):
     """One token, without its secret."""
 
-    id: str
-    kind: str
-    state: str
+    id: Word
+    kind: Word
+    state: Word
     """`good`, `used`, `revoked` or `over`."""
-    words: str
+    words: Words
     """For whom, or by whom it was used."""
-    made_by: str
-    made_wall_s: float
-    ends_wall_s: float
+    made_by: Name
+    made_wall_s: Seconds
+    ends_wall_s: Seconds
 
 
 class TokenTable(msgspec.Struct, frozen=True, tag="token-table"):
     """Answer to `ListTokens`, the newest first."""
 
-    rows: tuple[TokenRow, ...]
+    rows: Annotated[tuple[TokenRow, ...], Many]
 
 
 class RevokeToken(msgspec.Struct, frozen=True, tag="revoke-token"):
     """Let a token be good for nothing. One's own; an operator's any."""
 
-    id: str
+    id: Word
 
 
 class TakeUpIdentity(msgspec.Struct, frozen=True, tag="take-up-identity"):
@@ -163,60 +167,60 @@ class ShowCluster(msgspec.Struct, frozen=True, tag="show-cluster"):
 class EjectedRow(msgspec.Struct, frozen=True):
     """A machine that was thrown out."""
 
-    machine: str
-    operator: str
-    at_wall_s: float
-    reason: str
+    machine: Name
+    operator: Name
+    at_wall_s: Seconds
+    reason: Words
 
 
 class OperatorRow(msgspec.Struct, frozen=True):
     """One operator of the cluster."""
 
-    name: str
-    certificate: bytes
-    opens: bytes
+    name: Name
+    certificate: Document
+    opens: KeyBytes
     """The public key that the authority's key is sealed to."""
 
 
 class TrustedRow(msgspec.Struct, frozen=True):
     """For which users a home speaks on other machines."""
 
-    home: str
+    home: Name
     """`*`: every home that is not named."""
-    users: tuple[str, ...]
+    users: Annotated[tuple[Words, ...], Many]
     """`all`: everybody; none: nobody."""
-    operator: str
-    moment_ms: int
+    operator: Name
+    moment_ms: Count
     """When it was signed (wall clock)."""
 
 
 class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Answer to `ShowCluster`. Without a cluster all is empty."""
 
-    cluster: str = ""
-    cluster_id: str = ""
-    fingerprint: str = ""
+    cluster: Name = ""
+    cluster_id: Word = ""
+    fingerprint: Word = ""
     """Of the authority's certificate."""
-    machine: str = ""
-    certificate_ends_wall_s: float = 0.0
-    issuer: str = ""
+    machine: Name = ""
+    certificate_ends_wall_s: Seconds = 0.0
+    issuer: Name = ""
     """The member that signed this machine's certificate."""
     is_issuer: bool = False
-    ejected: tuple[EjectedRow, ...] = ()
-    document_number: int = 0
+    ejected: Annotated[tuple[EjectedRow, ...], Many] = ()
+    document_number: Count = 0
     """Of the configuration in force; 0: there is none."""
-    document: str = ""
+    document: Words = ""
     """Its text."""
-    document_operator: str = ""
-    document_made_wall_s: float = 0.0
-    conflicts: tuple[str, ...] = ()
+    document_operator: Name = ""
+    document_made_wall_s: Seconds = 0.0
+    conflicts: Annotated[tuple[Words, ...], Many] = ()
     """Documents that were refused or lost, in words."""
-    machines: tuple[str, ...] = ()
+    machines: Annotated[tuple[Name, ...], Many] = ()
     """Names of members that this machine has heard of."""
-    operators: tuple[OperatorRow, ...] = ()
-    named: tuple[str, ...] = ()
+    operators: Annotated[tuple[OperatorRow, ...], Many] = ()
+    named: Annotated[tuple[Name, ...], Many] = ()
     """Members that sign machines, and with which the authority's key lies."""
-    trusted: tuple[TrustedRow, ...] = ()
+    trusted: Annotated[tuple[TrustedRow, ...], Many] = ()
     """By home. None for `*`: homes that are not named speak for everybody."""
     noticed: tuple[str, ...] = ()
     """What machines said that they should not, by name."""
@@ -227,9 +231,9 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
     """A document that an operator signed, for this machine and then for all."""
 
-    kind: str
+    kind: Word
     """`configuration`, `ejection`, `trust` or `roster`."""
-    document: bytes
+    document: Document
 
 
 class Leave(msgspec.Struct, frozen=True, tag="leave"):
@@ -239,8 +243,8 @@ class Leave(msgspec.Struct, frozen=True, tag="leave"):
 class Consent(msgspec.Struct, frozen=True, tag="consent"):
     """Tasks of mine that are handed in at a home may run here as me. By who is on the machine."""
 
-    home: str
-    lifetime_s: float
+    home: Name
+    lifetime_s: Seconds
     """0: it is withdrawn."""
 
 
@@ -251,16 +255,16 @@ class ListConsents(msgspec.Struct, frozen=True, tag="list-consents"):
 class ConsentRow(msgspec.Struct, frozen=True):
     """One consent that holds."""
 
-    user: str
-    home: str
-    made_wall_s: float
-    ends_wall_s: float
+    user: Name
+    home: Name
+    made_wall_s: Seconds
+    ends_wall_s: Seconds
 
 
 class ConsentTable(msgspec.Struct, frozen=True, tag="consent-table"):
     """Answer to `ListConsents`, by home and user."""
 
-    rows: tuple[ConsentRow, ...]
+    rows: Annotated[tuple[ConsentRow, ...], Many]
 
 
 ClusterRequest = (

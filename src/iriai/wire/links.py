@@ -7,8 +7,22 @@ ends send these frames, whenever they like.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from iriai.model.bounds import (
+    Bits,
+    Code,
+    Content,
+    Count,
+    Many,
+    Name,
+    Seconds,
+    SizeBytes,
+    Word,
+    Words,
+)
 from iriai.model.decoding import decoded
 from iriai.wire.frames import frame
 from iriai.wire.machines import Drain, Resume
@@ -35,16 +49,20 @@ CARRY_BYTES_MAX = 32 << 10
 """Of one `Carry`: two records of TLS, so that circuits share a link evenly."""
 
 
+class OutOfPlace(ValueError):
+    """What was said has no place on this link, whose sender does us harm; the link ends for it."""
+
+
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """What one turn has to say to parts of the other machine, in order."""
 
-    messages: tuple[Envelope, ...]
-    texts: tuple[tuple[str, bytes], ...] = ()
+    messages: Annotated[tuple[Envelope, ...], Many]
+    texts: Annotated[tuple[tuple[Word, Content], ...], Many] = ()
     """Environments, scripts and inputs by their digests: those that the messages name and that were
     not sent before on this link."""
     forget: bool = False
     """Drop the texts sent before, but for those of claims: the sender counts on none of them."""
-    passed: tuple[tuple[int, int], ...] = ()
+    passed: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
     """(job number, count): descriptors that clients passed with these jobs travel beside the frame,
     in this order."""
 
@@ -52,82 +70,82 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Are you there?"""
 
-    steady_s: float
+    steady_s: Seconds
     """The sender's clock since boot; `Pong` repeats it."""
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Answer to `Ping`. Any frame shows that its sender is there."""
 
-    steady_s: float
+    steady_s: Seconds
     """Of the `Ping`."""
-    wall_s: float
+    wall_s: Seconds
     """The answerer's wall clock when it answered."""
 
 
 class Bid(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """An operator's request that the other machine is to carry out."""
 
-    number: int
+    number: Count
     """The sender's own, ascending; `Obeyed` repeats it."""
     body: Drain | Resume
-    by: str
+    by: Name
     """The operator."""
 
 
 class Obeyed(msgspec.Struct, frozen=True, array_like=True, tag=5):
     """Answer to `Bid`: it is done and durable, or a `model.problem` says why not."""
 
-    number: int
-    exit_code: int = 0
-    code: str = ""
-    message: str = ""
-    hint: str = ""
+    number: Count
+    exit_code: Code = 0
+    code: Word = ""
+    message: Words = ""
+    hint: Words = ""
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True, tag=6):
     """A part of a text that a later `Batch` needs; over a network, where frames are small."""
 
-    digest: str
-    content: bytes
+    digest: Word
+    content: Content
     is_last: bool
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """The sender says nothing more on this link."""
 
-    reason: str = ""
+    reason: Words = ""
     """Empty: it has said everything, and the link is not needed any more."""
 
 
 class Carry(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """Bytes of a circuit, for the machine at its other end or from it."""
 
-    opener: str
+    opener: Name
     """The machine that opened the circuit."""
-    other: str
+    other: Name
     """The machine that it was opened to."""
-    number: int
+    number: Bits
     """The opener's own, random."""
-    content: bytes
+    content: Content
 
 
 class Credit(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """The sender has taken in so many bytes of a circuit: as many more may come."""
 
-    opener: str
-    other: str
-    number: int
-    taken_bytes: int
+    opener: Name
+    other: Name
+    number: Bits
+    taken_bytes: SizeBytes
 
 
 class CarryOver(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """A circuit is over."""
 
-    opener: str
-    other: str
-    number: int
-    reason: str
+    opener: Name
+    other: Name
+    number: Bits
+    reason: Words
 
 
 CircuitFrame = Carry | Credit | CarryOver

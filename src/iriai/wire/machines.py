@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from iriai.model.bounds import (
+    Count,
+    Many,
+    Name,
+    Seconds,
+    SizeBytes,
+    Span,
+    Weight,
+    Whole,
+    Word,
+    Words,
+)
 
 
 class Nodes(msgspec.Struct, frozen=True, tag="nodes"):
@@ -12,60 +27,60 @@ class Nodes(msgspec.Struct, frozen=True, tag="nodes"):
 class NodeRow(msgspec.Struct, frozen=True):
     """One machine that runs tasks."""
 
-    name: str
-    state: str
+    name: Name
+    state: Word
     """`up`, `drained`, `away` (no link) or `unavailable`."""
-    reason: str
+    reason: Words
     """Why nothing can be started there; empty where it can."""
-    cpus: int
-    free_cpus: int
-    memory_bytes: int
-    free_memory_bytes: int
-    gpus: int
-    free_gpus: int
-    load: float
-    foreign_load: float
+    cpus: Count
+    free_cpus: Whole
+    memory_bytes: SizeBytes
+    free_memory_bytes: Whole
+    gpus: Count
+    free_gpus: Whole
+    load: Weight
+    foreign_load: Weight
     """The part of the load that is not of our tasks."""
-    speed: float
-    tasks: int
+    speed: Weight
+    tasks: Count
     """That run or are about to."""
-    link: str
+    link: Word
     """How it is reached: `here`, `up` or `down`."""
-    differs: tuple[str, ...] = ()
+    differs: Annotated[tuple[Words, ...], Many] = ()
     """What was observed that does not go with what the machine says of itself."""
-    member: str = ""
+    member: Word = ""
     """What its cluster takes it for: `alive`, `suspect`, `dead` or `left`; empty outside of one."""
-    cluster: str = ""
+    cluster: Name = ""
     is_broker: bool = False
-    heard_s: float | None = None
+    heard_s: Seconds | None = None
     """Since something was last heard of it; None: nothing was, or it is the one that answers."""
 
 
 class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
     """Answer to `Nodes`, by name."""
 
-    rows: tuple[NodeRow, ...]
-    note: str = ""
+    rows: Annotated[tuple[NodeRow, ...], Many]
+    note: Words = ""
     """What of it is not known now, and why; empty: this is all."""
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
     """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
 
-    node: str
-    reason: str
+    node: Name
+    reason: Words
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume"):
     """Let a drained machine (empty: this one) start tasks again. For operators."""
 
-    node: str
+    node: Name
 
 
 class Forget(msgspec.Struct, frozen=True, tag="forget"):
     """A back end is gone for good: it is listed no more. For operators of its front end."""
 
-    node: str
+    node: Name
 
 
 class Link(msgspec.Struct, frozen=True, tag="link"):
@@ -74,55 +89,55 @@ class Link(msgspec.Struct, frozen=True, tag="link"):
     Only for root, the daemon's user and the owner of the front end's state directory.
     """
 
-    name: str
+    name: Name
     """The machine's."""
-    identity: str
+    identity: Word
     """Of its state directory: two machines of one name are told apart by it."""
-    parts_version: int
+    parts_version: Count
     """`wire.parts.PARTS_VERSION`."""
-    version: str
+    version: Name
     """Of iriai, for people."""
 
 
 class Linked(msgspec.Struct, frozen=True, tag="linked"):
     """Answer to `Link`: what follows on this connection are frames of `wire.links`."""
 
-    name: str
+    name: Name
     """The front end's machine."""
-    spool: str
+    spool: Words
     """Where the output of tasks that somebody follows goes."""
 
 
 class LinkRow(msgspec.Struct, frozen=True):
     """How a link with another machine stands."""
 
-    machine: str
+    machine: Name
     """Its name; of a front end that never answered, empty."""
     is_up: bool
-    words: str
+    words: Words
     """Since when, or why not."""
-    way: str = "host"
+    way: Word = "host"
     """`host` (within it), `network`, or `relay` (over a network, through another machine)."""
-    sent_bytes: int = 0
+    sent_bytes: SizeBytes = 0
     """Over a network, since the daemon began."""
-    received_bytes: int = 0
-    offset_s: float | None = None
+    received_bytes: SizeBytes = 0
+    offset_s: Span | None = None
     """The other machine's wall clock less this one's; None where it is not known."""
-    offset_error_s: float = 0.0
+    offset_error_s: Seconds = 0.0
     """By how much that may be wrong."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
     """A machine of the cluster, as this one takes it."""
 
-    name: str
-    cluster: str
-    state: str
+    name: Name
+    cluster: Name
+    state: Word
     """`alive`, or `suspect`: it did not answer lately."""
-    addresses: tuple[str, ...]
+    addresses: Annotated[tuple[Name, ...], Many]
     is_outward_only: bool
     """Whether it is reached through others alone."""
-    incarnation: int = 0
+    incarnation: Count = 0
     """Of what it says of itself: higher each time that it came up again, or was doubted."""
-    cluster_name: str = ""
+    cluster_name: Name = ""
     """Of the site's several clusters that which it belongs to; empty where it names none."""

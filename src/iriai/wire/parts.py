@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from iriai.model.bounds import Word
 from iriai.model.decoding import decoded
 from iriai.model.limits import limits_problem
 from iriai.protocol.inquiry_messages import ToInquiry
@@ -49,8 +50,8 @@ _encode = msgspec.msgpack.Encoder().encode
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """One message and whom it is for."""
 
-    part: str
-    kind: str
+    part: Word
+    kind: Word
     body: msgspec.Raw
 
 

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from iriai.model.bounds import (
+    Amount,
+    Code,
+    Count,
+    Many,
+    Name,
+    Seconds,
+    SizeBytes,
+    Span,
+    Weight,
+    Whole,
+    Word,
+    Words,
+)
 from iriai.wire.machines import LinkRow, MemberRow
 
 
@@ -14,66 +30,68 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 class ClusterSight(msgspec.Struct, frozen=True):
     """A cluster as one of its machines sees it."""
 
-    name: str
-    members: dict[str, int]
+    name: Name
+    members: Annotated[dict[Word, Count], Many]
     """How many there are by what they are taken for: alive (as itself), suspect, dead, left."""
-    brokers: tuple[str, ...]
+    brokers: Annotated[tuple[Name, ...], Many]
     """Whom it takes for the broker of its own cluster."""
-    news_half_s: float | None
+    news_half_s: Seconds | None
     """How old half of what others published was, at most, when it came here; None: nothing came."""
-    news_late_s: float | None
+    news_late_s: Seconds | None
     """The same of 95 %: so long it takes until all know."""
-    news_rounds: float | None
+    news_rounds: Weight | None
     """The latter in rounds of the gossip."""
-    sent_bytes_per_s: float
+    sent_bytes_per_s: Amount
     """To all machines, over about a minute; likewise received."""
-    received_bytes_per_s: float
-    begun: int
+    received_bytes_per_s: Amount
+    begun: Count
     """Attempts of jobs of this home that began, on all machines, since the daemon did."""
-    claims_refused: dict[str, int]
+    claims_refused: Annotated[dict[Words, Count], Many]
     """Claims of this home that a machine refused since then, by the rule that said no."""
-    offset_worst_s: float | None
+    offset_worst_s: Span | None
     """Of the machine whose clock is farthest from this one's; None: none is known."""
-    offset_machine: str
-    steadiness: float
+    offset_machine: Name
+    steadiness: Weight
     """The part of the time that this machine is there, as it tells others."""
 
 
 class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """Answer to `Status`."""
 
-    home: str
-    version: str
-    state_directory: str
-    socket: str
-    daemon_pid: int
-    launcher_pid: int | None
-    supervisor_pid: int | None
-    mode: str
+    home: Name
+    version: Words
+    state_directory: Words
+    socket: Words
+    daemon_pid: Code
+    launcher_pid: Code | None
+    supervisor_pid: Code | None
+    mode: Word
     """`system` (root, every user) or `single-user`."""
-    order: str
-    up_s: float
-    capacity: dict[str, int]
-    free: dict[str, int]
-    speed: float
-    jobs: int
-    waiting: int
-    active: int
-    load: float
-    trouble: tuple[str, ...]
+    order: Word
+    up_s: Seconds
+    capacity: Annotated[dict[Name, SizeBytes], Many]
+    free: Annotated[dict[Name, Whole], Many]
+    speed: Weight
+    jobs: Count
+    waiting: Count
+    active: Count
+    load: Weight
+    trouble: Annotated[tuple[Words, ...], Many]
     """What keeps the machine from working as it should; empty: nothing."""
-    parts: tuple[str, ...] = ("node", "home", "broker")
-    links: tuple[LinkRow, ...] = ()
+    parts: Annotated[tuple[Name, ...], Many] = ("node", "home", "broker")
+    links: Annotated[tuple[LinkRow, ...], Many] = ()
     """With other machines: of a front end those that were ever linked, of a back end the one; of a
     member of a cluster those that there was anything to say to."""
-    members: tuple[MemberRow, ...] = ()
+    members: Annotated[tuple[MemberRow, ...], Many] = ()
     """The other machines of the cluster."""
-    broker: str = ""
+    broker: Name = ""
     """The machine that is the broker, as this one sees it."""
-    cluster_name: str = ""
+    cluster_name: Name = ""
     """Of the site's several clusters that which the machine belongs to; empty: it names none."""
     cluster: ClusterSight | None = None
     """None: it is in none."""
+    faults: Count = 0
+    """Errors of ours that ended a connection or a request since the daemon began."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
@@ -83,16 +101,16 @@ class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
 class Finding(msgspec.Struct, frozen=True):
     """One line of `doctor`: `level` ok, note or trouble."""
 
-    subject: str
-    level: str
-    message: str
-    hint: str = ""
+    subject: Words
+    level: Word
+    message: Words
+    hint: Words = ""
 
 
 class DoctorReport(msgspec.Struct, frozen=True, tag="doctor-report"):
     """Answer to `Doctor`."""
 
-    findings: tuple[Finding, ...]
+    findings: Annotated[tuple[Finding, ...], Many]
 
 
 class ShowConfiguration(msgspec.Struct, frozen=True, tag="show-configuration"):
@@ -102,12 +120,12 @@ class ShowConfiguration(msgspec.Struct, frozen=True, tag="show-configuration"):
 class Setting(msgspec.Struct, frozen=True):
     """One value; `source` is `default`, `measured`, or the file."""
 
-    key: str
-    value: str
-    source: str
+    key: Name
+    value: Words
+    source: Words
 
 
 class ConfigurationTable(msgspec.Struct, frozen=True, tag="configuration-table"):
     """Answer to `ShowConfiguration`."""
 
-    settings: tuple[Setting, ...]
+    settings: Annotated[tuple[Setting, ...], Many]

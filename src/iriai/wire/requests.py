@@ -8,9 +8,29 @@ Fields are only ever appended, with a default.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from iriai.model.batch_variables import BatchVariables
+from iriai.model.bounds import (
+    Amount,
+    Code,
+    Content,
+    Count,
+    Expression,
+    Many,
+    Name,
+    Real,
+    Rows,
+    Seconds,
+    SizeBytes,
+    Text,
+    Weight,
+    Whole,
+    Word,
+    Words,
+)
 from iriai.model.job import Interaction
 from iriai.model.notice import NotifyOn
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
@@ -43,45 +63,45 @@ PROTOCOL_VERSION = 1
 class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job as a person asks for it; None and empty mean: as the machine's defaults say."""
 
-    command: tuple[str, ...]
-    working_directory: str
-    environment: bytes
+    command: Annotated[tuple[Text, ...], Many]
+    working_directory: Text
+    environment: Content
     """msgpack map of strings. Encoded once by the client: many jobs share it."""
-    name: str = ""
-    script: bytes = b""
-    stdin: bytes = b""
-    cpus: int = 1
-    memory_bytes: int = 0
-    gpus: int = 0
-    named: tuple[tuple[str, int], ...] = ()
-    array: tuple[tuple[int, int, int], ...] | None = None
-    time_limit_s: float | None = None
-    cpu_limit_s: float | None = None
-    process_limit: int | None = None
-    output: str | None = None
-    error: str | None = None
-    max_restarts: int | None = None
-    group: str | None = None
-    account: str | None = None
+    name: Text = ""
+    script: Content = b""
+    stdin: Content = b""
+    cpus: Whole = 1
+    memory_bytes: Whole = 0
+    gpus: Whole = 0
+    named: Annotated[tuple[tuple[Text, Whole], ...], Many] = ()
+    array: Annotated[tuple[tuple[Whole, Whole, Whole], ...], Many] | None = None
+    time_limit_s: Real | None = None
+    cpu_limit_s: Real | None = None
+    process_limit: Whole | None = None
+    output: Text | None = None
+    error: Text | None = None
+    max_restarts: Whole | None = None
+    group: Text | None = None
+    account: Text | None = None
     """`GROUP/USER` or `USER`; only where the configuration permits."""
-    urgency: float = 1.0
+    urgency: Real = 1.0
     held: bool = False
     wait_for_resources: bool = False
     interaction: Interaction = Interaction.BATCH
-    throttle: int | None = None
+    throttle: Whole | None = None
     """How many tasks of the array may run at once."""
-    after: tuple[str, ...] = ()
+    after: Annotated[tuple[Text, ...], Many] = ()
     """`ok:ID[,ID...]`, `any:...` and `fail:...`: what must have ended before; all must hold."""
     exclusive: bool = False
     """Each task takes a whole machine."""
-    notify: str = ""
+    notify: Text = ""
     """A command to run when it has finished, or `mailto:ADDRESS`."""
     notify_on: NotifyOn = NotifyOn.END
-    lease_s: float | None = None
+    lease_s: Real | None = None
     """How long a task goes on elsewhere while its home is not heard; None: as configured."""
-    requirements: str = ""
+    requirements: Text = ""
     """A ClassAd expression that must hold of a machine; empty: any will do."""
-    rank: str = ""
+    rank: Text = ""
     """What machines are liked best."""
     batch: BatchVariables | None = None
     """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
@@ -90,19 +110,19 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """The first request. Answered with `Welcome`, or `Failure` if versions do not go together."""
 
-    version: int
+    version: Count
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     """Whom the client reached, and whom the daemon takes it for."""
 
-    version: int
-    home: str
-    state_directory: str
-    daemon_pid: int
-    user: str
+    version: Count
+    home: Name
+    state_directory: Words
+    daemon_pid: Code
+    user: Name
     operator: bool
-    front: str = ""
+    front: Words = ""
     """Of a machine without a home: the socket of the front end that takes its jobs; else empty."""
 
 
@@ -110,75 +130,75 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
 
     draft: JobDraft
-    descriptors: int = 0
+    descriptors: Count = 0
     dry_run: bool = False
 
 
 class Submitted(msgspec.Struct, frozen=True, tag="submitted", omit_defaults=True):
     """The job is durable under this id."""
 
-    id: str
-    tasks: int
-    warnings: tuple[str, ...] = ()
+    id: Word
+    tasks: Count
+    warnings: Annotated[tuple[Words, ...], Many] = ()
     """What was handed in and is not followed, a sentence each."""
 
 
 class DryRun(msgspec.Struct, frozen=True, tag="dry-run"):
     """What would have been accepted, and what it would wait for (empty: starts at once)."""
 
-    account: str
-    tasks: int
-    resources: dict[str, int]
-    time_limit_s: float | None
-    output: str
-    waits_for: tuple[Why, ...]
+    account: Name
+    tasks: Count
+    resources: Annotated[dict[Name, SizeBytes], Many]
+    time_limit_s: Seconds | None
+    output: Text
+    waits_for: Annotated[tuple[Why, ...], Many]
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
     """List jobs. Without `everyone` those of the asking user; finished ones only on request."""
 
     everyone: bool = False
-    user: str | None = None
-    name: str | None = None
+    user: Expression | None = None
+    name: Expression | None = None
     """A shell pattern."""
-    state: str | None = None
+    state: Word | None = None
     finished: bool = False
     """Finished jobs instead of those that are not; newest first."""
-    limit: int = 0
+    limit: Whole = 0
     """At most so many; 0 is all that have not finished, or the newest 1,000 that have."""
 
 
 class JobRow(msgspec.Struct, array_like=True):
     """One line of a listing."""
 
-    id: str
-    name: str
-    group: str
-    user: str
-    state: str
+    id: Word
+    name: Text
+    group: Name
+    user: Name
+    state: Word
     """held, queued, claimed, running or finished; of an array the most advanced not over."""
-    tasks: int
-    waiting: int
-    active: int
+    tasks: Count
+    waiting: Count
+    active: Count
     """Claimed, running or suspended."""
-    succeeded: int
-    failed: int
+    succeeded: Count
+    failed: Count
     """Finished in any other way than completed."""
-    submitted_wall_s: float
-    cpus: int
-    urgency: float
-    start_wall_s: float | None = None
+    submitted_wall_s: Seconds
+    cpus: Count
+    urgency: Weight
+    start_wall_s: Seconds | None = None
     """Of a reserved head the promised start, of others that wait an estimate or None."""
     promised: bool = False
-    ended_wall_s: float | None = None
-    cause: str = ""
+    ended_wall_s: Seconds | None = None
+    cause: Word = ""
 
 
 class JobList(msgspec.Struct, frozen=True, tag="job-list"):
     """Answer to `Jobs`; each row is an encoded `JobRow`."""
 
-    rows: tuple[msgspec.Raw, ...]
-    estimates: dict[str, float] = {}
+    rows: Annotated[tuple[msgspec.Raw, ...], Rows]
+    estimates: Annotated[dict[Word, Seconds], Rows] = {}
     """Of jobs that wait without a promise, by id: when they may start, on the wall clock. Apart
     from the rows, which are encoded once for each change of a job."""
 
@@ -186,32 +206,32 @@ class JobList(msgspec.Struct, frozen=True, tag="job-list"):
 class Show(msgspec.Struct, frozen=True, tag="show"):
     """All that is known of one job or task."""
 
-    id: str
+    id: Expression
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
     """One attempt of one task: a row of the history, or one that still runs (cause empty)."""
 
-    task: str
-    attempt: int
-    machine: str
-    state: str
-    cause: str
-    exit_code: int | None
-    signal: int | None
-    cpu_s: float
-    memory_peak_bytes: int
-    read_bytes: int
-    written_bytes: int
-    started_wall_s: float | None
-    ended_wall_s: float | None
-    elapsed_s: float
-    charge_s: float
-    message: str
-    output: str
+    task: Word
+    attempt: Count
+    machine: Name
+    state: Word
+    cause: Word
+    exit_code: Code | None
+    signal: Code | None
+    cpu_s: Amount
+    memory_peak_bytes: SizeBytes
+    read_bytes: SizeBytes
+    written_bytes: SizeBytes
+    started_wall_s: Seconds | None
+    ended_wall_s: Seconds | None
+    elapsed_s: Amount
+    charge_s: Amount
+    message: Words
+    output: Text
     """Where standard output is (or was) written."""
-    error: str
-    factors: tuple[tuple[float, float], ...] = ()
+    error: Text
+    factors: Annotated[tuple[tuple[Real, Real], ...], Many] = ()
     """What charges were multiplied by: (factor, seconds) of each stretch; empty: by 1."""
 
 
@@ -219,104 +239,104 @@ class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
     """Answer to `Show`. At most 1,000 attempts, the newest first."""
 
     row: JobRow
-    account: str
-    command: tuple[str, ...]
+    account: Text
+    command: Annotated[tuple[Text, ...], Many]
     script: bool
-    working_directory: str
-    resources: dict[str, int]
-    time_limit_s: float | None
-    max_restarts: int | None
-    output: str
-    error: str
-    array: tuple[tuple[int, int, int], ...]
-    causes: dict[str, int]
+    working_directory: Text
+    resources: Annotated[dict[Name, SizeBytes], Many]
+    time_limit_s: Seconds | None
+    max_restarts: Count | None
+    output: Text
+    error: Text
+    array: Annotated[tuple[tuple[Count, Count, Count], ...], Many]
+    causes: Annotated[dict[Word, Count], Many]
     """Finished tasks by cause."""
-    attempts: tuple[AttemptRow, ...]
-    why: tuple[Why, ...]
+    attempts: Annotated[tuple[AttemptRow, ...], Many]
+    why: Annotated[tuple[Why, ...], Many]
     """What a waiting job waits for, the main reason first."""
-    after: tuple[str, ...] = ()
+    after: Annotated[tuple[Text, ...], Many] = ()
     """What it was to start after: `ok:ID` and the like."""
-    throttle: int | None = None
+    throttle: Count | None = None
     exclusive: bool = False
-    note: str = ""
+    note: Words = ""
     """Who or what cancelled tasks of a finished job."""
-    requirements: str = ""
-    rank: str = ""
+    requirements: Text = ""
+    rank: Text = ""
 
 
 class AskWhy(msgspec.Struct, frozen=True, tag="ask-why"):
     """What a job or task waits for."""
 
-    id: str
+    id: Expression
 
 
 class Why(msgspec.Struct, frozen=True, tag="why"):
     """One reason; the first of a list is the main one."""
 
-    rule: str
-    needed: str
-    had: str
-    machine: str = ""
+    rule: Word
+    needed: Words
+    had: Words
+    machine: Name = ""
 
 
 class Reasons(msgspec.Struct, frozen=True, tag="reasons"):
     """Answer to `AskWhy`. `reasons` is empty only for a job that does not wait."""
 
-    id: str
-    state: str
-    reasons: tuple[Why, ...]
+    id: Expression
+    state: Word
+    reasons: Annotated[tuple[Why, ...], Many]
 
 
 class Wait(msgspec.Struct, frozen=True, tag="wait"):
     """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
 
-    ids: tuple[str, ...]
+    ids: Annotated[tuple[Expression, ...], Many]
     progress: bool = False
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
     """Where the tasks that a `Wait` named are, in sum."""
 
-    waiting: int
-    active: int
-    succeeded: int
-    failed: int
+    waiting: Count
+    active: Count
+    succeeded: Count
+    failed: Count
 
 
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     """How one job or task ended; of an array its worst task."""
 
-    id: str
-    cause: str
-    exit_code: int | None
-    signal: int | None
-    message: str = ""
+    id: Word
+    cause: Word
+    exit_code: Code | None
+    signal: Code | None
+    message: Words = ""
 
 
 class Waited(msgspec.Struct, frozen=True, tag="waited"):
     """Answer to `Wait`: all have finished."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: Annotated[tuple[Outcome, ...], Many]
 
 
 class Logs(msgspec.Struct, frozen=True, tag="logs"):
     """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
 
-    id: str
-    after_index: int = -1
+    id: Expression
+    after_index: Whole = -1
     """Only of tasks with a larger index: the rest of an answer that named where it ended."""
 
 
 class LogFile(msgspec.Struct, frozen=True):
     """Output of one task."""
 
-    task: str
-    attempt: int
+    task: Word
+    attempt: Count
     finished: bool
-    output: str
-    error: str
+    output: Text
+    error: Text
     """Empty where standard error goes into the output."""
-    machine: str = ""
+    machine: Name = ""
     """Where the files are, if that is another machine than the home."""
     is_fetched: bool = False
     """Whether the home has it brought from there, and is asked for it (`ReadOutput`)."""
@@ -325,28 +345,28 @@ class LogFile(msgspec.Struct, frozen=True):
 class ReadOutput(msgspec.Struct, frozen=True, tag="read-output"):
     """What an attempt on another machine has printed, as far as it has come here."""
 
-    task: str
-    attempt: int
-    kind: str
+    task: Expression
+    attempt: Count
+    kind: Word
     """`out` or `err`."""
-    offset: int
+    offset: SizeBytes
 
 
 class OutputPiece(msgspec.Struct, frozen=True, tag="output-piece"):
     """Answer to `ReadOutput`, at once."""
 
-    content: bytes
+    content: Content
     is_complete: bool
     """Nothing more follows."""
-    problem: str = ""
+    problem: Words = ""
     """Why what follows cannot be had; empty: it can."""
 
 
 class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
     """Answer to `Logs`, by task index."""
 
-    files: tuple[LogFile, ...]
-    until_index: int | None = None
+    files: Annotated[tuple[LogFile, ...], Many]
+    until_index: Count | None = None
     """There is more, of tasks with a larger index; None: this is all."""
 
 
@@ -422,31 +442,31 @@ AnswerBody = (
 class Request(msgspec.Struct, frozen=True, array_like=True):
     """A client's request; numbers are the client's own, ascending."""
 
-    number: int
+    number: Count
     body: RequestBody
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The daemon did it."""
 
-    number: int
+    number: Count
     body: AnswerBody
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """The daemon did not do it, and nothing changed; a `model.problem` in transit."""
 
-    number: int
-    exit_code: int
-    code: str
-    message: str
-    hint: str
+    number: Count
+    exit_code: Code
+    code: Word
+    message: Words
+    hint: Words
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """News for a request whose answer is still to come."""
 
-    number: int
+    number: Count
     body: Progress
 
 

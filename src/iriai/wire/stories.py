@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from iriai.model.bounds import Expression, Many, Name, Seconds, Word, Words
 
 
 class AskStory(msgspec.Struct, frozen=True, tag="ask-story"):
     """Retell what happened to a job or task, from what is stored."""
 
-    id: str
+    id: Expression
 
 
 class StoryRow(msgspec.Struct, frozen=True):
     """One thing that happened."""
 
-    wall_s: float
-    what: str
+    wall_s: Seconds
+    what: Word
     """submitted, held, released, altered, cancelled, waited, dependency, promised, claimed,
     started, ended, refused, folded, or finished."""
-    tasks: str
+    tasks: Words
     """Which tasks, as 7 or 1-20,25; empty: the job."""
-    machine: str
-    by: str
+    machine: Name
+    by: Name
     """The user who asked for it; empty: nobody did."""
-    text: str
-    turn: str
+    text: Words
+    turn: Word
     """The turn of the daemon that it happened in: what has the same turn happened together."""
 
 
 class Story(msgspec.Struct, frozen=True, tag="story"):
     """Answer to `AskStory`, in the order in which it happened."""
 
-    id: str
-    rows: tuple[StoryRow, ...]
+    id: Expression
+    rows: Annotated[tuple[StoryRow, ...], Many]

@@ -1,0 +1,70 @@
+"""Errors of ours that one connection or one request ends for, while the daemon goes on.
+
+Whatever a peer's bytes can reach is guarded by this one place: the connection or request is over,
+the log says why, and `status` counts it. Not guarded are the turns of the cores, what leaves them,
+and the store: an error there leaves them in doubt, and the daemon begins again from what is stored
+(ADR 0087).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import ParamSpec
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+
+PLACES_MAX = 256
+"""Places in our source whose errors are told apart; there are not so many mistakes."""
+
+
+class Faults:
+    """How many there were, and where the last was."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = ""
+        self._by_place: Counter[str] = Counter()
+
+    def note(self, what: str, error: Exception) -> str:
+        """An error ended `what`; says so in words. Logged the first, tenth, hundredth time, ..."""
+        self.count += 1
+        frame = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f"{frame[0].filename}:{frame[0].lineno}" if frame else ""
+        kind = type(error).__name__
+        self._last = f"{kind} at {place}" if place else kind
+        if len(self._by_place) < PLACES_MAX or self._last in self._by_place:
+            self._by_place[self._last] += 1
+        times = self._by_place[self._last]
+        if str(times).rstrip("0") == "1":
+            more = f" ({times} times)" if times > 1 else ""
+            log.error("an error of iriai ended %s%s", what, more, exc_info=error)
+        return f"an error of iriai: {kind}: {error}"
+
+    def trouble(self) -> list[str]:
+        """For `status` and `doctor`: nothing where there were none."""
+        if not self.count:
+            return []
+        times = "once" if self.count == 1 else f"{self.count} times"
+        ended = f"an error of iriai ended a connection or request {times}, the last: {self._last}"
+        return [f"{ended}; please report it, with what log/daemon.log says"]
+
+
+FAULTS = Faults()
+"""Of this daemon, since it began."""
+
+
+def guarded(what: str, action: Callable[P, None]) -> Callable[P, None]:
+    """`action`, whose errors end `what` and nothing else: for timers and listeners."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            action(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - see the module
+            FAULTS.note(what, error)
+
+    return call

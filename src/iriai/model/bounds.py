@@ -1,0 +1,81 @@
+"""How large what comes from outside may be: the types that fields of messages are declared with.
+
+msgspec checks them while it decodes, in C: a message with a field out of bounds is malformed, as
+one of another shape is. So numbers that cannot be counted with, and texts that fill the memory, get
+no further than the decoder. Constructors check nothing.
+
+A bound is far above what is honest. Where a person should be told what would be right, the code
+that they reach says it, with bounds of its own that are narrower.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+NUMBER_MAX = 2**53
+"""Microseconds since 1970 are below it, and doubles count up to it."""
+CHARACTERS_MAX = 1 << 28
+"""Of the longest text or bytes, which no frame holds."""
+ITEMS_MAX = 1 << 20
+ROWS_MAX = 1 << 24
+REAL_MAX = 1e18
+"""A product of several is finite still."""
+
+# --- numbers -------------------------------------------------------------------------------------
+
+Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""How many, or which one: incarnations, versions and stamps as well."""
+Whole = Annotated[int, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
+"""A whole number as a person wrote it: one that cannot be meant is refused in words."""
+Bits = Annotated[int, Meta(ge=0, extra={"bits": 64})]
+"""64 random bits, or those of a checksum: msgpack has no larger integers."""
+Code = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+"""Exit codes, signals, and ids of users, groups and processes."""
+SizeBytes = Annotated[int, Meta(ge=0, le=2**60)]
+"""A billion gigabytes: what a store or a column of 64 bits can add up."""
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""What an expression can hold."""
+Double = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
+"""Likewise: any but infinity."""
+Real = Annotated[float, Meta(ge=-REAL_MAX, le=REAL_MAX)]
+"""Any number that can be counted with: neither infinite nor none."""
+Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
+"""Charged seconds, and counters of them: a thousand cpus for thirty thousand years."""
+Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
+"""Speeds, loads, prices and shares."""
+Seconds = Annotated[float, Meta(ge=0.0, le=1e11)]
+"""How long; or a clock, of the wall or since boot. Three thousand years."""
+Span = Annotated[float, Meta(ge=-1e11, le=1e11)]
+"""From now, or between two clocks: what is past is less than 0."""
+
+# --- texts and bytes -----------------------------------------------------------------------------
+
+Word = Annotated[str, Meta(max_length=128)]
+"""One of ours: kinds, states, versions, digests, random ids."""
+Name = Annotated[str, Meta(max_length=1024)]
+"""Of machines, users, groups, accounts, resources, files of ours."""
+Expression = Annotated[str, Meta(max_length=1 << 16)]
+"""Requirements and ranks; ids and patterns of a request."""
+Words = Annotated[str, Meta(max_length=1 << 20)]
+"""For people."""
+Text = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
+"""What a user says of a job, and the store has kept as it was: submission has narrower bounds."""
+KeyBytes = Annotated[bytes, Meta(max_length=4096)]
+"""Keys, secrets and signatures."""
+Document = Annotated[bytes, Meta(max_length=4 << 20)]
+"""Certificates, and what somebody signed."""
+Content = Annotated[bytes, Meta(max_length=CHARACTERS_MAX)]
+"""Environments, scripts, inputs, output."""
+
+# --- several -------------------------------------------------------------------------------------
+
+Few = Meta(max_length=1024)
+"""Addresses, parts, operators, ranges of a few."""
+Many = Meta(max_length=ITEMS_MAX)
+"""Attempts, capabilities, entries: as many as a frame has room for."""
+Environment = Annotated[dict[Text, Text], Many]
+"""Variables and their values."""
+Rows = Meta(max_length=ROWS_MAX)
+"""Listings of jobs."""

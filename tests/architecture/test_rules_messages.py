@@ -1,0 +1,76 @@
+"""The rules of what comes from outside find what they are for, and let bounded messages be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import pytest
+
+from iriai.model.bounds import Bits, Count, Many, Real, Word
+from tests.architecture.rules_messages import asserted_input, unbounded, uncontained_decoding
+from tests.architecture.source import module_from_text
+
+
+class Pair(NamedTuple):
+    """Within a message."""
+
+    name: str
+    number: Count
+
+
+class Bad(msgspec.Struct):
+    """Nothing of it is bounded."""
+
+    number: int
+    half: Annotated[int, msgspec.Meta(ge=0)]
+    real: float | None
+    text: str
+    content: bytes
+    words: tuple[Word, ...]
+    named: Annotated[dict[str, float], Many]
+    pairs: Annotated[tuple[Pair, ...], Many]
+    anything: Any
+
+
+class Good(msgspec.Struct):
+    """Everything of it is."""
+
+    bits: Bits
+    numbers: Annotated[tuple[tuple[Count, Real], ...], Many]
+    word: Word | None
+    inner: Annotated[tuple[Good, ...], Many] = ()
+    is_bounded: bool = True
+
+
+def test_every_kind_of_field_without_bounds_is_found():
+    every = {"number", "half", "real", "text", "content", "words", "named.key", "named[]"}
+    assert set(unbounded(Bad)) == {f"Bad.{name}" for name in every | {"anything"}} | {"Pair.name"}
+
+
+def test_bounded_messages_are_let_through():
+    assert unbounded(Good) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "msgspec.json.decode(content, type=Speed)",
+        "x = msgspec.msgpack.Decoder(Speed).decode",
+        "msgspec.msgpack.decode(content)",
+    ],
+)
+def test_decoding_in_another_way_is_found(text: str):
+    assert uncontained_decoding([module_from_text("iriai.daemon.x", text)])
+
+
+def test_text_may_be_decoded():
+    assert uncontained_decoding([module_from_text("iriai.daemon.x", "content.decode()")]) == []
+
+
+@pytest.mark.parametrize("name", ["iriai.wire.links", "iriai.protocol.peers", "iriai.daemon.link"])
+def test_an_assertion_at_an_entrance_is_found(name: str):
+    for text in ("def take(x):\n    assert x", "def take(x):\n    raise AssertionError('no')"):
+        assert asserted_input([module_from_text(name, text)])
+    assert asserted_input([module_from_text(name, "def check(self):\n    assert self.x")]) == []
+    assert asserted_input([module_from_text("iriai.policy.x", "assert x")]) == []
