@@ -222,9 +222,9 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Members that sign machines, and with which the authority's key lies."""
     trusted: Annotated[tuple[TrustedRow, ...], Many] = ()
     """By home. None for `*`: homes that are not named speak for everybody."""
-    noticed: tuple[str, ...] = ()
+    noticed: Annotated[tuple[Words, ...], Many] = ()
     """What machines said that they should not, by name."""
-    proposals: tuple[str, ...] = ()
+    proposals: Annotated[tuple[Words, ...], Many] = ()
     """Whom operators are told to throw out, and how."""
 
 
