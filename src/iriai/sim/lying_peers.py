@@ -56,11 +56,11 @@ BEGINS_S, ENDS_S = 20.0, 80.0
 """Of the lies."""
 PATIENCE_S = 60.0
 """After the last lie, until all honest machines take each other for alive."""
-LIES_PER_S = 4
+LIES_PER_S = 10
 LOOK_EACH_S = 0.5
 ANSWERS_EACH_S = 0.1
 """Between two looks of the liar for probes that it could answer in place of a dead machine."""
-SUSPICIONS_MAX = REFUTED_MAX + 30
+SUSPICIONS_MAX = REFUTED_MAX + 10
 """Of honest machines, by one of them, in all: those by the liar until it is not believed any more,
 and honest ones, which are few where no message is lost."""
 LIAR_CPUS = 4.0
@@ -260,6 +260,11 @@ class _World:
             if GONE not in self.honest and own is not None and own.machine == GONE:
                 kind = ProbeAnswer if self.dice.chance(0.9) else ProbeMissed
                 self.peers.arrive(machine, Delivered(LIAR, Part.MEMBERSHIP, kind(own.number)))
+        liar = self.peers.machines[LIAR]
+        own = liar.peers.membership._probes.own  # noqa: SLF001 - it does not let itself doubt
+        if GONE not in self.honest and own is not None and own.machine == GONE:
+            answer = Delivered(GONE, Part.MEMBERSHIP, ProbeAnswer(own.number))
+            self.peers.arrive(liar, answer)
         if self.peers.now_s < ENDS_S:
             self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
 
