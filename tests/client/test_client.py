@@ -75,10 +75,10 @@ def test_many_jobs_keep_their_order_and_problems_do_not_hide_ids(state: Path):
 
 def test_full_buffers_on_both_sides_do_not_stop_a_pipeline(state: Path):
     # The double answers before it reads on, so both directions fill up unless both are served.
-    long_id = "ume-1" + "x" * 4000
+    long_answer = Submitted("ume-1", 1, ("x" * 4000,))
     drafts = [draft(["true"], stdin=bytes(4000))] * 2000
-    with double(state, lambda _: Submitted(long_id, 1)), Client.connect(state) as client:
-        assert client.submit_many(drafts) == [Submitted(long_id, 1)] * 2000
+    with double(state, lambda _: long_answer), Client.connect(state) as client:
+        assert client.submit_many(drafts) == [long_answer] * 2000
 
 
 def test_a_descriptor_travels_with_its_job(state: Path):

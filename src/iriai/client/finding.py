@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -87,9 +88,10 @@ def _try(path: str) -> socket.socket | None:
         )
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(CONNECT_WAIT_S)
+        # A socket that does not block is refused at once where others wait to be taken in.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(CONNECT_WAIT_S))
         connection.connect(path)
-        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(0.0))
     except (FileNotFoundError, NotADirectoryError):
         connection.close()
         return None
@@ -101,6 +103,12 @@ def _try(path: str) -> socket.socket | None:
     return connection
 
 
+def _timeval(seconds: float) -> bytes:
+    """As setsockopt(2) takes it; 0 is no limit."""
+    whole = int(seconds)
+    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+
+
 def _problem_of(error: OSError, path: str) -> NotAllowed | Unreachable:
     if isinstance(error, PermissionError):
         return NotAllowed(
@@ -108,7 +116,7 @@ def _problem_of(error: OSError, path: str) -> NotAllowed | Unreachable:
             f"you may not connect to {path}",
             "it is another user's daemon: start your own with 'iriai up', or name one with --state",
         )
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError | BlockingIOError):
         return Unreachable(
             "daemon-silent",
             f"what listens on {path} has not taken a connection for {CONNECT_WAIT_S:.0f} s",
