@@ -301,3 +301,19 @@ def test_an_epilog_that_an_older_launcher_owed_is_told_what_may_be_told_today(ho
     hooked.machine.start()
     assert hooked.machine.attach().exit_of(first).cause is EndCause.LOST
     assert hooked.lines() == ["epilog ume-1"]
+
+
+@pytest.mark.root
+def test_hooks_have_the_rights_that_the_launcher_was_started_with(plain_machine: Machine):
+    plain_machine.start()
+    hooked = Hooked(plain_machine)
+    link = hooked.configure(prolog="grep -E '^(Cap|NoNew)' /proc/self/status > rights")
+    hooked.run(link, 1, "grep -E '^CapBnd' /proc/self/status > bounds")
+    assert link.exit_of(attempt(1)).exit_code == 0
+    own = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith(("Cap", "NoNew"))
+    ]
+    assert (hooked.folder / "rights").read_text().splitlines() == own
+    assert int((hooked.folder / "bounds").read_text().split()[1], 16) == 0

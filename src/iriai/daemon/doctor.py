@@ -25,7 +25,10 @@ TROUBLE = "trouble"
 SPACE_LOW_BYTES = 1 << 30
 """The database of a hundred thousand jobs with their history is a tenth of this."""
 PEOPLE_BEGIN_UID = 1000
-_EXACT = ("cgroup", "device program", "iriai-exec", "nothing to keep", "the launcher")
+_EXACT = (
+    *("cgroup", "device program", "iriai-exec", "mount namespaces", "nothing to keep"),
+    "the launcher",
+)
 """How the words begin that say a limit is kept exactly."""
 
 

@@ -198,6 +198,7 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
                 machine.no_new_privileges,
                 machine.gpu_ids,
                 machine.gpu_devices,
+                machine.private_tmp,
             ),
         )
     except OSError as error:

@@ -28,8 +28,10 @@ from iriai.launcher.launcher import Launcher
 from iriai.launcher.leases import Leases
 from iriai.launcher.log_file import set_up_logging
 from iriai.launcher.messages import Enforcement
+from iriai.launcher.namespaces.making import why_impossible
+from iriai.launcher.namespaces.pool import Namespaces
 from iriai.launcher.payloads import Payloads
-from iriai.launcher.probe import enforcement
+from iriai.launcher.probe import enforcement, private_tmp_row
 from iriai.launcher.processes import boot_id
 from iriai.launcher.recovery import recover
 from iriai.launcher.scratch import Scratch
@@ -43,6 +45,7 @@ from iriai.launcher.state import StateDirectory, StateProblem
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
 from iriai.launcher.tree import Forest
+from iriai.launcher.unbounded import Unbounded
 from iriai.launcher.users import Users
 from iriai.launcher.watch import Watch
 from iriai.model.problem import UsageProblem
@@ -78,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _probe(settings: Settings) -> int:
     choice = choose(f"iriai-probe-{os.getpid()}", settings.isolation)
-    rows = enforcement(choice, find_helper(settings.helper))
+    rows = (*enforcement(choice, find_helper(settings.helper)), private_tmp_row(why_impossible()))
     choice.enclosures.close()
     table = [{"limit": row.limit, "by": row.by, "note": row.note} for row in rows]
     os.write(1, msgspec.json.encode(table) + b"\n")
@@ -100,10 +103,12 @@ def _run(settings: Settings, follow: Callable[[], None]) -> int:
     scratch = Scratch(state.private_path, state.private_fd, state.name)
     scratch.clean()
     server = Server(settings.daemon_uid)
-    launcher = _assemble(settings, state, journal, choice, server, scratch, follow)
+    namespaces = Namespaces(scratch, state.path)
+    launcher = _assemble(settings, state, journal, choice, server, scratch, namespaces, follow)
     listening = listen(settings.socket, settings.daemon_uid)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
     server.serve(launcher, listening)
+    namespaces.close()
     scratch.close(REMOVAL_WAIT_S)
     choice.enclosures.close()
     os.unlink(settings.socket)
@@ -118,6 +123,7 @@ def _assemble(
     choice: Choice,
     server: Server,
     scratch: Scratch,
+    namespaces: Namespaces,
     follow: Callable[[], None],
 ) -> Launcher:
     if os.geteuid() == 0 and (closed := state.unreachable_part()):
@@ -126,13 +132,14 @@ def _assemble(
     payloads = Payloads(state.run_path, state.run_fd)
     spool = Spool(state.spool_fd, settings.daemon_uid)
     gpus = Gpus(state.path)
-    spawner = Spawner(helper, payloads, spool, state.name, state.path, gpus)
+    unbounded = Unbounded()
+    spawner = Spawner(helper, payloads, spool, state.name, state.path, gpus, unbounded)
     timers = Timers()
-    hooks = Hooks(timers, state.name, follow)
+    hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.enclosures, Forest):
         choice.enclosures.leave_sessions_alone(hooks.running)
-    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, timers, hooks, gpus)
+    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus)
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid), spawner)
     leases = Leases(tasks, timers)
@@ -147,10 +154,11 @@ def _assemble(
         scratch.use(machine.tmp)
         hooks.use(machine)
         spawner.use(machine)
+        namespaces.use(machine.tmp, wanted=machine.private_tmp)
         admission.go_by(machine.rules)
         gpus.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
-        return (*rows, Enforcement("devices", *kept))
+        return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 
     return Launcher(
         journal,

@@ -9,6 +9,7 @@ from iriai.launcher.digest import digest_of
 from iriai.launcher.environment import BadEnvironment, SharedEnvironments
 from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.messages import Order, Template
+from iriai.launcher.namespaces.visible import visible_for
 from iriai.launcher.spawn import Prepared, Spawner
 from iriai.launcher.users import UserRefused, Users
 from iriai.model.home_rules import HomeRules
@@ -92,6 +93,7 @@ class Admission:
             digest,
             template.spool,
             template.notice,
+            visible_for(spec, login),
         )
 
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:

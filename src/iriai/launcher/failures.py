@@ -35,6 +35,7 @@ class Stage(IntEnum):
     STDOUT = 10
     STDERR = 11
     EXEC = 12
+    NAMESPACE = 13
 
 
 _STAGES = frozenset(Stage)
@@ -86,6 +87,8 @@ def explain(failure: Failure, spec: JobSpec, attempt: AttemptId) -> tuple[int, s
             what = f"the launcher could not become user {spec.user}"
         case Stage.GROUP:
             what = "the task's control group could not be joined"
+        case Stage.NAMESPACE:
+            what = "the task's private /tmp could not be entered"
         case stage:
             what = f"the task could not be prepared ({stage.name.lower()})"
     return EXIT_NOT_RUN, f"{what}: {why}"

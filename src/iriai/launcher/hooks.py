@@ -24,6 +24,7 @@ from iriai.launcher.messages import Order, Unfit
 from iriai.launcher.spawn import Prepared
 from iriai.launcher.timers import Timers
 from iriai.launcher.trusted_program import check_program
+from iriai.launcher.unbounded import Unbounded
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 
 log = logging.getLogger(__name__)
@@ -61,8 +62,15 @@ class Hook:
 class Hooks:
     """Starts and ends them."""
 
-    def __init__(self, timers: Timers, launcher_mark: str, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        timers: Timers,
+        launcher_mark: str,
+        on_start: Callable[[], None],
+        unbounded: Unbounded,
+    ) -> None:
         """`on_start` is called before each start: what they say goes where we write."""
+        self._unbounded = unbounded
         self._on_start = on_start
         self._timers = timers
         self._mark = f"{launcher_mark}/hook"
@@ -125,24 +133,27 @@ class Hooks:
         self._on_start()
         try:
             check_program(hook.program, os.geteuid())
-            hook.pid = os.posix_spawn(
-                hook.program,
-                [hook.program],
-                {**environment, HOOK: self._mark},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, 2, 1),
-                ],
-                setsid=True,
-                setsigmask=[],
-                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP],
-            )
+            hook.pid = self._unbounded.call(lambda: self._spawn(hook.program, environment))
         except (OSError, ValueError) as error:
             self._finish(hook, f"cannot be run: {getattr(error, 'strerror', None) or error}")
             return hook
         self.running[hook.pid] = hook
         self._timers.add(steady_s() + hook.timeout_s, hook, lambda _now_s: self._too_late(hook))
         return hook
+
+    def _spawn(self, program: str, environment: Mapping[str, str]) -> int:
+        return os.posix_spawn(
+            program,
+            [program],
+            {**environment, HOOK: self._mark},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, 2, 1),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP],
+        )
 
     def _too_late(self, hook: Hook) -> None:
         hook.is_late = True

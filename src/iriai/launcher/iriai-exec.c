@@ -14,6 +14,7 @@
  *   u=UID:GID:G,G,...  user, group and supplementary groups; without it the user stays
  *   n=                 no program gives the task rights that it has not: no_new_privs, and with u=
  *                      no capability, now or later
+ *   m=FD               a mount namespace, which is entered once the task's files are open
  *   d=PATH             working directory
  *   i=PATH             standard input; without it descriptor 0 stays as it is
  *   o=PATH e=PATH      standard output and error, appended to, made where missing;
@@ -40,8 +41,8 @@
 
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
-enum { BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
-enum { CAPABILITY_VERSION_3 = 0x20080522 };
+enum { BOUNDING_READ = 23, BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
+enum { CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE = 0x20000, UNCHANGED = -1 };
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
 #ifndef __NR_close_range
@@ -66,7 +67,8 @@ enum stage {
     STAGE_STDIN,
     STAGE_STDOUT,
     STAGE_STDERR,
-    STAGE_EXEC
+    STAGE_EXEC,
+    STAGE_NAMESPACE
 };
 
 struct report {
@@ -153,7 +155,13 @@ static void limit(const char *text)
     check(call4(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
 }
 
-static void become(const char *text)
+static void set_user(long real, long effective, long saved)
+{
+    check(call3(SET_USER, real, effective, saved), STAGE_USER);
+}
+
+/* Take the groups of UID:GID:G,G,...; returns the user, who is not changed yet. */
+static long take_groups(const char *text)
 {
     long count = 0;
     long uid = (long)number(&text, ':');
@@ -165,15 +173,18 @@ static void become(const char *text)
     }
     check(call2(SET_GROUPS, count, (long)supplementary), STAGE_USER);
     check(call3(SET_GROUP, gid, gid, gid), STAGE_USER);
-    check(call3(SET_USER, uid, uid, uid), STAGE_USER);
+    return uid;
 }
 
 /*
- * Before the user changes, who could not any more. The kernel refuses what it has no capability for,
- * and where root itself may not there is nothing to be dropped either.
+ * Before the user changes, who could not any more. Usually the launcher has done it already, since
+ * it takes as long as a tenth of everything else here. The kernel refuses what it has no capability
+ * for, and where root itself may not there is nothing to be dropped either.
  */
 static void empty_bounding_set(void)
 {
+    if (call2(__NR_prctl, BOUNDING_READ, 0) == 0)
+        return;
     for (long each = 0; each < CAPABILITIES; each++)
         if (call2(__NR_prctl, BOUNDING_DROP, each) < 0)
             return;
@@ -279,7 +290,7 @@ static long search(char **arguments, char **environment)
 struct wishes {
     const char *user, *directory, *input, *output, *error;
     long parent;
-    int keep_outputs, terminal, no_new_privileges;
+    int keep_outputs, terminal, no_new_privileges, namespace;
 };
 
 /* Read the options; returns where "--" stands. */
@@ -305,6 +316,7 @@ static int read_options(int count, char **options, struct wishes *wishes)
         case 'e': wishes->error = value; break;
         case 'k': wishes->keep_outputs = 1; break;
         case 't': wishes->terminal = 1; break;
+        case 'm': wishes->namespace = (int)number(&value, 0); break;
         case 'n': wishes->no_new_privileges = 1; break;
         case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
@@ -313,15 +325,6 @@ static int read_options(int count, char **options, struct wishes *wishes)
     if (at + 1 >= count)
         fail(STAGE_ARGUMENTS, EINVAL);
     return at;
-}
-
-static void change_user(const struct wishes *wishes)
-{
-    if (wishes->no_new_privileges)
-        empty_bounding_set();
-    become(wishes->user);
-    if (wishes->no_new_privileges)
-        drop_capabilities();
 }
 
 static void open_files(const struct wishes *wishes)
@@ -336,6 +339,78 @@ static void open_files(const struct wishes *wishes)
         open_as(2, wishes->error, flags, STAGE_STDERR);
     else
         move(1, 2, STAGE_STDERR);
+}
+
+static void enter_directory(const struct wishes *wishes)
+{
+    if (wishes->directory)
+        check(call1(__NR_chdir, (long)wishes->directory), STAGE_DIRECTORY);
+}
+
+/* Where text goes on behind the words that it begins with; NULL: it does not begin so. */
+static const char *behind(const char *text, const char *words)
+{
+    while (*words)
+        if (*text++ != *words++)
+            return NULL;
+    return text;
+}
+
+/*
+ * Whether the working directory would be hidden: a link led there, below one of the places that are
+ * private, by an entry that is not in its name.
+ */
+static int is_hidden(const char *directory)
+{
+    static const char *const places[] = {"/tmp/", "/dev/shm/"};
+    char found[PATH_BYTES_MAX];
+    if (call2(__NR_getcwd, (long)found, sizeof found) < 0)
+        return 0;
+    for (int each = 0; each < 2; each++) {
+        const char *entry = behind(found, places[each]);
+        if (!entry)
+            continue;
+        found[find(entry, '/') - found] = 0;
+        const char *rest = behind(directory, found);
+        return !rest || (*rest && *rest != '/');
+    }
+    return 0;
+}
+
+/*
+ * The task's files are the machine's: they are opened before the namespace is entered, with no more
+ * than the user's rights. Where the working directory is not in the namespace, the task has the
+ * machine's.
+ */
+static void enter_namespace(const struct wishes *wishes, long uid)
+{
+    set_user(UNCHANGED, uid, UNCHANGED);
+    enter_directory(wishes);
+    open_files(wishes);
+    int stays = wishes->directory && is_hidden(wishes->directory);
+    set_user(UNCHANGED, 0, UNCHANGED);
+    if (!stays)
+        check(call2(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
+}
+
+/* Become the user in the working directory, with the task's files open. */
+static void become(const struct wishes *wishes)
+{
+    if (wishes->user) {
+        long uid = take_groups(wishes->user);
+        if (wishes->namespace >= 0)
+            enter_namespace(wishes, uid);
+        if (wishes->no_new_privileges)
+            empty_bounding_set();
+        set_user(uid, uid, uid);
+        if (wishes->no_new_privileges)
+            drop_capabilities();
+    }
+    if (wishes->no_new_privileges)
+        check(call5(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0), STAGE_USER);
+    enter_directory(wishes);
+    if (!wishes->user || wishes->namespace < 0)
+        open_files(wishes);
 }
 
 /*
@@ -355,7 +430,7 @@ static void close_others_on_exec(void)
 
 int main(int count, char **options, char **entries)
 {
-    struct wishes wishes = {0};
+    struct wishes wishes = {.namespace = -1};
     call2(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
     int end = read_options(count, options, &wishes);
     int priority = 0;
@@ -374,14 +449,8 @@ int main(int count, char **options, char **entries)
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'l')
             limit(options[at] + 2);
-    if (wishes.user)
-        change_user(&wishes);
-    if (wishes.no_new_privileges)
-        check(call4(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0), STAGE_USER);
     call1(__NR_umask, TASK_UMASK);
-    if (wishes.directory)
-        check(call1(__NR_chdir, (long)wishes.directory), STAGE_DIRECTORY);
-    open_files(&wishes);
+    become(&wishes);
     close_others_on_exec();
     call2(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
     char **arguments = options + end + 1;

@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
-USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC = range(7, 13)
+USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC, NAMESPACE = range(7, 14)
 """The stages, as in failures.py."""
 BOUNDING_DROP, NO_NEW_PRIVILEGES, CAPABILITIES = 24, 38, 64
-CAPABILITY_VERSION_3 = 0x20080522
+CAPABILITY_VERSION_3, MOUNT_NAMESPACE = 0x20080522, 0x20000
+UNCHANGED = -1
+PRIVATE = ("/tmp/", "/dev/shm/")  # noqa: S108 - where mount namespaces have their own
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
 EXIT_NOT_RUN = 126
@@ -85,16 +87,8 @@ def become_task(options: list[str]) -> NoReturn:
         for text in (value for letter, value in given if letter == "l"):
             number, soft, hard = map(int, text.split(":"))
             resource.setrlimit(number, (soft, hard))
-    with step(USER):
-        if "u" in single:
-            change_user(single["u"], is_final="n" in single)
-        if "n" in single:
-            kernel_call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     os.umask(TASK_UMASK)
-    if "d" in single:
-        with step(DIRECTORY):
-            os.chdir(single["d"])
-    open_files(single)
+    become(single)
     close_others_on_exec()
     environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b":")}
     if "x" in single or b"/" in command[0]:
@@ -118,23 +112,67 @@ def write_membership(path: str) -> None:
     os.close(fd)
 
 
-def become_user(text: str) -> None:
-    """Drop to user, group and supplementary groups."""
-    uid, gid, groups = text.split(":")
+def become(single: dict[str, str]) -> None:
+    """Be the user, in the working directory, with the task's files open."""
+    with step(USER):
+        if "u" in single:
+            change_user(single)
+        if "n" in single:
+            kernel_call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    enter_directory(single)
+    if not ("u" in single and "m" in single):
+        open_files(single)
+
+
+def change_user(single: dict[str, str]) -> None:
+    """Drop to user, group and supplementary groups; with n= no capability is left or comes back."""
+    uid, gid, groups = single["u"].split(":")
     os.setgroups([int(each) for each in groups.split(",") if each])
     os.setresgid(int(gid), int(gid), int(gid))
-    os.setresuid(int(uid), int(uid), int(uid))
-
-
-def change_user(text: str, *, is_final: bool) -> None:
-    """Drop to the user; `is_final`: no capability is left, and none can come back."""
-    if is_final:
+    if "m" in single:
+        enter_namespace(single, int(uid))
+    if "n" in single:
         with contextlib.suppress(OSError):  # the kernel has no more, or root itself may not
             for each in range(CAPABILITIES):
                 kernel_call("prctl", BOUNDING_DROP, each, 0, 0, 0)
-    become_user(text)
-    if is_final:
+    os.setresuid(int(uid), int(uid), int(uid))
+    if "n" in single:
         kernel_call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+def enter_namespace(single: dict[str, str], uid: int) -> None:
+    """Enter a mount namespace once the task's files are open, as the user: they are the machine's.
+
+    Where the working directory is not in it, the task has the machine's.
+    """
+    os.setresuid(UNCHANGED, uid, UNCHANGED)
+    enter_directory(single)
+    open_files(single)
+    stays = is_hidden(single.get("d", ""))
+    os.setresuid(UNCHANGED, 0, UNCHANGED)
+    if not stays:
+        with step(NAMESPACE):
+            kernel_call("setns", int(single["m"]), MOUNT_NAMESPACE)
+
+
+def is_hidden(directory: str) -> bool:
+    """Whether a link led below a place that is private, by an entry that is not in the name."""
+    try:
+        found = os.getcwd()
+    except OSError:
+        return False
+    for place in PRIVATE:
+        if found.startswith(place):
+            entry = place + found.removeprefix(place).partition("/")[0]
+            return directory != entry and not directory.startswith(f"{entry}/")
+    return False
+
+
+def enter_directory(single: dict[str, str]) -> None:
+    """Change to the working directory."""
+    if "d" in single:
+        with step(DIRECTORY):
+            os.chdir(single["d"])
 
 
 def kernel_call(name: str, *values: int | bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -12,6 +13,15 @@ _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
+_CLONE_NEWNS = 0x20000
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES = 64
+_CAPABILITY_VERSION_3 = 0x20080522
+_MS_NOSUID = 2
+_MS_NODEV = 4
+_MS_BIND = 1 << 12
+_MS_REC = 1 << 14
+_MS_SLAVE = 1 << 19
 
 _FAR_S = 1e9
 """Thirty years: a moment that far off fits the kernel's numbers and never comes."""
@@ -47,6 +57,65 @@ def detach_mount(directory_fd: int, name: str) -> None:
     path = f"/proc/self/fd/{directory_fd}/{name}"
     result = _libc.umount2(os.fsencode(path), _MNT_DETACH | _UMOUNT_NOFOLLOW)
     _check(result, f"umount {name}")
+
+
+def keep_capabilities_inheritable() -> None:
+    """Have what root executes in the calling thread keep its capabilities without a bounding set.
+
+    Raises OSError.
+    """
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    sets = (_CapabilitySets * 2)()
+    _check(_libc.capget(ctypes.byref(header), sets), "capget")
+    for each in sets:
+        each.inheritable = each.permitted
+    _check(_libc.capset(ctypes.byref(header), sets), "capset")
+
+
+def empty_bounding_set() -> None:
+    """Have nothing that the calling thread executes gain a capability, ever. Raises OSError."""
+    for each in range(_CAPABILITIES):
+        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(each), 0, 0, 0) < 0:
+            if each and ctypes.get_errno() == errno.EINVAL:  # the kernel has no more
+                return
+            _check(-1, "prctl(PR_CAPBSET_DROP)")
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilitySets(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def leave_mounts() -> None:
+    """Give the calling thread a mount namespace of its own, which follows the one that it had.
+
+    What is mounted or unmounted there shows here, and nothing of ours there. Raises OSError.
+    """
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _mount("none", "/", None, _MS_REC | _MS_SLAVE, None)
+
+
+def bind_mount(source_fd: int, target: str) -> None:
+    """Have what `source_fd` leads to, with all that is mounted in it, be at `target` as well."""
+    _mount(f"/proc/self/fd/{source_fd}", target, None, _MS_BIND | _MS_REC, None)
+
+
+def mount_tmpfs(target: str, options: str) -> None:
+    """Have files in memory at `target`. Raises OSError."""
+    _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, options: str | None) -> None:
+    words = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    data = None if options is None else options.encode()
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), data), f"mount {target}")
 
 
 class BootTimer:

@@ -53,6 +53,8 @@ class MachineSettings(msgspec.Struct, frozen=True):
     """Which cards are given away, by their numbers on this machine; empty: the first ones."""
     gpu_devices: tuple[str, ...] = ()
     """Paths of the nodes of each card, separated by spaces; empty: as the drivers list them."""
+    private_tmp: bool = True
+    """Whether each task has a /tmp and /dev/shm of its own, where that is possible."""
 
 
 class BadMachineFile(Exception):

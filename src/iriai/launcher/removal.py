@@ -36,14 +36,18 @@ class Removal:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[int, str]] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._is_busy = False
         self._thread: threading.Thread | None = None
 
     def add(self, trash_fd: int, name: str) -> None:
         """Remove the directory `name` of `trash_fd`, which nobody but the launcher can enter."""
+        self.call(lambda: remove_tree(trash_fd, name))
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Do something else that may take long; it may raise OSError."""
         with self._changed:
-            self._waiting.append((trash_fd, name))
+            self._waiting.append(action)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="removal", daemon=True)
                 self._thread.start()
@@ -67,10 +71,10 @@ class Removal:
                 self._changed.notify_all()
                 while not self._waiting:
                     self._changed.wait()
-                trash_fd, name = self._waiting.popleft()
+                action = self._waiting.popleft()
                 self._is_busy = True
             try:
-                remove_tree(trash_fd, name)
+                action()
             except OSError as error:
                 log.warning("a task's directory cannot be removed yet: %s", error)
 

@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 TRASH = "removed"
 """The directory in a place where nobody but the launcher gets in."""
+PRIVATE = "private"
+"""The same for directories that are shown to a task at another path."""
 PLACES = "places"
 """The file in the launcher's private directory that lists the places used so far, a line each."""
 IDLE_MAX = 256
@@ -59,10 +61,26 @@ class Place:
         self.fd = fd
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        with suppress(FileExistsError):
-            os.mkdir(TRASH, 0o700, dir_fd=fd)
-        self.trash_fd = os.open(TRASH, _DIRECTORY, dir_fd=fd)
+        self.trash_fd = self._own(TRASH)
+        self._private_fd = -1
         self._counter = 0
+
+    @property
+    def private_fd(self) -> int:
+        """The directory PRIVATE, made with the first use."""
+        if self._private_fd < 0:
+            self._private_fd = self._own(PRIVATE)
+        return self._private_fd
+
+    @property
+    def private_path(self) -> str:
+        """Where `private_fd` leads."""
+        return f"{self.path}/{PRIVATE}"
+
+    def _own(self, name: str) -> int:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+        return os.open(name, _DIRECTORY, dir_fd=self.fd)
 
     def fresh_name(self) -> str:
         """A name that this launcher has not used here."""
@@ -106,13 +124,36 @@ class Scratch:
             raise NoDirectory(f"{where}: {error.strerror}") from error
 
     def _new(self, uid: int, gid: int) -> Directory:
-        place = self._place or self._open_place()
-        name = _make(place)
+        place = self.place
+        name = _make(place, place.fd)
         fd = os.open(name, _DIRECTORY, dir_fd=place.fd)
         if self._is_root:
             os.fchown(fd, uid, gid)
         changed_ns = os.fstat(fd).st_ctime_ns
         return Directory(f"{place.path}/{name}", place, name, fd, uid, changed_ns)
+
+    @property
+    def place(self) -> Place:
+        """Where directories are made now. Raises OSError."""
+        return self._place or self._open_place()
+
+    def new_private(self, mode: int) -> tuple[Place, str]:
+        """Make an empty directory that only the launcher can reach, to be shown elsewhere.
+
+        Raises OSError.
+        """
+        place = self.place
+        name = _make(place, place.private_fd)
+        os.chmod(name, mode, dir_fd=place.private_fd)
+        return place, name
+
+    def remove_private(self, place: Place, name: str) -> None:
+        """Remove what `new_private` made, with all that is in it."""
+        self._remove(place, name, place.private_fd)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do what takes long in the thread that removes directories; it may raise OSError."""
+        self._removal.call(action)
 
     def give_back(self, directory: Directory) -> None:
         """Its task is over, and no process of it is left."""
@@ -145,8 +186,10 @@ class Scratch:
         if not self._removal.wait(timeout_s):
             log.warning("what tasks left below %s is not all removed yet", self._tmp)
         for place in self._places:
-            with suppress(OSError):  # something is still in there, or it is gone already
-                os.rmdir(TRASH, dir_fd=place.fd)
+            for name in (PRIVATE, TRASH):
+                with suppress(OSError):  # something is still in there, or it is gone already
+                    os.rmdir(name, dir_fd=place.fd)
+            with suppress(OSError):
                 os.rmdir(place.path)
 
     def _drop_idle(self) -> None:
@@ -157,11 +200,12 @@ class Scratch:
         self._idle.clear()
         self._idle_count = 0
 
-    def _remove(self, place: Place, name: str) -> None:
+    def _remove(self, place: Place, name: str, parent_fd: int = -1) -> None:
+        fd = place.fd if parent_fd < 0 else parent_fd
         try:
-            if not remove(place.fd, name):
+            if not remove(fd, name):
                 trashed = f"{name}-{os.getpid()}-{place.fresh_name()}"
-                move(place.fd, name, place.trash_fd, trashed)
+                move(fd, name, place.trash_fd, trashed)
                 self._removal.add(place.trash_fd, trashed)
         except OSError as error:
             log.warning("%s/%s cannot be removed: %s", place.path, name, error.strerror)
@@ -227,12 +271,12 @@ class Scratch:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _make(place: Place) -> str:
-    """A new directory in `place`, which is not its user's yet; returns its name."""
+def _make(place: Place, fd: int) -> str:
+    """A new directory in `place`, or a part of it, which is not its user's; returns its name."""
     while True:
         name = place.fresh_name()
         with suppress(FileExistsError):  # of an earlier launcher, and could not be removed
-            os.mkdir(name, 0o700, dir_fd=place.fd)
+            os.mkdir(name, 0o700, dir_fd=fd)
             return name
 
 

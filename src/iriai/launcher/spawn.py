@@ -19,9 +19,11 @@ from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.machine_file import MachineSettings
 from iriai.launcher.messages import NoticeVariable, Order
+from iriai.launcher.namespaces.visible import EVERYTHING, Visible
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.scratch import Directory
 from iriai.launcher.spool import Spool
+from iriai.launcher.unbounded import Unbounded
 from iriai.launcher.users import Login
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
@@ -32,6 +34,8 @@ HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")
 TASK_FILES = (1024, 524_288)
 """How many files a task of root's launcher may have open, and raise that to: what a login has on a
 system with systemd. Above 1,024 descriptors, programs that use select(2) fail."""
+LIMITED = "n="
+"""Of tasks that gain no rights from programs."""
 _CPU_LIMIT_SLACK_S = 2
 """RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
 
@@ -52,6 +56,8 @@ class Prepared(NamedTuple):
     spool: str = ""
     """Where its output goes that somebody follows; empty: the launcher's own."""
     notice: tuple[tuple[NoticeVariable, str], ...] = ()
+    visible: Visible = EVERYTHING
+    """What it finds of the machine's /tmp and /dev/shm."""
 
 
 class Payload(NamedTuple):
@@ -100,11 +106,13 @@ class Spawner:
         launcher_mark: str,
         state_path: str,
         gpus: Gpus,
+        unbounded: Unbounded,
     ) -> None:
         """`launcher_mark` names this launcher's state in the mark of each task.
 
         `state_path` is the state directory, so that `iriai` in a task finds its machine's daemon.
         """
+        self._unbounded = unbounded
         self._state = os.fsencode(state_path)
         self._gpus = gpus
         self._helper = helper
@@ -116,6 +124,8 @@ class Spawner:
         self.failures_fd, report_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(report_fd, True)
         os.set_inheritable(report_fd, True)  # helpers are the only children
+        self._namespace_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """The number that a task's mount namespace has in the helper."""
         self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
 
     def use(self, settings: MachineSettings) -> None:
@@ -130,7 +140,7 @@ class Spawner:
             groups = ",".join(map(str, login.groups))
             result.append(f"u={login.uid}:{login.gid}:{groups}")
         if self._takes_privileges and login.uid != 0:
-            result.append("n=")
+            result.append(LIMITED)
         if spec.cpu_limit_s is not None:
             soft = int(spec.cpu_limit_s) + _CPU_LIMIT_SLACK_S
             hard = soft + int(spec.kill_grace_s) + 1
@@ -152,13 +162,14 @@ class Spawner:
         enclosure: Enclosure,
         payload: Payload,
         scratch: Directory,
+        namespace_fd: int,
         given_fd: int,
     ) -> int:
         """Start the helper that becomes the task; returns its pid.
 
-        `scratch` is the task's private directory, `given_fd` a descriptor that the client passed,
-        or -1. Raises OSError or ValueError where the system takes the arguments for impossible;
-        nothing was started then.
+        `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
+        a descriptor that the client passed, each -1 where there is none. Raises OSError or
+        ValueError where the system takes the arguments for impossible; nothing was started then.
         """
         mark = self.mark_of(order.attempt)
         environment = environment_of(order, task.environment, mark, scratch.path)
@@ -177,14 +188,34 @@ class Spawner:
                 arguments.append("i=/dev/null")
             if task.spec.interaction is Interaction.BATCH:
                 arguments += _outputs(task.spec, order)
+            if namespace_fd >= 0:
+                redirects.append((namespace_fd, self._namespace_fd))
+                arguments.append(f"m={self._namespace_fd}")
             arguments.append("--")
             if payload.script:
                 arguments.append(self._payloads.path(payload.script))
             arguments += task.command
-            return _posix_spawn(self._helper[0], arguments, environment, redirects)
+            return self._spawn(
+                arguments, environment, redirects, is_limited=LIMITED in task.options
+            )
         finally:
             for fd in opened:
                 os.close(fd)
+
+    def _spawn(
+        self,
+        arguments: list[str],
+        environment: dict[bytes, bytes],
+        redirects: list[tuple[int, int]],
+        *,
+        is_limited: bool,
+    ) -> int:
+        program = self._helper[0]
+        if is_limited:
+            return _posix_spawn(program, arguments, environment, redirects)
+        return self._unbounded.call(
+            lambda: _posix_spawn(program, arguments, environment, redirects)
+        )
 
     @staticmethod
     def _add_batch(

@@ -9,13 +9,14 @@
 
 #if defined(__x86_64__)
 
-static long call4(long number, long a, long b, long c, long d)
+static long call5(long number, long a, long b, long c, long d, long e)
 {
     long result;
     register long fourth __asm__("r10") = d;
+    register long fifth __asm__("r8") = e;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
                      : "rcx", "r11", "memory");
     return result;
 }
@@ -29,16 +30,17 @@ __asm__(".globl _start\n"
 
 #elif defined(__aarch64__)
 
-static long call4(long number, long a, long b, long c, long d)
+static long call5(long number, long a, long b, long c, long d, long e)
 {
     register long call __asm__("x8") = number;
     register long first __asm__("x0") = a;
     register long second __asm__("x1") = b;
     register long third __asm__("x2") = c;
     register long fourth __asm__("x3") = d;
+    register long fifth __asm__("x4") = e;
     __asm__ volatile("svc 0"
                      : "+r"(first)
-                     : "r"(call), "r"(second), "r"(third), "r"(fourth)
+                     : "r"(call), "r"(second), "r"(third), "r"(fourth), "r"(fifth)
                      : "memory");
     return first;
 }
@@ -62,7 +64,7 @@ __attribute__((used, noreturn)) void begin(long *stack)
     int count = (int)stack[0];
     long code = main(count, arguments, arguments + count + 1);
     for (;;)
-        call4(__NR_exit_group, code, 0, 0, 0);
+        call5(__NR_exit_group, code, 0, 0, 0, 0);
 }
 
 /* Compilers call these two by themselves where they clear or copy a structure. */
@@ -85,9 +87,9 @@ __attribute__((used)) void *memcpy(void *to, const void *from, size_t size)
 
 #include <unistd.h>
 
-static long call4(long number, long a, long b, long c, long d)
+static long call5(long number, long a, long b, long c, long d, long e)
 {
-    long result = syscall(number, a, b, c, d);
+    long result = syscall(number, a, b, c, d, e);
     return result < 0 ? -errno : result;
 }
 
@@ -100,24 +102,29 @@ enum { SET_USER = __NR_setresuid32, SET_GROUP = __NR_setresgid32, SET_GROUPS = _
 enum { SET_USER = __NR_setresuid, SET_GROUP = __NR_setresgid, SET_GROUPS = __NR_setgroups };
 #endif
 
+static long call4(long number, long a, long b, long c, long d)
+{
+    return call5(number, a, b, c, d, 0);
+}
+
 static long call3(long number, long a, long b, long c)
 {
-    return call4(number, a, b, c, 0);
+    return call5(number, a, b, c, 0, 0);
 }
 
 static long call2(long number, long a, long b)
 {
-    return call4(number, a, b, 0, 0);
+    return call5(number, a, b, 0, 0, 0);
 }
 
 static long call1(long number, long a)
 {
-    return call4(number, a, 0, 0, 0);
+    return call5(number, a, 0, 0, 0, 0);
 }
 
 static long call0(long number)
 {
-    return call4(number, 0, 0, 0, 0);
+    return call5(number, 0, 0, 0, 0, 0);
 }
 
 #endif

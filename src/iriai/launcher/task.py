@@ -10,6 +10,7 @@ from iriai.launcher.enclosure import Enclosure
 from iriai.launcher.failures import Failure, explain
 from iriai.launcher.limits import Crossed, cpu_limit, memory_limit
 from iriai.launcher.messages import Alive, Exit
+from iriai.launcher.namespaces.pool import Namespace
 from iriai.launcher.scratch import Directory
 from iriai.launcher.spawn import Payload
 from iriai.model.ids import AttemptId
@@ -36,6 +37,7 @@ class Task:
         "kill_at_s",
         "maximum_rss_bytes",
         "message",
+        "namespace",
         "payload",
         "pid",
         "read_bytes",
@@ -55,12 +57,14 @@ class Task:
         enclosure: Enclosure,
         payload: Payload,
         scratch: Directory,
+        namespace: Namespace | None,
     ) -> None:
         self.attempt = attempt
         self.spec = spec
         self.enclosure = enclosure
         self.payload = payload
         self.scratch = scratch
+        self.namespace = namespace
         self.pid = 0
         self.started_s = 0.0
         self.started_wall_s = 0.0

@@ -14,9 +14,10 @@ from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Exit, Order
+from iriai.launcher.namespaces.pool import Namespace, Namespaces
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.processes import read_process
-from iriai.launcher.scratch import NoDirectory, Scratch
+from iriai.launcher.scratch import Directory, NoDirectory, Scratch
 from iriai.launcher.spawn import Payload, Prepared, Spawner
 from iriai.launcher.task import Task
 from iriai.launcher.timers import Timers
@@ -35,6 +36,7 @@ class Tasks:
         enclosures: Enclosures,
         payloads: Payloads,
         scratch: Scratch,
+        namespaces: Namespaces,
         timers: Timers,
         hooks: Hooks,
         gpus: Gpus,
@@ -44,6 +46,7 @@ class Tasks:
         self._enclosures = enclosures
         self._payloads = payloads
         self._scratch = scratch
+        self._namespaces = namespaces
         self._hooks = hooks
         self._timers = timers
         self._by_attempt: dict[AttemptId, Task] = {}
@@ -75,18 +78,23 @@ class Tasks:
         Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
         """
         payload = self._store(prepared)
+        login = prepared.login
         try:
-            scratch = self._scratch.take(prepared.login.uid, prepared.login.gid)
+            scratch = self._scratch.take(login.uid, login.gid)
+            namespace = self._take_namespace(prepared, scratch)
         except NoDirectory:
             self._drop(payload)
             raise
-        task = Task(order.attempt, prepared.spec, enclosure, payload, scratch)
+        task = Task(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         try:
-            task.pid = self._spawner.start(prepared, order, enclosure, payload, scratch, fd)
+            namespace_fd = -1 if namespace is None else namespace.fd
+            task.pid = self._spawner.start(
+                prepared, order, enclosure, payload, scratch, namespace_fd, fd
+            )
         except Exception:
             self._drop(payload)
-            self._scratch.give_back(scratch)
+            self._give_back(scratch, namespace)
             raise
         enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
         self._by_attempt[task.attempt] = task
@@ -171,10 +179,22 @@ class Tasks:
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
         self._drop(task.payload)
-        self._scratch.give_back(task.scratch)
+        self._give_back(task.scratch, task.namespace)
         self._enclosures.release(task.enclosure)
         if self._gpus.held:
             self._gpus.release(task.attempt)
+
+    def _take_namespace(self, prepared: Prepared, scratch: Directory) -> Namespace | None:
+        try:
+            return self._namespaces.take(prepared.login.uid, prepared.visible)
+        except NoDirectory:
+            self._scratch.give_back(scratch)
+            raise
+
+    def _give_back(self, scratch: Directory, namespace: Namespace | None) -> None:
+        self._scratch.give_back(scratch)
+        if namespace is not None:
+            self._namespaces.give_back(namespace)
 
     def _take_failures(self, reaped: list[Task]) -> None:
         failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}

@@ -97,6 +97,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     tmp: str = "/var/tmp"  # noqa: S108 - directories of our own are made in it, with care
     """Where each task gets a private directory as its TMPDIR, removed when it ends. It should be
     large, on a disk of the machine itself, and survive what tasks need to be restarted."""
+    private_tmp: bool = True
+    """Whether each task has a /tmp and /dev/shm of its own, where the daemon is root's and mount
+    namespaces work (`iriai doctor` says so). False: all have the machine's."""
     no_new_privileges: bool | None = None
     """Whether programs give a task no rights that its user has not: setuid bits and capabilities of
     files have no effect in it (sudo, newuidmap, an Apptainer that is setuid). None: yes where the
@@ -311,6 +314,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("gpu_ids", "gpu_ids", GPU_IDS),
         Key("gpu_devices", "gpu_devices", GPU_DEVICES),
         Key("tmp", "tmp", PATH),
+        Key("private_tmp", "private_tmp", FLAG),
         Key("no_new_privileges", "no_new_privileges", or_none(FLAG)),
         Key("prolog", "prolog", PROGRAM),
         Key("epilog", "epilog", PROGRAM),

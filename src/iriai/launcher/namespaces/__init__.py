@@ -1,0 +1,1 @@
+"""Mount namespaces of tasks, in which /tmp and /dev/shm are private."""
