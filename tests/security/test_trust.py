@@ -160,6 +160,8 @@ def test_an_operator_trusts_a_home_with_some_and_takes_it_back(network, people):
         until(lambda: "oni" in _trusted(take), "take to hear of it")
         assert runs(oni, people.bob) == "take"
         assert people.ann.name in refused(oni, people.ann)
+        shown = json.loads(take.as_root("config", "show", "--json"))["settings"]
+        assert [row["value"] for row in shown if row["key"] == "trust.oni"] == [people.bob.name]
     finally:
         ume.as_root("trust", "oni", "--users", "none")
     until(lambda: _trusted(take)["oni"] == [], "take to hear of it")

@@ -318,11 +318,12 @@ def report_of(cluster: ClusterState) -> ClusterReport:
         tuple(cluster.machines()),
         tuple(OperatorRow(o.name, o.certificate, o.opens) for o in operators),
         tuple(each.machine for each in cluster.named()),
-        _trusted_rows(cluster),
+        trusted_rows(cluster),
     )
 
 
-def _trusted_rows(cluster: ClusterState) -> tuple[TrustedRow, ...]:
+def trusted_rows(cluster: ClusterState) -> tuple[TrustedRow, ...]:
+    """For which users homes speak, as operators said it."""
     in_force = cluster.trusted()
     return tuple(
         TrustedRow(each.trusted.home, each.trusted.users, each.operator, each.trusted.moment_ms)

@@ -10,6 +10,7 @@ from typing import Protocol
 from iriai import __version__
 from iriai.broker.core import Broker
 from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.cluster_answers import trusted_rows
 from iriai.daemon.doctor import findings
 from iriai.daemon.engine import Engine
 from iriai.daemon.faults import FAULTS
@@ -20,6 +21,7 @@ from iriai.daemon.machine_facts import load_average
 from iriai.daemon.past import Past
 from iriai.daemon.settings import Settings
 from iriai.daemon.views import amounts
+from iriai.model.home_trust import users_text
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
 from iriai.model.reason import Rule
@@ -31,6 +33,7 @@ from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
     DoctorReport,
+    Setting,
     ShowConfiguration,
     Status,
     StatusReport,
@@ -227,7 +230,12 @@ class Reports:
         asked.answer(DoctorReport(tuple(findings(self._settings, enforcement, self._trouble()))))
 
     def _configuration(self, asked: Asked, body: ShowConfiguration, now: Instant) -> None:
-        asked.answer(ConfigurationTable(self._settings.table))
+        cluster = self._settings.cluster
+        trusted = tuple(
+            Setting(f"trust.{row.home}", users_text(row.users), f"operator {row.operator}")
+            for row in (trusted_rows(cluster) if cluster is not None else ())
+        )
+        asked.answer(ConfigurationTable(self._settings.table + trusted))
 
     def _down(self, asked: Asked, body: Down, now: Instant) -> None:
         if not asked.caller.operator:
