@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from iriai.launcher.gpus.gpus import SYSTEM_CLAIMS
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from tests.endtoend.installation import MARK, PATH, PYTHON, Installation
@@ -53,6 +54,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     yield made[0], made[1]
     for path in made:
         os.unlink(path)
+        claim = path.removeprefix("/dev/iriai-test-")
+        Path(SYSTEM_CLAIMS, claim).unlink(missing_ok=True)
 
 
 @pytest.fixture
