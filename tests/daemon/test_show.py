@@ -8,6 +8,7 @@ from iriai.daemon.answers import JobAnswers
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.account import Account
+from iriai.model.configuration import Configuration
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.protocol.effects import Delivered, Part
@@ -34,7 +35,8 @@ class Scene:
     def message(self) -> str:
         """What is said of its only attempt."""
         shown: list[JobDetail] = []
-        settings = SimpleNamespace(home="ume", paths=SimpleNamespace(spool="/spool"))
+        paths = SimpleNamespace(spool="/spool")
+        settings = SimpleNamespace(home="ume", paths=paths, configuration=Configuration())
         engine = SimpleNamespace(machine=self.machine)
         past = SimpleNamespace(attempts=lambda *_: [])
         answers = JobAnswers(settings, engine, None, None, None, past, None)

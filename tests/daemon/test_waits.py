@@ -6,8 +6,10 @@ import pytest
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.selection import Selected
-from iriai.daemon.waits import ALL_WAITS_MAX, CLIENT_WAITS_MAX, REQUEST_WEIGHT, Waits
+from iriai.daemon.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, Waits
 from iriai.home.core import Home
+from iriai.identity.unix_users import Person
+from iriai.identity.users import Caller
 from iriai.machine.core import Machine
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
@@ -20,9 +22,19 @@ from iriai.protocol.effects import Delivered, Part
 from iriai.protocol.messages import Begun, Capability, End, Match
 from iriai.wire.requests import Outcome
 
+USER_WAITS_MAX = 1_500_000
 TASKS = ((0, 1, 1),)
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/", array=TASKS, is_array=True)
 JOB = JobId("ume", 1)
+
+
+def done(steps):
+    """What comes of `steps`, all at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 class SlowDisk:
@@ -44,7 +56,8 @@ class NoLauncher:
 class Asker:
     """One client, who asks once."""
 
-    def __init__(self) -> None:
+    def __init__(self, name="ann") -> None:
+        self.caller = Caller(Person(1000, name, "lab", ()), operator=False)
         self.connection = self
         self.on_close = []
         self.is_gone = False
@@ -52,6 +65,9 @@ class Asker:
 
     def answer(self, body) -> None:
         self.told.append(body.outcomes)
+
+    def go_on(self, steps) -> None:
+        done(steps)
 
     def leave(self) -> None:
         self.is_gone = True
@@ -66,7 +82,7 @@ class Scene:
         self.disk = SlowDisk()
         self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
         self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume")
-        self.waits = Waits(self.engine, self._outcome)
+        self.waits = Waits(self.engine, self._outcome, USER_WAITS_MAX)
         self.engine.on_changed = self.waits.job_changed
         self.engine.on_settled = self.waits.job_settled
         self.stored = 0
@@ -86,7 +102,7 @@ class Scene:
     def wait(self, *indices: int, asker: Asker | None = None) -> Asker:
         asker = asker or Asker()
         item = Selected(JOB, indices)
-        self.engine.request(lambda _now: self.waits.add(asker, [item], progress=False))
+        self.engine.request(lambda _now: done(self.waits.add(asker, [item], progress=False)))
         self.engine.turn()
         return asker
 
@@ -152,32 +168,35 @@ def test_the_whole_job_is_told_of_when_its_last_end_is_stored():
     scene(body)
 
 
-def test_what_one_client_waits_for_has_an_end():
+def gather(scene, asker, *selected):
+    return done(scene.waits.gather(asker, [iter(selected)]))
+
+
+def test_what_one_user_waits_for_has_an_end():
     def body(scene):
         scene.submit()
-        asker, other = Asker(), Asker()
-        most = [Selected(JOB, range(CLIENT_WAITS_MAX - REQUEST_WEIGHT))]
-        selected = scene.waits.gather(asker, [most])
-        scene.waits.add(asker, selected, progress=False)
-        with pytest.raises(Refused, match="1500000 jobs and tasks that one connection") as refused:
-            scene.waits.gather(asker, [[Selected(JOB, (0,))]])
-        assert refused.value.code == "too-many-waits"
-        assert scene.waits.gather(other, [most]) == most
+        asker, again, other = Asker(), Asker(), Asker("bob")
+        most = Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
+        done(scene.waits.add(asker, gather(scene, asker, most), progress=False))
+        with pytest.raises(Refused, match="ann has 1500000 jobs and tasks") as refused:
+            gather(scene, again, Selected(JOB, (0,)))
+        assert "waits_per_user in [limits]" in refused.value.hint
+        assert gather(scene, other, most) == [most]
         asker.leave()
-        assert scene.waits.gather(asker, [most]) == most
+        assert gather(scene, again, most) == [most]
 
     scene(body)
 
 
 def test_too_much_is_refused_before_it_is_gathered():
     def body(scene):
-        def selections():
+        def selection():
             for _ in range(2):
-                yield [Selected(JOB, range(CLIENT_WAITS_MAX - REQUEST_WEIGHT))]
+                yield Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
             raise AssertionError("it was not too much")
 
         with pytest.raises(Refused):
-            scene.waits.gather(Asker(), selections())
+            done(scene.waits.gather(Asker(), [selection()]))
 
     scene(body)
 
@@ -185,14 +204,14 @@ def test_too_much_is_refused_before_it_is_gathered():
 def test_what_all_clients_wait_for_has_an_end():
     def body(scene):
         scene.submit()
-        some = [Selected(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))]
-        askers = [Asker() for _ in range(4)]
+        some = Selected(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))
+        askers = [Asker(name) for name in ("ann", "bob", "eve", "tom")]
         for asker in askers:
-            scene.waits.add(asker, scene.waits.gather(asker, [some]), progress=False)
+            done(scene.waits.add(asker, gather(scene, asker, some), progress=False))
         with pytest.raises(Refused, match="5000000 jobs and tasks that all connections"):
-            scene.waits.gather(Asker(), [[Selected(JOB)]])
+            gather(scene, Asker("kim"), Selected(JOB))
         askers[0].leave()
-        assert scene.waits.gather(Asker(), [some]) == some
+        assert gather(scene, Asker("kim"), some) == [some]
 
     scene(body)
 

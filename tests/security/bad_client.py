@@ -71,6 +71,12 @@ class BadClient:
             raise AssertionError(f"it is still answered: {unexpected}")
         return word
 
+    def forget_replies(self) -> int:
+        """Drop what has come beside the last reply; how many that were."""
+        count = len(self._replies)
+        self._replies.clear()
+        return count
+
 
 @contextmanager
 def bad_client(installation: Installation, person: TestPerson) -> Iterator[BadClient]:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from iriai.model.problem import ExitCode, Refused
-from iriai.wire.requests import Answer, Failure, Jobs, Reply, Status
+from iriai.model.problem import ExitCode, Problem, Refused
+from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
+from iriai.wire.codec import request_frame
+from iriai.wire.requests import (
+    Answer,
+    Failure,
+    Jobs,
+    Reply,
+    Request,
+    Status,
+    Submitted,
+    Wait,
+)
 from tests.endtoend.installation import Installation
 from tests.security.bad_client import BadClient, bad_client
 from tests.support.people import People, TestPerson
@@ -22,6 +35,7 @@ pytestmark = pytest.mark.root
 ROOT = TestPerson("root", 0, 0, ("root",))
 CONNECTIONS, OF_A_USER, OF_OPERATORS = 40, 20, 10
 UNFINISHED_BYTES = 8 << 20
+JOB_BYTES = 4 << 20
 CONFIGURATION = f"""
 [machine]
 cpus = 2
@@ -34,6 +48,7 @@ connections_reserved = {OF_OPERATORS}
 hello_s = 1.5
 unfinished_bytes_per_user = {UNFINISHED_BYTES}
 descriptors_per_user = 3
+job_bytes_per_user = {JOB_BYTES}
 """
 
 
@@ -99,7 +114,7 @@ def test_connections_that_say_nothing(undisturbed: Installation, people: People)
     """T9c: they are closed after a while; who has said Hello may be silent for long."""
     with bad_client(undisturbed, people.ann) as ann, bad_client(undisturbed, people.eve) as eve:
         ann.greet()
-        assert eve.is_cut_off()
+        assert is_cut_off(eve)
         assert isinstance(ann.ask(Jobs()), Answer)
 
 
@@ -114,7 +129,7 @@ def test_descriptors_beside_an_unfinished_frame(undisturbed: Installation, peopl
                 socket.send_fds(eve.socket, [b"x"], [null.fileno()] * 10)
             except OSError:
                 break
-        assert eve.is_cut_off()
+        assert is_cut_off(eve)
     until(lambda: descriptors_of(undisturbed) <= before, "what was passed to be closed")
 
 
@@ -152,10 +167,121 @@ def test_unfinished_frames(undisturbed: Installation, people: People):
     until(lambda: memory_bytes(undisturbed) - before < UNFINISHED_BYTES // 2, "the memory back")
 
 
+def is_cut_off(client: BadClient) -> bool:
+    """Whether an end comes; waits for it."""
+    try:
+        while True:
+            client.reply()
+    except ConnectionError:
+        return True
+
+
 def is_closed(client: BadClient) -> bool:
     """Whether the daemon closed it; one that it reads to the end has nothing to say."""
     client.socket.settimeout(1.0)
     try:
-        return client.is_cut_off()
+        return is_cut_off(client)
     except TimeoutError:
         return False
+
+
+def test_many_ids_in_one_request(undisturbed: Installation, people: People):
+    """T9a: there is a bound for each request."""
+    ids = tuple(f"ume-{number}" for number in range(200_000))
+    with bad_client(undisturbed, people.eve) as eve:
+        eve.greet()
+        for body in (Cancel(ids), Hold(ids), Wait(ids), Alter(ids, cpus=2)):
+            refused = eve.ask(body)
+            assert isinstance(refused, Failure)
+            assert "10000 of one request" in refused.message
+
+
+def test_others_are_served_while_many_ids_are_looked_at(undisturbed: Installation, people: People):
+    """T9a: ids of jobs that have finished are looked up in the store, each for itself."""
+    with undisturbed.client() as client:
+        job = client.submit(undisturbed.draft("true")).id
+        client.wait([job])
+    ids = tuple(f"{job}.0-{last}" for last in range(IDS_MAX))
+    with bad_client(undisturbed, people.eve) as eve, bad_client(undisturbed, people.ann) as ann:
+        eve.greet()
+        ann.greet()
+        assert_served_during(
+            ann, [eve], [request_frame(Request(n, Cancel(ids))) for n in range(10)]
+        )
+
+
+def assert_served_during(honest: BadClient, others: list[BadClient], flood: list[bytes]) -> None:
+    """Five requests are answered before all of `flood`, which each of the others sends."""
+    answered, most = [0], len(flood) * len(others)
+    reader = threading.Thread(target=read_all, args=(others, most, answered))
+    for other in others:
+        threading.Thread(target=other.send, args=(b"".join(flood),)).start()
+    reader.start()
+    for _ in range(5):
+        assert isinstance(honest.ask(Jobs()), Answer)
+    before = answered[0]
+    reader.join(timeout=60)
+    assert before < answered[0] == most
+
+
+def test_cancelling_very_many_from_the_command_line(undisturbed: Installation, people: People):
+    """T9a: the client asks in several requests, and tells of all."""
+    with undisturbed.client() as client:
+        job = client.submit(undisturbed.draft("true", held=True)).id
+        client.cancel([job])
+    names = [f"{job}.{index}" for index in range(20_000)]
+    done = undisturbed.call("cancel", *names, person=people.ann)
+    assert done.returncode == ExitCode.REFUSED
+    assert done.stderr.count("has finished") == len(names)
+
+
+@pytest.mark.parametrize("pattern", ["[" * 12_000, "*a" * 6000, "[!" * 500])
+def test_patterns_that_take_long(undisturbed: Installation, people: People, pattern: str):
+    """T9b: they are no longer than a name may be."""
+    with bad_client(undisturbed, people.eve) as eve:
+        eve.greet()
+        named = Cancel((f"name:{pattern}",)), Jobs(name=pattern), Jobs(name=pattern, finished=True)
+        for body in named:
+            refused = eve.ask(body)
+            assert isinstance(refused, Failure)
+            assert "at most 256" in refused.hint
+
+
+def test_others_are_served_in_a_flood(undisturbed: Installation, people: People):
+    """T9c: what one asks on ten connections waits, and not what others ask."""
+    with ExitStack() as stack:
+        ann = stack.enter_context(bad_client(undisturbed, people.ann))
+        ann.greet()
+        eves = [stack.enter_context(bad_client(undisturbed, people.eve)) for _ in range(10)]
+        for eve in eves:
+            eve.greet()
+        flood = [request_frame(Request(n, Cancel(("ume-1",)))) for n in range(5_000)]
+        assert_served_during(ann, eves, flood)
+
+
+def read_all(clients: list[BadClient], most: int, answered: list[int]) -> None:
+    """Count what they are answered, until that is `most`."""
+    while answered[0] < most:
+        for ready in select.select([client.socket for client in clients], [], [], 60)[0]:
+            client = next(each for each in clients if each.socket is ready)
+            client.reply()
+            answered[0] += 1 + client.forget_replies()
+
+
+def test_jobs_with_large_environments(undisturbed: Installation, people: People):
+    """T9h: what could never start is not kept, and so many bytes of one user."""
+    with undisturbed.client(people.bob) as client:
+        large = undisturbed.draft("true", held=True, cwd="/tmp", env={"LARGE": "x" * (2 << 20)})
+        with pytest.raises(Problem):
+            client.submit(large)
+        allowed = {f"LARGE{place}": "x" * 100_000 for place in range(8)}
+        draft = undisturbed.draft("true", held=True, cwd="/tmp", env=allowed)
+        told = client.submit_many([draft] * 10)
+        held = [each.id for each in told if isinstance(each, Submitted)]
+        refused = [each for each in told if isinstance(each, Problem)]
+        assert len(held) == JOB_BYTES // 800_000
+        assert {each.code for each in refused} == {"too-many-job-bytes"}
+        assert "job_bytes_per_user in [limits]" in refused[0].hint
+        client.cancel(held)
+        client.wait(held)
+        client.cancel([client.submit(draft).id])

@@ -12,13 +12,23 @@ from msgspec.structs import replace
 from iriai.client.cluster_requests import ClusterRequests
 from iriai.client.finding import candidate_directories
 from iriai.client.line import Line
+from iriai.client.pieces import pieces
 from iriai.client.transport import ConnectionLost
 from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
 from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
-from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
+from iriai.wire.changes import (
+    IDS_MAX,
+    Alter,
+    Altered,
+    Cancel,
+    Changed,
+    FieldChange,
+    Hold,
+    Release,
+)
 from iriai.wire.machines import Drain, Forget, NodeRow, Nodes, NodeTable, Resume
 from iriai.wire.reports import (
     ConfigurationTable,
@@ -238,15 +248,15 @@ class Client(ClusterRequests):
 
     def cancel(self, names: Sequence[str]) -> Changed:
         """Withdraw what waits and end what runs of `names`: ids, ranges, `name:PATTERN`."""
-        return self._line.ask(Cancel(tuple(names)), Changed)
+        return self._changed(Cancel, names)
 
     def hold(self, names: Sequence[str]) -> Changed:
         """Keep what waits of `names` from starting."""
-        return self._line.ask(Hold(tuple(names)), Changed)
+        return self._changed(Hold, names)
 
     def release(self, names: Sequence[str]) -> Changed:
         """Let what was held of `names` start."""
-        return self._line.ask(Release(tuple(names)), Changed)
+        return self._changed(Release, names)
 
     def drain(self, node: str, reason: str) -> None:
         """Have a machine (empty: this one) start nothing more; for operators."""
@@ -262,7 +272,22 @@ class Client(ClusterRequests):
 
     def alter(self, request: Alter) -> Altered:
         """Change what the waiting tasks of jobs ask for."""
-        return self._line.ask(request, Altered)
+        changes: dict[str, tuple[FieldChange, ...]] = {}
+        problems: dict[str, str] = {}
+        for piece in pieces(request.ids, IDS_MAX):
+            altered = self._line.ask(replace(request, ids=piece), Altered)
+            changes |= altered.changes
+            problems |= altered.problems
+        return Altered(changes, problems)
+
+    def _changed(self, kind: type[Cancel | Hold | Release], names: Sequence[str]) -> Changed:
+        tasks: dict[str, int] = {}
+        problems: dict[str, str] = {}
+        for piece in pieces(tuple(names), IDS_MAX):
+            changed = self._line.ask(kind(piece), Changed)
+            tasks |= changed.tasks
+            problems |= changed.problems
+        return Changed(tasks, problems)
 
     def down(self, *, kill: bool = False) -> None:
         """End the daemon and its supervisor; with `kill` also every task and the launcher.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from iriai.client.line import Line
+from iriai.client.pieces import pieces
 from iriai.client.transport import ConnectionLost
 from iriai.model.problem import Unreachable
+from iriai.wire.changes import IDS_MAX
 from iriai.wire.requests import Outcome, Progress, Wait, Waited
 
 RETURN_WAIT_S = 30.0
@@ -38,14 +41,19 @@ class Waiting:
         self._names = names
         self._on_progress = on_progress
         self._on_lost = on_lost
-        self._number: int | None = None
+        self._numbers: list[int] | None = None
+        """Of the requests: one, or several where there are very many names."""
+        self._outcomes: list[Outcome] = []
+        """Of those that were answered."""
+        self._told: dict[int, Progress] = {}
+        """What each was told last."""
         self._give_up_s = 0.0
         self._begin()
 
     @property
     def is_lost(self) -> bool:
         """Whether the daemon is away."""
-        return self._number is None
+        return self._numbers is None
 
     def poll(self, timeout_s: float = _POLL_S) -> tuple[Outcome, ...] | None:
         """How each ended, or None when that is not so yet after about `timeout_s`.
@@ -53,25 +61,51 @@ class Waiting:
         May return earlier. Raises the problem that the daemon has with the wait, and
         `Unreachable` when it has been away for too long.
         """
-        if self._number is None:
+        if self._numbers is None:
             self._return(timeout_s)
             return None
         try:
-            waited = self._line.conversation.poll(self._number, Waited, timeout_s)
+            while self._numbers:
+                conversation = self._line.conversation
+                waited = conversation.poll(self._numbers[0], Waited, timeout_s)
+                if waited is None:
+                    return None
+                self._outcomes += waited.outcomes
+                del self._numbers[0]
         except ConnectionLost:
             self._lose()
             return None
-        return None if waited is None else waited.outcomes
+        return tuple(self._outcomes)
 
     def _begin(self) -> None:
-        body = Wait(self._names, progress=self._on_progress is not None)
+        self._outcomes, self._told = [], {}
+        numbers: list[int] = []
         try:
-            self._number = self._line.conversation.begin(body, on_notice=self._on_progress)
+            for place, names in enumerate(pieces(self._names, IDS_MAX)):
+                body = Wait(names, progress=self._on_progress is not None)
+                tell = None if self._on_progress is None else partial(self._heard, place)
+                numbers.append(self._line.conversation.begin(body, on_notice=tell))
         except ConnectionLost:
             self._lose()
+        else:
+            self._numbers = numbers
+
+    def _heard(self, place: int, progress: Progress) -> None:
+        """One of the requests tells where its tasks are."""
+        self._told[place] = progress
+        if self._on_progress is not None:
+            told = self._told.values()
+            self._on_progress(
+                Progress(
+                    sum(each.waiting for each in told),
+                    sum(each.active for each in told),
+                    sum(each.succeeded for each in told),
+                    sum(each.failed for each in told),
+                )
+            )
 
     def _lose(self) -> None:
-        self._number = None
+        self._numbers = None
         self._give_up_s = time.monotonic() + RETURN_WAIT_S
         if self._on_lost is not None:
             self._on_lost()

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.changing import JobChanges
-from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.clients import Asked, Handler, Steps
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
@@ -18,7 +18,8 @@ from iriai.daemon.job_rules import dependencies_here
 from iriai.daemon.output_answers import OutputAnswers
 from iriai.daemon.owners import Owners, require_own_listing
 from iriai.daemon.past import Past
-from iriai.daemon.selection import Selected, select
+from iriai.daemon.selection import Selected, check_ids, whole
+from iriai.daemon.serving.held_jobs import HeldJobs
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
@@ -38,6 +39,7 @@ from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction, task_count
+from iriai.model.name_pattern import name_pattern
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
@@ -66,6 +68,10 @@ ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer to `Show`; more is a file, not an answer."""
 
 
+ROWS_AT_ONCE = 256
+"""Jobs of a listing before others may be served: a millisecond where all changed."""
+
+
 class JobAnswers:
     """Handlers of the requests about jobs; see the module."""
 
@@ -87,11 +93,12 @@ class JobAnswers:
         self._past = past
         self._unstored = unstored
         self._home = engine.machine.home
+        self._held = HeldJobs(self._home.jobs.values(), settings.configuration.limits)
         self._owners = Owners(engine.machine.home, past)
         self.outputs = OutputAnswers(settings, engine, past, self._owners)
         self._ends = EndsFromStore(engine, past, self._owners)
         self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
-        self.waits = Waits(engine, self._outcome)
+        self.waits = Waits(engine, self._outcome, settings.configuration.limits.waits_per_user)
         self._whys = Whys(engine)
 
     def handlers(self) -> dict[type, Handler]:
@@ -110,6 +117,7 @@ class JobAnswers:
     def settled(self, number: int) -> None:
         """A job has finished, durably."""
         self._descriptors.drop(number)
+        self._held.settled(number)
         self.waits.job_settled(number)
 
     # --- submission ------------------------------------------------------------------------------
@@ -128,6 +136,7 @@ class JobAnswers:
             self._fits.check_input()
             if not asked.caller.operator:
                 self._descriptors.per_user.check(asked.caller.person.name, body.descriptors)
+        self._held.check(asked)
         want = self._submissions.want(body.draft, asked.caller.person)
         wants = () if body.draft.wait_for_resources else (want,)
 
@@ -153,6 +162,7 @@ class JobAnswers:
         spec, payloads, warnings = made
         asked.is_changing = True
         job = self._home.submit(spec, payloads, now, ended)
+        self._held.add(job.number, person.name, asked.size_bytes)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
@@ -200,15 +210,27 @@ class JobAnswers:
     def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
         user = asked.caller.person.name
         require_own_listing(asked, body)
+        if body.name is not None:
+            name_pattern(body.name)  # raises where it cannot be one
         if body.finished:
             self._from_the_past(asked, lambda: JobList(self._past.rows(body, user)))
             return
-        home = self._settings.home
-        jobs = self._home.jobs.values()
-        if body.everyone and body.user is body.name is body.state is None:
-            rows = [encoded_row(home, job) for job in jobs]
-        else:
-            rows = [encoded_row(home, job) for job in jobs if matches(body, job, user)]
+        asked.go_on(self._list(asked, body, now))
+
+    def _list(self, asked: Asked, body: Jobs, now: Instant) -> Steps:
+        home, user = self._settings.home, asked.caller.person.name
+        is_all = body.everyone and body.user is body.name is body.state is None
+        rows: list[bytes] = []
+        jobs = tuple(self._home.jobs.values())
+        for first in range(0, len(jobs), ROWS_AT_ONCE):
+            some = jobs[first : first + ROWS_AT_ONCE]
+            if is_all:
+                rows += [encoded_row(home, job) for job in some]
+            else:
+                rows += [encoded_row(home, job) for job in some if matches(body, job, user)]
+            if body.limit and len(rows) >= body.limit:
+                break
+            yield
         if body.limit:
             rows = rows[: body.limit]
         asked.answer(JobList(tuple(map(msgspec.Raw, rows)), self._estimates(now) if rows else {}))
@@ -241,7 +263,12 @@ class JobAnswers:
 
     def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
         """Answer from the store, once everything that happened so far is in it."""
-        self._engine.after_this_turn(lambda: asked.answer_with(make))
+
+        def look() -> Steps:
+            asked.answer_with(make)
+            yield
+
+        self._engine.after_this_turn(lambda: asked.go_on(look()))
 
     def _detail(
         self, job: JobState, selected: Selected, now: Instant, reasons: list[Reason]
@@ -305,12 +332,14 @@ class JobAnswers:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def _wait(self, asked: Asked, body: Wait, now: Instant) -> None:
+    def _wait(self, asked: Asked, body: Wait, now: Instant) -> Steps:
+        check_ids(body.ids)
         named = (self._changes.select(text, asked) for text in body.ids)
-        selected = self.waits.gather(asked, named)
+        selected = yield from self.waits.gather(asked, named)
         for number in dict.fromkeys(item.job.number for item in selected):
             self._owners.require(asked, number)
-        self.waits.add(asked, selected, progress=body.progress)
+            yield
+        yield from self.waits.add(asked, selected, progress=body.progress)
 
     def _outcome(self, selected: Selected) -> Outcome:
         number = selected.job.number
@@ -322,7 +351,7 @@ class JobAnswers:
     # --- ids -------------------------------------------------------------------------------------
 
     def _one(self, text: str) -> Selected:
-        [selected] = select(text, self._settings.home, {}, None)
+        selected = whole(text, self._settings.home)
         job = self._home.jobs.get(selected.job.number)
         if job is not None and selected.indices and not job.has_index(selected.indices[0]):
             task = TaskId(*selected.job, selected.indices[0])

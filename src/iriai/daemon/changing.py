@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from iriai.daemon.clients import Asked, Handler
+from iriai.daemon.clients import Asked, Handler, Steps
 from iriai.daemon.ends import EndsFromStore
 from iriai.daemon.engine import Engine
 from iriai.daemon.fit_questions import FitQuestions, Judge
@@ -23,7 +23,7 @@ from iriai.daemon.job_rules import (
 )
 from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
-from iriai.daemon.selection import Selected, select
+from iriai.daemon.selection import TASKS_AT_ONCE, Selected, check_ids, parts, select
 from iriai.daemon.submission import read_expressions, want_of_one
 from iriai.daemon.unstored import Unstored
 from iriai.home.dependencies import Ends
@@ -68,48 +68,53 @@ class JobChanges:
             Alter: self._alter,
         }
 
-    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> None:
+    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> Steps:
         def cancel(item: Selected, _job: JobState, by: str) -> int:
             asked.is_changing = True
-            return self._home.cancel(item.job.number, item.indices, by)
+            return self._home.cancel(item.job.number, tuple(item.indices), by)
 
-        self._count(asked, body.ids, cancel)
+        return self._count(asked, body.ids, cancel)
 
-    def _hold(self, asked: Asked, body: Hold, now: Instant) -> None:
+    def _hold(self, asked: Asked, body: Hold, now: Instant) -> Steps:
         def hold(item: Selected, _job: JobState, by: str) -> int:
             _require_whole(item, "hold")
             asked.is_changing = True
             return self._home.hold(item.job.number, by)
 
-        self._count(asked, body.ids, hold)
+        return self._count(asked, body.ids, hold)
 
-    def _release(self, asked: Asked, body: Release, now: Instant) -> None:
+    def _release(self, asked: Asked, body: Release, now: Instant) -> Steps:
         def release(item: Selected, _job: JobState, by: str) -> int:
             _require_whole(item, "release")
             asked.is_changing = True
             return self._home.release(item.job.number, by)
 
-        self._count(asked, body.ids, release)
+        return self._count(asked, body.ids, release)
 
-    def _count(self, asked: Asked, ids: tuple[str, ...], act: _Act[int]) -> None:
-        tasks, problems = self._each(asked, ids, act)
+    def _count(self, asked: Asked, ids: tuple[str, ...], act: _Act[int]) -> Steps:
+        tasks, problems = yield from self._each(asked, ids, act)
         counts = {text: sum(found) for text, found in tasks.items()}
         self._unstored.answer(asked, Changed(counts, problems))
 
     def _each(
         self, asked: Asked, ids: tuple[str, ...], act: _Act[T]
-    ) -> tuple[dict[str, list[T]], dict[str, str]]:
+    ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
         """Do `act` to each thing named; what cannot be done is said beside what was."""
         self._unstored.check()
+        check_ids(ids)
         done: dict[str, list[T]] = {}
         problems: dict[str, str] = {}
         by = asked.caller.person.name
-        for text in ids:
+        for text in dict.fromkeys(ids):
             try:
                 for item in self.select(text, asked):
-                    self._owners.require(asked, item.job.number)
-                    job = self._waiting_or_running(item)
-                    done.setdefault(text, []).append(act(item, job, by))
+                    yield
+                    if item is not None:
+                        self._owners.require(asked, item.job.number)
+                        job = self._waiting_or_running(item)
+                        for part in parts(item):
+                            done.setdefault(text, []).append(act(part, job, by))
+                            yield
             except Problem as problem:
                 if len(ids) == 1:
                     raise
@@ -119,20 +124,22 @@ class JobChanges:
     def _waiting_or_running(self, item: Selected) -> JobState:
         job = self._home.jobs.get(item.job.number)
         if job is None:
-            self._past.outcome(Selected(item.job))  # raises where there never was such a job
+            self._past.spec(item.job.number)  # raises where there never was such a job
             raise Refused("finished", f"{item.job} has finished")
-        if item.indices and not any(job.has_index(index) for index in item.indices):
+        some = item.indices[:TASKS_AT_ONCE]
+        if len(item.indices) == len(some) > 0 and not any(map(job.has_index, some)):
             raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
         return job
 
-    def select(self, text: str, asked: Asked) -> list[Selected]:
+    def select(self, text: str, asked: Asked) -> Iterator[Selected | None]:
         """What `text` names; patterns see the asking user's jobs, and all for operators."""
         user = None if asked.caller.operator else asked.caller.person.name
         return select(text, self._home.name, self._home.jobs, user)
 
     # --- alter -----------------------------------------------------------------------------------
 
-    def _alter(self, asked: Asked, body: Alter, now: Instant) -> None:
+    def _alter(self, asked: Asked, body: Alter, now: Instant) -> Steps:
+        check_ids(body.ids)
         after = _dependencies(body, self._home.name)
 
         def judged(judge: Judge, later: Instant) -> None:
@@ -140,19 +147,20 @@ class JobChanges:
                 asked,
                 after or (),
                 later,
-                lambda ended, _last: self._altered(asked, body, after, ended, judge),
+                lambda ended, _last: asked.go_on(self._altered(asked, body, after, ended, judge)),
             )
 
-        wants = () if self._fits.is_here else self._wants(asked, body)
+        wants = [] if self._fits.is_here else (yield from self._wants(asked, body))
         self._fits.judged(asked, wants, now, judged)
 
-    def _wants(self, asked: Asked, body: Alter) -> list[Want]:
+    def _wants(self, asked: Asked, body: Alter) -> Generator[None, None, list[Want]]:
         """What one task of each job would ask for, of those that could be altered."""
         wants: dict[Want, None] = {}
         for text in body.ids:
             with suppress(Problem):  # it is told when the job is altered
                 for item in self.select(text, asked):
-                    job = self._home.jobs.get(item.job.number)
+                    yield
+                    job = self._home.jobs.get(item.job.number) if item else None
                     wanted = self._wanted(body, None, job.spec) if job else Alteration()
                     if job and wanted.concerns_machines and not body.wait_for_resources:
                         wants[self._want(wanted.applied(job.spec))] = None
@@ -176,7 +184,7 @@ class JobChanges:
         after: tuple[Dependency, ...] | None,
         ended: Ends,
         judge: Judge,
-    ) -> None:
+    ) -> Steps:
         def alter(item: Selected, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             _require_whole(item, "alter")
             wanted = self._wanted(body, after, job.spec)
@@ -187,7 +195,7 @@ class JobChanges:
             found = differences(change.was, change.now) if change else []
             return str(item.job), [FieldChange(*each) for each in found]
 
-        done, problems = self._each(asked, body.ids, alter)
+        done, problems = yield from self._each(asked, body.ids, alter)
         changes = {job: tuple(found) for each in done.values() for job, found in each}
         self._unstored.answer(asked, Altered(changes, problems))
 

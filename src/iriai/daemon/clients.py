@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from time import perf_counter
+from typing import Any
 
 from iriai.daemon.engine import Engine
 from iriai.daemon.faults import FAULTS
 from iriai.daemon.pipe import close_descriptor
+from iriai.daemon.serving.client_stream import BeginStream, ClientStream, OnClose, OnFrames
+from iriai.daemon.serving.request_kinds import FAIL_ALONE
+from iriai.daemon.serving.turns import ServiceTurns
 from iriai.daemon.stream import Stream, unbounded
 from iriai.identity.users import Caller
 from iriai.model.configuration_limits import LimitsSection
@@ -19,44 +24,19 @@ from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.policy.service.allowance import Allowance
 from iriai.policy.service.room import Room
-from iriai.wire.accounts import AskUsage, Shares
-from iriai.wire.ads import AskAds, AskMatch
-from iriai.wire.changes import Alter, Cancel, Hold, Release
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
-from iriai.wire.joining import (
-    AskAuthority,
-    Authenticate,
-    Join,
-    ListConsents,
-    ListTokens,
-    MakeToken,
-    Publish,
-    Renew,
-    RevokeToken,
-    ShowCluster,
-)
-from iriai.wire.machines import Nodes
-from iriai.wire.reports import Doctor, ShowConfiguration, Status
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
     AnswerBody,
-    AskWhy,
     Failure,
     Hello,
-    Jobs,
-    Logs,
     Notice,
     Progress,
-    ReadOutput,
     Reply,
     Request,
     RequestBody,
-    Show,
-    Submit,
-    Wait,
 )
-from iriai.wire.stories import AskStory
 
 log = logging.getLogger(__name__)
 
@@ -65,74 +45,10 @@ HELLO_BYTES_MAX = 4096
 REQUEST_BYTES_MAX = 40 << 20
 """Of a request: the largest has a script and a standard input of 16 MiB each, and an environment.
 A listing that is answered may be longer."""
+UNSENT_BYTES_MAX = 1 << 20
+"""Of answers on one connection: who does not read them is asked nothing more for."""
 ACCEPTED_MAX = 64
 """Connections that are taken before whoever is connected is heard again."""
-
-LOOKS = frozenset(
-    {
-        Jobs,
-        Show,
-        AskWhy,
-        AskStory,
-        AskUsage,
-        Shares,
-        Logs,
-        ReadOutput,
-        Status,
-        Doctor,
-        ShowConfiguration,
-        ShowCluster,
-        ListTokens,
-        ListConsents,
-        Nodes,
-        AskAds,
-        AskMatch,
-    }
-)
-"""Requests that change nothing."""
-BESIDE_CORES = frozenset(
-    {
-        Hello,
-        Wait,
-        AskAuthority,
-        Join,
-        Renew,
-        Authenticate,
-        MakeToken,
-        RevokeToken,
-        Publish,
-    }
-)
-"""Requests that change something, and no core: what they keep is written whole, or not at all."""
-CHECK_FIRST = frozenset({Submit, Cancel, Hold, Release, Alter})
-"""Requests whose handlers say `Asked.is_changing` before they change a core.
-
-Where one of all these fails for an error of ours before that, whoever asked is told, and nobody
-else is concerned. After any other the daemon ends, and begins again from what is stored."""
-
-_FAIL_ALONE = LOOKS | BESIDE_CORES | CHECK_FIRST
-
-OnFrames = Callable[[list[bytes]], None]
-OnClose = Callable[[str], None]
-
-
-class ClientStream(Protocol):
-    """What a client asks of its connection: a Unix socket's `Stream`, or TLS over a network."""
-
-    descriptors: list[int]
-
-    def redirect(self, on_frames: OnFrames, on_close: OnClose) -> None:
-        """Tell others from now on."""
-
-    def write(self, data: bytes) -> None:
-        """Send frames."""
-
-    def close(self, reason: str) -> None:
-        """End the connection; `on_close` hears why."""
-
-
-BeginStream = Callable[[OnFrames, OnClose], ClientStream]
-"""Begins to tell of what comes."""
 
 
 @dataclass(slots=True)
@@ -166,6 +82,10 @@ class Asked:
         else:
             self.answer(body)
 
+    def go_on(self, steps: Steps) -> None:
+        """Have `steps` carried out in turns to come, as the user's other requests are."""
+        self.connection.go_on(self, steps)
+
     def notice(self, body: Progress) -> None:
         """Tell news; the answer is still to come."""
         self.connection.reply(Notice(self.number, body))
@@ -188,8 +108,12 @@ class Asked:
             close_descriptor(descriptor)
 
 
-Handler = Callable[[Asked, Any, Instant], None]
-"""Answers through `Asked`, now or later; raises a `Problem`, which is answered as a failure."""
+Steps = Iterator[None]
+"""Work that takes long, done piece by piece: others are served in between."""
+
+Handler = Callable[[Asked, Any, Instant], Steps | None]
+"""Answers through `Asked`, now or later; raises a `Problem`, which is answered as a failure. What
+it returns is carried out before the next request of the same connection."""
 
 
 class Connection:
@@ -212,9 +136,18 @@ class Connection:
         self.is_gone = False
         self._clients = clients
         self._is_greeted = False
+        self._payloads: deque[bytes] = deque()
+        """Requests that came, and were not begun yet."""
+        self._steps: deque[tuple[Asked, Steps]] = deque()
+        """What goes on before them."""
+        self._is_ready = False
+        self._is_clogged = False
+        """Whether what was answered is not read."""
         self._unsent: list[bytes] = []
+        self._unsent_counted_bytes = 0
         self._mistakes_left = mistakes_max
         self._stream = begin(self._frames, self._closed)
+        self._stream.drains_to(self._drained)
 
     @property
     def is_greeted(self) -> bool:
@@ -224,6 +157,8 @@ class Connection:
     def become(self, caller: Caller, handlers: Mapping[type, Handler]) -> None:
         """The client has shown who it is, and may ask more; raises where they have too many."""
         self._clients.changes(self, caller)
+        self._clients.unsent(self, -self._unsent_counted_bytes)
+        self._unsent_counted_bytes = 0
         self.caller = caller
         self.handlers = handlers
         self._mistakes_left = None
@@ -247,6 +182,8 @@ class Connection:
         data = b"".join(self._unsent)
         self._unsent.clear()
         self._stream.write(data)
+        if self._stream.unsent_bytes:
+            self._count_unsent()
 
     def close(self, reason: str) -> None:
         """End the connection."""
@@ -257,20 +194,11 @@ class Connection:
         if not isinstance(self._stream, Stream):
             raise Refused("no-link", "only a Unix socket becomes a link in this way")
         self.flush()
+        self._payloads.clear()
         self._clients.gone(self)
         self._stream.unbound()
+        self._stream.resume()
         return self._stream
-
-    def _frames(self, frames: list[bytes]) -> None:
-        for payload in frames:
-            if self.is_gone:
-                return
-            try:
-                request = decode_request(payload)
-            except MalformedMessage as error:
-                self._malformed(payload, error)
-            else:
-                self._take(request, len(payload))
 
     def _malformed(self, payload: bytes, error: Exception) -> None:
         """What is no request costs the request; and the connection, where not even that is one."""
@@ -285,9 +213,103 @@ class Connection:
             return
         self.reply(Failure(0, problem.exit_code, problem.code, problem.message, problem.hint))
         self.flush()
+        self._payloads.clear()
         self.close(f"not a request: {error}")
 
-    def _take(self, request: Request, size_bytes: int) -> None:
+    # --- what the client asked, in turns ---------------------------------------------------------
+
+    @property
+    def user(self) -> str:
+        """Whose connection it is."""
+        return self.caller.person.name
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is an operator's."""
+        return self.caller.operator
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something that can be done now."""
+        return bool(self._steps or self._payloads) and not self._is_clogged
+
+    def go_on(self, asked: Asked, steps: Steps) -> None:
+        """Carry out `steps` before what else was asked."""
+        self._steps.append((asked, steps))
+        self._ready()
+
+    def work(self, until_s: float, requests_max: int, now: Instant) -> int:
+        """Do some of what was asked, until `until_s`; returns how many requests were begun."""
+        begun = 0
+        while True:
+            if self._steps:
+                self._step(until_s)
+            elif self._payloads and begun < requests_max:
+                begun += 1
+                payload = self._payloads.popleft()
+                try:
+                    request = decode_request(payload)
+                except MalformedMessage as error:
+                    self._malformed(payload, error)
+                else:
+                    self._take(request, len(payload), now)
+            else:
+                break
+            if perf_counter() >= until_s:
+                break
+        return begun
+
+    def _step(self, until_s: float) -> None:
+        """Go on with the first thing that takes long."""
+        asked, steps = self._steps.popleft()
+        try:
+            for _ in steps:
+                if perf_counter() >= until_s:
+                    self._steps.appendleft((asked, steps))
+                    return
+        except Problem as problem:
+            asked.fail(problem)
+
+    def rest(self) -> None:
+        """All is done that can be."""
+        self._is_ready = False
+        if self.is_gone:
+            self._clients.gone(self)
+        elif not self._is_clogged:
+            self._stream.resume()
+
+    def pause(self) -> None:
+        """The client is to ask for nothing more until this connection rests."""
+        self._stream.pause()
+
+    def _frames(self, frames: list[bytes]) -> None:
+        self._payloads.extend(frames)
+        self._ready()
+
+    def _ready(self) -> None:
+        if not self._is_ready and not self._is_clogged:
+            self._is_ready = True
+            self._clients.turns.ready(self)
+
+    def _count_unsent(self) -> None:
+        """What was answered is not read, or is not any more: nothing is done for it meanwhile."""
+        unsent_bytes = self._stream.unsent_bytes
+        more, self._unsent_counted_bytes = unsent_bytes - self._unsent_counted_bytes, unsent_bytes
+        self._clients.unsent(self, more)
+        if self.is_gone:
+            return
+        self._is_clogged = unsent_bytes > UNSENT_BYTES_MAX
+        if self._is_clogged:
+            self._stream.pause()
+        elif self.has_work:
+            self._ready()
+        else:
+            self._stream.resume()
+
+    def _drained(self) -> None:
+        self._count_unsent()
+
+    def _take(self, request: Request, size_bytes: int, now: Instant) -> None:
         descriptors: list[int] = []
         wanted = getattr(request.body, "descriptors", 0)
         if wanted:
@@ -310,11 +332,17 @@ class Connection:
             self._is_greeted = request.body.version == PROTOCOL_VERSION
             if self._is_greeted and isinstance(self._stream, Stream):
                 self._stream.allow(REQUEST_BYTES_MAX)
-        self._clients.request(asked, request.body)
+        self._clients.request(asked, request.body, now)
 
     def _closed(self, reason: str) -> None:
         self.is_gone = True
-        self._clients.gone(self)
+        self._clients.unsent(self, -self._unsent_counted_bytes)
+        self._unsent_counted_bytes = 0
+        self._is_clogged = False
+        if self.has_work:
+            self._ready()  # what was asked is carried out all the same
+        else:
+            self._clients.gone(self)
         for callback in self.on_close:
             callback()
 
@@ -339,6 +367,10 @@ class Clients:
             "bytes of unfinished requests",
             limits.unfinished_bytes_per_user,
         )
+        self._unsent = Allowance(
+            "unsent_bytes_per_user", "bytes of unread answers", limits.unsent_bytes_per_user
+        )
+        self.turns = ServiceTurns(engine, limits)
         self._silent: dict[Connection, float] = {}
         """Who has not been heard yet, and until when (steady); the first to be closed first."""
         self._is_watching = False
@@ -408,7 +440,7 @@ class Clients:
 
     def changes(self, connection: Connection, caller: Caller) -> None:
         """A connection is to be counted for somebody else; raises where they have too many."""
-        before, now = connection.caller.person.name, caller.person.name
+        before, now = connection.user, caller.person.name
         if before:
             refusal = self._room.become(before, now, is_operator=caller.operator)
         else:
@@ -453,23 +485,33 @@ class Clients:
                 connection.close(f"it has said nothing for {self._limits.hello_s:g} s")
         self._watch()
 
-    def request(self, asked: Asked, body: RequestBody) -> None:
-        """Handle a request within the next turn."""
+    def request(self, asked: Asked, body: RequestBody, now: Instant) -> None:
+        """Handle a request."""
+        try:
+            handler = asked.connection.handlers.get(type(body))
+            if handler is None:
+                raise self._elsewhere()
+            steps = handler(asked, body, now)
+        except Problem as problem:
+            asked.fail(problem)
+        except Exception as error:
+            if asked.is_changing or type(body) not in FAIL_ALONE:
+                raise
+            asked.fail(_fault(error))
+        else:
+            if steps is not None:
+                asked.go_on(_alone(asked, steps) if type(body) in FAIL_ALONE else steps)
 
-        def handle(now: Instant) -> None:
-            try:
-                handler = asked.connection.handlers.get(type(body))
-                if handler is None:
-                    raise self._elsewhere()
-                handler(asked, body, now)
-            except Problem as problem:
-                asked.fail(problem)
-            except Exception as error:
-                if asked.is_changing or type(body) not in _FAIL_ALONE:
-                    raise
-                asked.fail(_fault(error))
-
-        self._engine.request(handle)
+    def unsent(self, connection: Connection, more_bytes: int) -> None:
+        """So much more of what was answered waits for whoever asked, or (negative) less."""
+        user = connection.user
+        if more_bytes > 0:
+            has_room = connection.is_operator or self._unsent.has_room(user, more_bytes)
+            self._unsent.take(user, more_bytes)
+            if not has_room:
+                connection.close(f"{user} does not read what was asked for")
+        elif more_bytes < 0:
+            self._unsent.give_back(user, -more_bytes)
 
     def _elsewhere(self) -> Refused:
         return Refused(
@@ -483,8 +525,8 @@ class Clients:
         if connection in self._connections:
             del self._connections[connection]
             self._silent.pop(connection, None)
-            if name := connection.caller.person.name:
-                self._room.leave(name)
+            if connection.user:
+                self._room.leave(connection.user)
 
     def flush_later(self, connection: Connection) -> None:
         """Have the connection flushed at the end of this round of the event loop."""
@@ -523,6 +565,18 @@ def _too_long(length: int, bytes_max: int) -> bytes:
         "put long scripts and inputs into files that the job reads",
     )
     return reply_frame(failure)
+
+
+def _alone(asked: Asked, steps: Steps) -> Steps:
+    """`steps` of a request that may fail alone: an error of ours is told to whoever asked."""
+    try:
+        yield from steps
+    except Problem:
+        raise
+    except Exception as error:
+        if asked.is_changing:
+            raise
+        asked.fail(_fault(error))
 
 
 def _fault(error: Exception) -> Problem:

@@ -9,7 +9,7 @@ from iriai.daemon.engine import Engine
 from iriai.daemon.output_copies import CopyKey, OutputCopies
 from iriai.daemon.owners import Owners
 from iriai.daemon.past import Past
-from iriai.daemon.selection import select
+from iriai.daemon.selection import whole
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import ARRAY_INDEX_MAX
 from iriai.daemon.views import log_file
@@ -38,7 +38,7 @@ class OutputAnswers:
         return {Logs: self._logs, ReadOutput: self._read}
 
     def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
-        [selected] = select(body.id, self._settings.home, {}, None)
+        selected = whole(body.id, self._settings.home)
         number = selected.job.number
         self._owners.require(asked, number)
         job = self._home.jobs.get(number)
@@ -70,7 +70,7 @@ class OutputAnswers:
         return replace(file, is_fetched=True)
 
     def _read(self, asked: Asked, body: ReadOutput, now: Instant) -> None:
-        [selected] = select(body.task, self._settings.home, {}, None)
+        selected = whole(body.task, self._settings.home)
         self._owners.require(asked, selected.job.number)
         if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
             raise UsageProblem(

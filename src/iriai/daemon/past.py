@@ -38,6 +38,8 @@ class Past:
         self._home = home
         self._spool = spool
         self._reader = reader
+        self._latest: JobRecord | None = None
+        """The finished job that was looked at last: often many of its tasks are asked for."""
 
     def rows(self, request: Jobs, user: str) -> tuple[msgspec.Raw, ...]:
         """Finished jobs, the latest first."""
@@ -76,7 +78,7 @@ class Past:
         if len(selected.indices) == 1:
             after_index = selected.indices[0] - 1
         rows = self._reader.last_attempts(number, after_index, LOG_FILES_MAX)
-        wanted = dict.fromkeys(selected.indices)
+        wanted = selected.indices
         files = {
             row.task_index: log_file(
                 spec, self._attempt_id(row), self._spool, row.machine, finished=True
@@ -149,9 +151,12 @@ class Past:
         return ""
 
     def _record(self, selected: Selected) -> JobRecord:
-        record = self._reader.job(selected.job.number)
-        if record is None:
-            raise self._unknown(selected.job)
+        record = self._latest
+        if record is None or record.number != selected.job.number:
+            record = self._reader.job(selected.job.number)
+            if record is None:
+                raise self._unknown(selected.job)
+            self._latest = None if record.finished_wall_s is None else record
         ranges = record.spec.array
         for index in selected.indices[:1]:
             if not any(f <= index <= last and (index - f) % step == 0 for f, last, step in ranges):
@@ -190,8 +195,7 @@ class Past:
         index = selected.indices[0] if len(selected.indices) == 1 else None
         rows = self._reader.history(Selection(job=selected.job.number, task_index=index), limit)
         if len(selected.indices) > 1:
-            wanted = dict.fromkeys(selected.indices)
-            rows = [row for row in rows if row.task_index in wanted]
+            rows = [row for row in rows if row.task_index in selected.indices]
         return rows
 
     def _last_attempts(self, selected: Selected) -> list[HistoryRow]:

@@ -70,6 +70,8 @@ class SocketPipe:
         self._unsent_bytes = 0
         self._is_writing = False
         self._is_closed = False
+        self._is_paused = False
+        self._on_drained: Callable[[], None] | None = None
         self.unsent_bytes_max = UNSENT_BYTES_MAX
         self.descriptors_max = DESCRIPTORS_MAX
         """Received and not taken yet; with more the connection is closed."""
@@ -87,10 +89,31 @@ class SocketPipe:
         """Whether the connection is over."""
         return self._is_closed
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken yet."""
+        return self._unsent_bytes
+
     def listen(self, on_data: Callable[[bytes], None], on_close: Callable[[str], None]) -> None:
         """Tell others from now on."""
         self._on_data = on_data
         self._on_close = on_close
+
+    def drains_to(self, on_drained: Callable[[], None]) -> None:
+        """Have `on_drained` called whenever all that waited has been sent."""
+        self._on_drained = on_drained
+
+    def pause(self) -> None:
+        """Read no more until `resume`: the peer waits as soon as the kernel holds enough of it."""
+        if not self._is_paused and not self._is_closed:
+            self._is_paused = True
+            self._loop.remove_reader(self._socket.fileno())
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._is_paused and not self._is_closed:
+            self._is_paused = False
+            self._loop.add_reader(self._socket.fileno(), self._readable)
 
     def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send `data`, as soon as the peer takes it, with `descriptors` beside its first byte.
@@ -129,6 +152,7 @@ class SocketPipe:
         for piece in self._unsent:
             _close_all(piece.descriptors)
         self._unsent.clear()
+        self._unsent_bytes = 0
         self._on_close(reason)
 
     def _readable(self) -> None:
@@ -165,6 +189,8 @@ class SocketPipe:
         if not self._unsent and not self._is_closed:
             self._is_writing = False
             self._loop.remove_writer(self._socket.fileno())
+            if self._on_drained is not None:
+                self._on_drained()
 
     def _send_some(self) -> None:
         """Send what the peer takes now."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iriai.home.job import JobState
 from iriai.model.ids import JobId, TaskId, parse_id
-from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.name_pattern import name_pattern
+from iriai.model.problem import NotFound, Refused, UsageProblem
+from iriai.wire.changes import IDS_MAX
 
 _RANGE = re.compile(r"(?P<job>[a-z][a-z0-9-]*-\d+)\.(?P<first>\d{1,9})-(?P<last>\d{1,9})")
 NAME_PREFIX = "name:"
@@ -16,11 +18,43 @@ RANGE_TASKS_MAX = 1_000_000
 """Tasks that one range may name: the largest array by default."""
 
 
+JOBS_AT_ONCE = 64
+"""Jobs whose names are looked at before others may be served: a pattern takes 0.2 ms at most."""
+
+TASKS_AT_ONCE = 2000
+"""Tasks of one job that are withdrawn before others may be served: some milliseconds."""
+
+
 class Selected(NamedTuple):
     """A job and the tasks of it that are meant; none named means all."""
 
     job: JobId
-    indices: tuple[int, ...] = ()
+    indices: Sequence[int] = ()
+
+
+def check_ids(ids: tuple[str, ...]) -> None:
+    """Raise `Refused` where one request names more than it may."""
+    if len(ids) > IDS_MAX:
+        raise Refused(
+            "too-many-ids",
+            f"{len(ids)} ids are more than the {IDS_MAX} of one request",
+            "ask in several requests, as iriai itself does, or name a range or a pattern",
+        )
+
+
+def whole(text: str, home: str) -> Selected:
+    """The one job or task that an id names. Raises as `select`."""
+    found = [each for each in select(text, home, {}, None) if each is not None]
+    return found[0]
+
+
+def parts(item: Selected) -> Iterator[Selected]:
+    """`item` in pieces of which each is done at once."""
+    if len(item.indices) <= TASKS_AT_ONCE:
+        yield item
+        return
+    for first in range(0, len(item.indices), TASKS_AT_ONCE):
+        yield Selected(item.job, item.indices[first : first + TASKS_AT_ONCE])
 
 
 def parse_selection(text: str) -> Selected:
@@ -37,27 +71,38 @@ def parse_selection(text: str) -> Selected:
     job = parse_id(match["job"])
     if isinstance(job, TaskId):
         raise UsageProblem("bad-id", f"'{text}' is a range of a task", "write ume-42.1-10")
-    return Selected(job, tuple(range(first, last + 1)))
+    return Selected(job, range(first, last + 1))
 
 
-def select(text: str, home: str, jobs: dict[int, JobState], user: str | None) -> list[Selected]:
+def select(
+    text: str, home: str, jobs: dict[int, JobState], user: str | None
+) -> Iterator[Selected | None]:
     """What `text` names among the jobs of `home`; patterns see only those of `user` (None: all).
 
-    Raises `UsageProblem` or `NotFound`. An id may name a job that is not in `jobs`.
+    None now and then between, where others may be served: jobs may end meanwhile. Raises
+    `UsageProblem` or `NotFound`. An id may name a job that is not in `jobs`.
     """
-    if not text.startswith(NAME_PREFIX):
-        selected = parse_selection(text)
-        if selected.job.home != home:
-            raise NotFound(
-                "no-such-job", f"{selected.job} is not of this home", f"ids here begin with {home}-"
-            )
-        return [selected]
-    pattern = text.removeprefix(NAME_PREFIX)
-    found = [
-        Selected(JobId(home, number))
-        for number, job in jobs.items()
-        if fnmatchcase(job.spec.name, pattern) and user in (None, job.spec.user)
-    ]
-    if not found:
+    if text.startswith(NAME_PREFIX):
+        yield from _by_name(text.removeprefix(NAME_PREFIX), home, jobs, user)
+        return
+    selected = parse_selection(text)
+    if selected.job.home != home:
+        raise NotFound(
+            "no-such-job", f"{selected.job} is not of this home", f"ids here begin with {home}-"
+        )
+    yield selected
+
+
+def _by_name(
+    pattern: str, home: str, jobs: dict[int, JobState], user: str | None
+) -> Iterator[Selected | None]:
+    matches = name_pattern(pattern).match
+    is_any = False
+    for count, (number, job) in enumerate(list(jobs.items())):
+        if count % JOBS_AT_ONCE == JOBS_AT_ONCE - 1:
+            yield None
+        if user in (None, job.spec.user) and matches(job.spec.name) and number in jobs:
+            is_any = True
+            yield Selected(JobId(home, number))
+    if not is_any:
         raise NotFound("no-such-job", f"no job that waits or runs has a name like '{pattern}'")
-    return found

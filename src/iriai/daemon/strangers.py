@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from iriai.daemon.clients import Asked, Clients, ClientStream, Connection, Handler
+from iriai.daemon.clients import Asked, Clients, Connection, Handler
+from iriai.daemon.serving.client_stream import ClientStream
 from iriai.daemon.settings import Settings
 from iriai.identity.unix_users import Person
 from iriai.identity.users import Caller, Users

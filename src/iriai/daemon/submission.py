@@ -35,6 +35,7 @@ from iriai.model.job import (
 )
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.resources import Resources
+from iriai.model.sizes import ENVIRONMENT_BYTES_MAX
 from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
@@ -188,6 +189,12 @@ class Submissions:
 
     def _environment(self, sent: bytes) -> _Environment:
         """`sent` without the names that are ours to set; raises where it is none."""
+        if len(sent) > ENVIRONMENT_BYTES_MAX:
+            raise Refused(
+                "environment-too-large",
+                f"the environment has {len(sent)} bytes, more than {ENVIRONMENT_BYTES_MAX}",
+                "unset what the job does not need, or put it into a file that the job reads",
+            )
         try:
             given = decoded(_environment_decoder, sent) if sent else {}
         except msgspec.MsgspecError:

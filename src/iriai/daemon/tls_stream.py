@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 
-from iriai.daemon.pipe import Pipe
+from iriai.daemon.pipe import Pipe, SocketPipe
 from iriai.daemon.stream import unbounded
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
@@ -81,6 +81,26 @@ class TlsStream:
     @unsent_bytes_max.setter
     def unsent_bytes_max(self, value: int) -> None:
         self._pipe.unsent_bytes_max = value
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken yet, where the connection is a socket's."""
+        return self._pipe.unsent_bytes if isinstance(self._pipe, SocketPipe) else 0
+
+    def drains_to(self, on_drained: Callable[[], None]) -> None:
+        """Have `on_drained` called whenever all that waited has been sent."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.drains_to(on_drained)
+
+    def pause(self) -> None:
+        """Read no more until `resume`; a circuit's bytes come with those of its link."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.resume()
 
     def allow(self, frame_bytes_max: int) -> None:
         """The peer may send frames of this size from here on."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 import msgspec
 
 from iriai.daemon.submission import output_paths
 from iriai.home.job import JobState, Task
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.job import JobSpec, task_count
+from iriai.model.name_pattern import fits
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Why
@@ -63,7 +62,7 @@ def matches(request: Jobs, job: JobState, user: str) -> bool:
     wanted = request.user or (None if request.everyone else user)
     if wanted is not None and wanted not in (job.spec.user, job.spec.account.user):
         return False
-    if request.name is not None and not fnmatchcase(job.spec.name, request.name):
+    if request.name is not None and not fits(job.spec.name, request.name):
         return False
     return request.state is None or request.state == job_state(job)
 

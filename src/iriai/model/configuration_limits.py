@@ -6,6 +6,8 @@ import msgspec
 
 CONNECTIONS_MAX = 1_000_000
 """About what a kernel lets one process open."""
+REQUESTS_MAX = 1_000_000_000
+"""As good as no limit."""
 
 
 class LimitsSection(msgspec.Struct, frozen=True):
@@ -27,5 +29,18 @@ class LimitsSection(msgspec.Struct, frozen=True):
     unfinished_bytes_per_user: int = 48 << 20
     """Of requests of which a part is still to come: the largest one, with a script and a standard
     input of 16 MiB each, fits."""
+    unsent_bytes_per_user: int = 64 << 20
+    """Of answers that nobody reads: a listing of some hundred thousand jobs fits."""
+    requests_per_s: float = 5000.0
+    """Of one user, in the long run; who asks more often is read more slowly, not refused. More than
+    the daemon can do: within that, users are served in turns."""
+    requests_burst: int = 20_000
+    """So many may come at once."""
     descriptors_per_user: int = 250
     """Terminals and inputs of jobs that wait."""
+    waits_per_user: int = 1_500_000
+    """Jobs and tasks that one user waits for: the largest range, and half as many beside."""
+    jobs_per_user: int = 100_000
+    """Of those that have not finished. An array is one job."""
+    job_bytes_per_user: int = 1 << 30
+    """All that came with these jobs: commands, environments, scripts, inputs."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.model.ad import Value
-from iriai.model.configuration_limits import CONNECTIONS_MAX
+from iriai.model.configuration_limits import CONNECTIONS_MAX, REQUESTS_MAX
 from iriai.model.configuration_values import (
     ADDRESS,
     EXPRESSION,
@@ -368,7 +368,13 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("connections_per_user", "connections_per_user", whole(1, CONNECTIONS_MAX)),
         Key("hello_s", "hello_s", duration()),
         Key("unfinished_bytes_per_user", "unfinished_bytes_per_user", SIZE),
+        Key("unsent_bytes_per_user", "unsent_bytes_per_user", SIZE),
+        Key("requests_per_s", "requests_per_s", number(1, REQUESTS_MAX)),
+        Key("requests_burst", "requests_burst", whole(1, REQUESTS_MAX)),
         Key("descriptors_per_user", "descriptors_per_user", whole(0, CONNECTIONS_MAX)),
+        Key("waits_per_user", "waits_per_user", whole(1, REQUESTS_MAX)),
+        Key("jobs_per_user", "jobs_per_user", whole(1, REQUESTS_MAX)),
+        Key("job_bytes_per_user", "job_bytes_per_user", SIZE),
     ),
 }
 """Sections with fixed keys. `groups` and `machine.resources` have names for keys."""

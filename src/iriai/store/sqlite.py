@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sqlalchemy import (
@@ -23,6 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.dialects.sqlite import dialect as _dialect
 from sqlalchemy.engine import Connection as EngineConnection
+
+from iriai.model.name_pattern import fits
 
 __all__ = ["Insert", "insert"]  # besides what is defined here
 
@@ -58,7 +59,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous=FULL")
     if read_only:
         connection.execute("PRAGMA query_only=ON")
-        connection.create_function("matches", 2, fnmatchcase, deterministic=True)
+        connection.create_function("matches", 2, fits, deterministic=True)
     return connection
 
 

@@ -9,6 +9,9 @@ from msgspec import UNSET, UnsetType
 
 from iriai.model.bounds import Count, Expression, Many, Real, Text, Whole, Words
 
+IDS_MAX = 10_000
+"""Ids of one request; a client asks for more in several."""
+
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     """End or withdraw jobs and tasks.

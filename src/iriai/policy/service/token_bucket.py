@@ -43,6 +43,11 @@ class TokenBucket:
         self._left -= amount
         return True
 
+    def available(self, now_s: float) -> float:
+        """How much there is."""
+        self._fill(now_s)
+        return self._left
+
     def wait_s(self, now_s: float, amount: float = 1.0) -> float:
         """In how many seconds `amount` will be there, if nobody takes anything meanwhile."""
         self._fill(now_s)
@@ -67,13 +72,14 @@ class TokenBuckets(Generic[K]):
 
     def take(self, key: K, now_s: float, amount: float = 1.0) -> bool:
         """Take `amount` out of the bucket of `key` where it is there; whether it was."""
-        return self._of(key, now_s).take(now_s, amount)
+        return self.of(key, now_s).take(now_s, amount)
 
     def wait_s(self, key: K, now_s: float, amount: float = 1.0) -> float:
         """In how many seconds `amount` will be in the bucket of `key`."""
-        return self._of(key, now_s).wait_s(now_s, amount)
+        return self.of(key, now_s).wait_s(now_s, amount)
 
-    def _of(self, key: K, now_s: float) -> TokenBucket:
+    def of(self, key: K, now_s: float) -> TokenBucket:
+        """The bucket of `key`."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(self.rate, now_s)

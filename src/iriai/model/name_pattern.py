@@ -1,0 +1,33 @@
+"""Shell patterns of job names, bounded: `sweep*`, `run-[0-9]?`.
+
+Python's own `fnmatch` looks for the end of each `[` anew, which takes seconds for thousands of
+them, and keeps every pattern that it was ever asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from functools import lru_cache
+
+from iriai.model.problem import UsageProblem
+
+PATTERN_LENGTH_MAX = 256
+"""As long as a name may be."""
+
+
+@lru_cache(maxsize=16)
+def name_pattern(text: str) -> re.Pattern[str]:
+    """What to match whole names with; raises `UsageProblem` where the pattern is too long."""
+    if len(text) > PATTERN_LENGTH_MAX:
+        raise UsageProblem(
+            "pattern-too-long",
+            f"the pattern '{text[:40]}...' has {len(text)} characters",
+            f"a pattern has at most {PATTERN_LENGTH_MAX}, as many as a name",
+        )
+    return re.compile(translate(text))
+
+
+def fits(name: str, text: str) -> bool:
+    """Whether the pattern `text` matches the whole of `name`."""
+    return name_pattern(text).match(name) is not None
