@@ -60,6 +60,8 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
         "accounting",
         "tree-kill",
         "spawn",
+        "private-tmp",
+        "devices",
     }
     assert all(row.by for row in welcome.enforcement)
 
