@@ -18,7 +18,7 @@ from iriai.protocol.effects import PeerNoticed
 from iriai.protocol.ledger import BatchRow, malformed_row
 from iriai.protocol.messages import Counted, Idle
 from iriai.protocol.notices import Notices
-from iriai.protocol.use_bounds import RATE_MAX, UseBounds, rate_of
+from iriai.protocol.use_bounds import UseBounds, rate_of
 
 CPUS_MAX = 8_192
 """Of one machine: four times as many as the largest has today."""
@@ -103,6 +103,4 @@ def _impossible(idle: Idle) -> str:
                 f"{running.attempt} with {running.resources.cpus} cpus, which was charged "
                 f"{running.charge_so_far_s} s"
             )
-        if not 0.0 < running.urgency <= RATE_MAX:
-            return f"{running.attempt} with an urgency of {running.urgency}"
     return ""

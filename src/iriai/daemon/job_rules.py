@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iriai.model.bounds import URGENCY_MAX
 from iriai.model.dependency import Dependency, joined_dependencies
 from iriai.model.limits import LIMIT_MAX, can_be_kept
 from iriai.model.problem import NotFound, UsageProblem
@@ -9,8 +10,6 @@ from iriai.model.resources import Resources
 
 NAME_LENGTH_MAX = 256
 """Names stand in tables and file names."""
-URGENCY_MAX = 1000.0
-"""A thousand turns in advance; more only makes numbers overflow."""
 
 
 def check_name(name: str) -> None:

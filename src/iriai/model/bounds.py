@@ -45,6 +45,10 @@ Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
 """Charged seconds, and counters of them: a thousand cpus for thirty thousand years."""
 Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
 """Speeds, loads, prices and shares."""
+URGENCY_MAX = 1000.0
+"""A thousand turns in advance; more only makes numbers overflow, and charges as well."""
+Urgency = Annotated[float, Meta(gt=0.0, le=URGENCY_MAX)]
+"""What charges of a job, and its weight at the head, are multiplied by."""
 Seconds = Annotated[float, Meta(ge=0.0, le=1e11)]
 """How long; or a clock, of the wall or since boot. Three thousand years."""
 Span = Annotated[float, Meta(ge=-1e11, le=1e11)]

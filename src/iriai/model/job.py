@@ -10,7 +10,7 @@ import msgspec
 
 from iriai.model.account import Account
 from iriai.model.batch_variables import BatchVariables
-from iriai.model.bounds import Count, Many, Real, Text, Word
+from iriai.model.bounds import Count, Many, Real, Text, Urgency, Word
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
 from iriai.model.notice import NotifyOn
@@ -67,7 +67,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Pattern of the file for standard error; empty: merged into the output."""
     max_restarts: Count | None = None
     """How many lost attempts are repeated; None: as many as it takes."""
-    urgency: Real = 1.0
+    urgency: Urgency = 1.0
     held: bool = False
     """Whether the job was submitted held."""
     interaction: Interaction = Interaction.BATCH

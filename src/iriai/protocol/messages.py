@@ -23,6 +23,7 @@ from iriai.model.bounds import (
     Real,
     Seconds,
     Span,
+    Urgency,
     Weight,
     Words,
 )
@@ -59,7 +60,7 @@ class Running(msgspec.Struct, frozen=True):
     ends_in_s: Span | None
     """From when the message is sent until its place is free for sure: see `longest_stay_s`."""
     charge_so_far_s: Amount
-    urgency: Weight
+    urgency: Urgency
     capability: Capability | None
     """The one it was granted for; None where the node does not remember."""
 
@@ -166,7 +167,7 @@ class Want(msgspec.Struct, frozen=True):
     account: Account
     resources: Resources
     limit_s: Limit | None
-    urgency: Weight
+    urgency: Urgency
     waited_s: Amount
     """As the home counts it."""
     count: Count
