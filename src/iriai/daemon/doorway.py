@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from iriai.daemon.clock import now as read_clocks
+from iriai.daemon.faults import guarded
 from iriai.daemon.greeter import Answered, Greeted
 from iriai.daemon.offences import Offences
 from iriai.daemon.passport import Passport
@@ -86,7 +87,7 @@ class Doorway:
         self._listeners = listeners
         for listener in listeners:
             listener.setblocking(False)
-            self._loop.add_reader(listener.fileno(), self._accept, listener)
+            self._loop.add_reader(listener.fileno(), guarded("an arrival", self._accept), listener)
 
     def close(self) -> None:
         """Take no more, and end those that have proved nothing."""
@@ -121,7 +122,9 @@ class Doorway:
 
         def go_on() -> None:
             if listener in self._listeners:
-                self._loop.add_reader(listener.fileno(), self._accept, listener)
+                self._loop.add_reader(
+                    listener.fileno(), guarded("an arrival", self._accept), listener
+                )
 
         self._loop.call_later(REST_S, go_on)
 

@@ -27,6 +27,7 @@ from iriai.daemon.dialling import (
     greet,
 )
 from iriai.daemon.doorway import PLACE_NEEDED, Doorway
+from iriai.daemon.faults import FAULTS
 from iriai.daemon.greeter import Answered, Greeted
 from iriai.daemon.link import NETWORK, MachineLink, Texts
 from iriai.daemon.neighbour import HELD_S, Neighbour
@@ -245,6 +246,10 @@ class Mesh:
         except NotReached as missed:
             neighbour.dialling = None
             self._missed(neighbour, missed)
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            neighbour.dialling = None
+            words = FAULTS.note(f"a dialled connection with {neighbour.name}", error)
+            self._missed(neighbour, NotReached(UNREACHED, words))
         else:
             neighbour.dialling = None
             self._linked(greeted)

@@ -20,6 +20,7 @@ from iriai.daemon.collection import keep_pauses_short
 from iriai.daemon.culprits import Culprits
 from iriai.daemon.descriptors import Descriptors
 from iriai.daemon.engine import Engine
+from iriai.daemon.faults import guarded
 from iriai.daemon.feasibility import Feasibility
 from iriai.daemon.fit_questions import FitQuestions
 from iriai.daemon.forgetting import Forgetting
@@ -297,7 +298,8 @@ class Service:
             self._network.begin()
         listener = self._settings.listener
         listener.setblocking(False)
-        self._loop.add_reader(listener.fileno(), self._clients.accept, listener)
+        accept = guarded("an arrival", self._clients.accept)
+        self._loop.add_reader(listener.fileno(), accept, listener)
         self._settings.announce_started()
         try:
             return await self._over
