@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.endtoend.installation import Installation
+from tests.security.attacker import Attacker, attacking
 from tests.support.people import People
 
 
@@ -28,3 +29,23 @@ def undisturbed(served: Installation) -> Iterator[Installation]:
         [outcome] = client.wait([client.submit(served.draft("true")).id])
     assert outcome.cause == "completed"
     assert served.pid("daemon") == before
+
+
+@pytest.fixture(scope="module")
+def attacked(people: People) -> Iterator[Installation]:
+    """Root's daemon with room for several tasks; one for all attacks of a file."""
+    installation = Installation(people.ann)
+    installation.configure('[machine]\ncpus = 4\nmemory = "1G"\n\n[jobs]\nkill_grace_s = 0.5\n')
+    try:
+        yield installation.start()
+    finally:
+        installation.stop()
+
+
+@pytest.fixture
+def eve(
+    attacked: Installation, people: People, request: pytest.FixtureRequest
+) -> Iterator[Attacker]:
+    """Who attacks; afterwards nobody was harmed, and she has no right that she had not."""
+    with attacking(attacked, people.eve, request.node.name.replace("/", "-")) as attacker:
+        yield attacker
