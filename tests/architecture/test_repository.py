@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.architecture import rules_form, rules_imports, rules_messages, rules_purity, rules_sets
+from tests.architecture import (
+    rules_form,
+    rules_imports,
+    rules_messages,
+    rules_paths,
+    rules_purity,
+    rules_sets,
+)
 from tests.architecture.source import ROOT, Module, Violation, all_modules, product_modules
 
 Rule = Callable[[Iterable[Module]], list[Violation]]
@@ -20,6 +27,7 @@ PRODUCT_RULES: list[Rule] = [
     rules_imports.circular_packages,
     rules_purity.impurities,
     rules_sets.iterated_sets,
+    rules_paths.paths_of_users,
     rules_form.prints,
     rules_form.undocumented,
     rules_form.unannotated,

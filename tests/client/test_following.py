@@ -1,5 +1,6 @@
 """Files that are read while they grow."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,37 @@ def test_all_that_is_followed_can_be_finished_once_more(tmp_path: Path):
     home.is_away = False
     files.finish()
     assert bytes(got) == b"near far off"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device"])
+def test_what_is_no_file_has_nothing_to_read(tmp_path: Path, kind: str):
+    path = tmp_path / "out"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    got = bytearray()
+    files = FollowedFiles()
+    files.add(str(path), got.extend)
+    assert not files.advance()
+    files.finish()
+    assert got == b""
+
+
+@pytest.mark.root
+def test_a_file_of_another_than_the_tasks_user_is_not_read(tmp_path: Path):
+    path = tmp_path / "out"
+    path.write_bytes(b"of another")
+    os.chown(path, 2, -1)
+    files = FollowedFiles()
+    files.add(str(path), bytearray().extend, "daemon")
+    with pytest.raises(PermissionError, match="not a file of daemon"):
+        files.advance()
+    os.chown(path, 1, -1)
+    got = bytearray()
+    files = FollowedFiles()
+    files.add(str(path), got.extend, "daemon")
+    files.finish()
+    assert got == b"of another"

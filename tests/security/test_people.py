@@ -22,6 +22,14 @@ def test_nobody_runs_no_tasks(undisturbed: Installation):
         client.submit(undisturbed.draft("true", cwd="/", output="/dev/null"))
 
 
+def test_no_task_is_run_as_the_daemons_user():
+    """Found in the second reading: whoever is it may give the launcher orders."""
+    uid = pwd.getpwnam("daemon").pw_uid
+    assert Users(0).login("ume", "daemon", 0.0).uid == uid
+    with pytest.raises(UserRefused, match="daemon's user"):
+        Users(0, uid).login("ume", "daemon", 0.0)
+
+
 @pytest.mark.parametrize("name", ["nobody", "root", "daemon", "\0", "0", "65534"])
 def test_the_launcher_refuses_them_by_itself(name: str):
     """T10b: whatever a daemon says."""

@@ -126,7 +126,7 @@ def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sin
         if file.is_fetched:
             files.fetch(path, partial(client.read_output, file, kind), sink, remark)
         else:
-            files.add(path, sink)
+            files.add(path, sink, "" if file.is_kept else file.user)
 
 
 def index_of(file: LogFile) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from iriai.client.output_file import NotAFile, open_output
 from iriai.client.transport import ConnectionLost
 from iriai.wire.requests import OutputPiece
 
@@ -29,14 +30,18 @@ OnProblem = Callable[[str], None]
 class FollowedFile:
     """A file and how far it was read. It need not exist yet."""
 
-    def __init__(self, path: str, sink: Sink, offset: int = 0) -> None:
+    def __init__(self, path: str, sink: Sink, offset: int = 0, user: str = "") -> None:
+        """`user` is whose task writes it; see `open_output`."""
         self.offset = offset
         """How many bytes were handed on."""
         self.users = 1
         """How many tasks write to it."""
         self._path = path
+        self._user = user
         self._sink = sink
         self._descriptor: int | None = None
+        self._is_none = False
+        """Whether there is something else of that name."""
 
     def advance(self) -> bool:
         """Hand what is new to the sink, at most `READ_BYTES`; whether there was something.
@@ -44,10 +49,15 @@ class FollowedFile:
         Raises:
             OSError: the file is there and cannot be read.
         """
+        if self._is_none:
+            return False
         if self._descriptor is None:
             try:
-                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = open_output(self._path, self._user)
             except FileNotFoundError:
+                return False
+            except NotAFile:
+                self._is_none = True
                 return False
         data = os.pread(self._descriptor, READ_BYTES, self.offset)
         self.offset += len(data)
@@ -131,12 +141,12 @@ class FollowedFiles:
         self.pause_s = PAUSE_MIN_S
         """How long nothing need be read: short after something new, longer and longer after."""
 
-    def add(self, path: str, sink: Sink) -> None:
-        """Follow the file at `path` too, from where it was read to before."""
+    def add(self, path: str, sink: Sink, user: str = "") -> None:
+        """Follow the file at `path` too, of a task of `user`, from where it was read to before."""
         if path in self._files:
             self._files[path].users += 1
         elif path:
-            self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0))
+            self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0), user)
 
     def fetch(self, path: str, read: ReadPiece, sink: Sink, on_problem: OnProblem) -> None:
         """Follow what is not at `path` on this host, but is brought from elsewhere."""

@@ -60,10 +60,12 @@ class OutputAnswers:
 
     def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
         """The same, as is to be said: whose files are on this host is read from there."""
+        is_followed = spec.interaction is Interaction.STREAM
+        file = replace(file, user=spec.user, is_kept=is_followed)
         copies = self.copies
         if copies is None or not copies.is_far(file.machine):
             return replace(file, machine="")
-        if spec.interaction is not Interaction.STREAM:
+        if not is_followed:
             return file
         if file.finished:  # else what it prints is brought from its beginning on
             copies.begin(attempt, file.machine)

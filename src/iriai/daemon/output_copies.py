@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.spool_reading import read_piece
-from iriai.launcher.spool import spool_name
+from iriai.launcher.spool import SPOOL_BYTES_MAX, spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.output_messages import KINDS, PIECE_BYTES, AskOutput, Output
@@ -102,6 +102,9 @@ class OutputCopies:
             return  # said twice
         self._stop(copy)
         copy.asks = 0
+        if copy.size_bytes + len(output.content) > SPOOL_BYTES_MAX:
+            copy.problem = f"more than {SPOOL_BYTES_MAX >> 20} MiB of it are not kept here"
+            return
         try:
             written = self._append(key, output.content)
         except OSError as error:
@@ -163,7 +166,7 @@ class OutputCopies:
             return 0
 
     def _append(self, key: CopyKey, content: bytes) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self._path(key), flags, 0o600)
         try:
             return os.write(descriptor, content)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 
 def read_piece(path: str, offset: int, bytes_max: int) -> bytes:
@@ -10,9 +12,12 @@ def read_piece(path: str, offset: int, bytes_max: int) -> bytes:
 
     Raises OSError: there is no such file, or its user lets nobody read it.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if not 0 <= offset < os.fstat(descriptor).st_size:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
+        if not 0 <= offset < found.st_size:
             return b""  # the kernel takes not every number for a place in a file
         return os.pread(descriptor, bytes_max, offset)
     finally:

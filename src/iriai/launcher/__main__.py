@@ -141,7 +141,7 @@ def _assemble(
         choice.enclosures.leave_sessions_alone(hooks.running)
     tasks = Tasks(spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus)
     watch = Watch(tasks, timers, server.call_when_readable)
-    admission = Admission(Users(settings.minimum_uid), spawner)
+    admission = Admission(Users(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = Leases(tasks, timers)
     defects = Defects()
     starting = Starting(

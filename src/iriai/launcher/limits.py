@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from iriai.launcher.enclosure import Limits, Use
+from iriai.launcher.spool import SPOOL_BYTES_MAX
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration, format_size
@@ -79,6 +80,15 @@ def memory_limit(spec: JobSpec, peak_bytes: int) -> Crossed:
     limit = format_size(spec.resources.memory_bytes)
     message = f"memory limit of {limit} crossed: peak {format_size(peak_bytes)}"
     return Crossed(EndCause.MEMORY_LIMIT, message)
+
+
+def output_limit(printed_bytes: int) -> Crossed:
+    """More was printed than is kept for whoever follows it."""
+    message = (
+        f"printed {format_size(printed_bytes)}, and at most SPOOL_BYTES_MAX ="
+        f" {format_size(SPOOL_BYTES_MAX)} is kept for whoever follows it: write to a file instead"
+    )
+    return Crossed(EndCause.FAILED, message)
 
 
 def time_limit(spec: JobSpec) -> Crossed:

@@ -117,7 +117,7 @@ class Spawner:
         self._gpus = gpus
         self._helper = helper
         self._payloads = payloads
-        self._spool = spool
+        self.spool = spool
         self._launcher_mark = launcher_mark
         self._is_root = os.geteuid() == 0
         self._takes_privileges = self._is_root
@@ -244,9 +244,8 @@ class Spawner:
             redirects += [(given_fd, 1), (given_fd, 2)]
         elif task.spec.interaction is Interaction.STREAM:
             for target, kind in ((1, "out"), (2, "err")):
-                fd = self._spool.create(order.attempt, kind, task.login, task.spool)
-                opened.append(fd)
-                redirects.append((opened[-1], target))
+                fd = self.spool.create(order.attempt, kind, task.login, task.spool)
+                redirects.append((fd, target))
         return redirects
 
 

@@ -1,7 +1,9 @@
 """Output of tasks that somebody follows: two files each in `spool` of the state directory.
 
-The launcher makes them for the task's user. The daemon, whose group they have, reads them too: it
-tells a home on another machine what its task prints.
+They are the daemon's, which reads them too: it tells a home on another machine what its task
+prints. The task's user may write them while the task runs, and read them for as long as they are
+there, by an access list. So nobody can replace or keep them, and they are bounded: of a task that
+prints more than `SPOOL_BYTES_MAX` into one, the launcher makes an end.
 """
 
 from __future__ import annotations
@@ -10,9 +12,20 @@ import errno
 import os
 import pwd
 import stat
+import struct
+from contextlib import suppress
 
 from iriai.launcher.users import Login
 from iriai.model.ids import AttemptId
+
+SPOOL_BYTES_MAX = 1 << 30
+"""Of one stream: more is not for people to read, and a task can write files of its user's."""
+_ACCESS = "system.posix_acl_access"
+_VERSION = struct.Struct("<I")
+_ENTRY = struct.Struct("<HHI")
+_OWNER, _USER, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x10, 0x20
+_READ, _WRITE = 4, 2
+_NO_ID = 0xFFFFFFFF
 
 
 def spool_name(attempt: AttemptId, kind: str) -> str:
@@ -28,15 +41,35 @@ class Spool:
         self._daemon_uid = daemon_uid
         self._is_root = os.geteuid() == 0
         self._daemon_gid = _group_of(daemon_uid)
+        self._open: dict[AttemptId, dict[int, Login]] = {}
+        """The files of attempts that are not over, each with whose output it is."""
 
     def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
-        """A new file for appending, owned by the user; returns its descriptor.
+        """A new file for appending, for the user to write and read; returns its descriptor.
 
-        In `directory`, where one is named; it has to be the daemon's own, writable by nobody else,
-        so that a daemon has nothing made where it could not make it itself. Raises OSError.
+        It is closed by `close`. In `directory`, where one is named; it has to be the daemon's own,
+        writable by nobody else, so that a daemon has nothing made where it could not make it
+        itself. Raises OSError.
         """
+        fd = self._create_in(directory, spool_name(attempt, kind), login)
+        self._open.setdefault(attempt, {})[fd] = login
+        return fd
+
+    def size_bytes(self, attempt: AttemptId) -> int:
+        """Of the larger file of an attempt that is not over."""
+        return max((os.fstat(fd).st_size for fd in self._open.get(attempt, ())), default=0)
+
+    def close(self, attempt: AttemptId) -> None:
+        """The attempt is over, or could not begin: from now on its user can only read."""
+        for fd, login in self._open.pop(attempt, {}).items():
+            if self._is_root:
+                with suppress(OSError):
+                    os.setxattr(fd, _ACCESS, _access(login.uid, _READ))
+            os.close(fd)
+
+    def _create_in(self, directory: str, name: str, login: Login) -> int:
         if not directory:
-            return self._create(self._directory_fd, spool_name(attempt, kind), login)
+            return self._create(self._directory_fd, name, login)
         directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             found = os.fstat(directory_fd)
@@ -44,7 +77,7 @@ class Spool:
                 raise PermissionError(
                     errno.EPERM, f"the spool {directory} is not the daemon's alone"
                 )
-            return self._create(directory_fd, spool_name(attempt, kind), login)
+            return self._create(directory_fd, name, login)
         finally:
             os.close(directory_fd)
 
@@ -56,9 +89,31 @@ class Spool:
             os.unlink(name, dir_fd=directory_fd)
             fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
         if self._is_root:
-            os.fchown(fd, login.uid, self._daemon_gid)
-            os.fchmod(fd, 0o640)
+            self._give(fd, login)
         return fd
+
+    def _give(self, fd: int, login: Login) -> None:
+        """Have it be the daemon's, and the user write it: programs open /dev/stdout by name."""
+        try:
+            os.fchown(fd, self._daemon_uid, self._daemon_gid)
+            os.setxattr(fd, _ACCESS, _access(login.uid, _READ | _WRITE))
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.ENOSYS):
+                raise
+            os.fchown(fd, login.uid, self._daemon_gid)  # a file system without access lists
+            os.fchmod(fd, 0o640)
+
+
+def _access(uid: int, rights: int) -> bytes:
+    """An access list in the kernel's form: the owner may do all, and `uid` what `rights` say."""
+    entries = (
+        (_OWNER, _READ | _WRITE, _NO_ID),
+        (_USER, rights, uid),
+        (_GROUP, 0, _NO_ID),
+        (_MASK, rights, _NO_ID),
+        (_OTHERS, 0, _NO_ID),
+    )
+    return _VERSION.pack(2) + b"".join(_ENTRY.pack(*each) for each in entries)
 
 
 def _group_of(uid: int) -> int:

@@ -22,6 +22,7 @@ from iriai.launcher.spawn import Payload, Prepared, Spawner
 from iriai.launcher.task import Task
 from iriai.launcher.timers import Timers
 from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction
 
 LOOK_AGAIN_S = 0.05
 """Between two attempts to kill what is left of a task; usually the first is enough."""
@@ -67,6 +68,10 @@ class Tasks:
         """The running task of `attempt`."""
         return self._by_attempt.get(attempt)
 
+    def printed_bytes(self, task: Task) -> int:
+        """What a task that somebody follows has printed so far, of its larger stream."""
+        return self._spawner.spool.size_bytes(task.attempt)
+
     def take_ends(self) -> list[Exit]:
         """The ends since the last call."""
         ends, self._ends = self._ends, []
@@ -95,6 +100,7 @@ class Tasks:
         except Exception:
             self._drop(payload)
             self._give_back(scratch, namespace)
+            self._spawner.spool.close(order.attempt)
             raise
         enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
         self._by_attempt[task.attempt] = task
@@ -179,6 +185,8 @@ class Tasks:
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
         self._drop(task.payload)
+        if task.spec.interaction is Interaction.STREAM:
+            self._spawner.spool.close(task.attempt)
         self._give_back(task.scratch, task.namespace)
         self._enclosures.release(task.enclosure)
         if self._gpus.held:

@@ -36,10 +36,12 @@ class UnknownUser(UserRefused):
 class Users:
     """Looks users up and decides whether this launcher may run tasks as them."""
 
-    def __init__(self, minimum_uid: int) -> None:
+    def __init__(self, minimum_uid: int, daemon_uid: int = 0) -> None:
+        """`daemon_uid` may give this launcher orders: no task may be that user, but for root's."""
         self._configured_minimum_uid = minimum_uid
         self._minimum_uid = minimum_uid
         self._own_uid = os.geteuid()
+        self._daemon_uid = daemon_uid
         self._rules = HomeRules()
         self._known: dict[str, tuple[float, Login]] = {}
 
@@ -81,6 +83,8 @@ class Users:
                 )
         elif words := service_problem(name, login.uid):
             raise UserRefused(words)
+        elif login.uid == self._daemon_uid != 0:
+            raise UserRefused(f"{name} is the daemon's user here, who runs no tasks")
         elif login.uid < self._minimum_uid:
             raise UserRefused(
                 f"user {name} has id {login.uid}; tasks are run for ids from"

@@ -7,10 +7,20 @@ from collections.abc import Callable
 
 from iriai.launcher.clock import steady_s
 from iriai.launcher.enclosure import Enclosure, Use
-from iriai.launcher.limits import crossed, is_polled, memory_limit, next_sample_s, time_limit
+from iriai.launcher.limits import (
+    SAMPLE_S,
+    crossed,
+    is_polled,
+    memory_limit,
+    next_sample_s,
+    output_limit,
+    time_limit,
+)
+from iriai.launcher.spool import SPOOL_BYTES_MAX
 from iriai.launcher.task import Task
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
+from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 
 CallWhenReadable = Callable[[int, Callable[[], None]], None]
@@ -36,9 +46,22 @@ class Watch:
                 task,
                 lambda now_s: self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s),
             )
+        if spec.interaction is Interaction.STREAM:
+            self._plan_look(task, task.started_s)
         if spec.resources.memory_bytes or spec.cpu_limit_s is not None or spec.process_limit:
             self._plan_sample(task, task.started_s, 0.0)
             self._expect_alarm(task.enclosure)
+
+    def _plan_look(self, task: Task, now_s: float) -> None:
+        self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._look(task, later_s))
+
+    def _look(self, task: Task, now_s: float) -> None:
+        """Nothing but looking keeps a file small: a limit of the kernel's holds for all files."""
+        printed_bytes = self._tasks.printed_bytes(task)
+        if printed_bytes > SPOOL_BYTES_MAX:
+            self._tasks.end(task, output_limit(printed_bytes), 0.0, now_s)
+        else:
+            self._plan_look(task, now_s)
 
     def alarm(self, fd: int) -> None:
         """A memory limit was hit: the task is ended at once, it could do nothing any more."""

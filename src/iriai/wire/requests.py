@@ -340,6 +340,10 @@ class LogFile(msgspec.Struct, frozen=True):
     """Where the files are, if that is another machine than the home."""
     is_fetched: bool = False
     """Whether the home has it brought from there, and is asked for it (`ReadOutput`)."""
+    user: Name = ""
+    """Whose task it is."""
+    is_kept: bool = False
+    """Whether the files are the daemon's own, which nobody can replace."""
 
 
 class ReadOutput(msgspec.Struct, frozen=True, tag="read-output"):
