@@ -45,8 +45,6 @@ while not os.path.exists("go"):
     time.sleep(0.01)
 print("to its end")
 """
-EXEMPT = "spool"
-"""Of the state directory: the output of everybody's `iriai run` is their own."""
 
 
 class Attacker:
@@ -187,11 +185,9 @@ def processes_of(uid: int) -> list[int]:
 
 
 def files_of(uid: int, place: Path) -> list[str]:
-    """What in `place` belongs to a user, but for the output of `iriai run`."""
+    """What in `place` belongs to a user."""
     found = []
     for directory, names, files in os.walk(place):
-        if EXEMPT in names and Path(directory) == place:
-            names.remove(EXEMPT)
         for name in (*names, *files):
             path = Path(directory, name)
             with suppress(FileNotFoundError):
