@@ -105,11 +105,16 @@ class Attacker:
             client.cancel([job])
         return self.end_of(job)
 
+    def jobs(self) -> list[str]:
+        """Her jobs that have not finished."""
+        with self.installation.client(self.person) as client:
+            return [row.id for row in client.jobs(Jobs())]
+
     def stop(self) -> None:
         """End all of her jobs."""
-        with self.installation.client(self.person) as client:
-            left = [row.id for row in client.jobs(Jobs())]
-            if left:
+        left = self.jobs()
+        if left:
+            with self.installation.client(self.person) as client:
                 client.cancel(left)
                 client.wait(left)
 

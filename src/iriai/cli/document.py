@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""What JSON need not escape, but terminals obey; those below a space it does."""
 
 
 def print_document(value: object) -> None:
-    """Print `value`, which may hold structures of the wire protocol."""
-    print(msgspec.json.encode(plain(value)).decode())
+    """Print `value`, which may hold structures of the wire protocol, and texts of anybody."""
+    text = msgspec.json.encode(plain(value)).decode()
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: object) -> object:

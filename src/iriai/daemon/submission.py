@@ -33,6 +33,7 @@ from iriai.model.job import (
     expand_pattern,
     task_count,
 )
+from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.resources import Resources
 from iriai.model.sizes import ENVIRONMENT_BYTES_MAX
@@ -159,7 +160,8 @@ class Submissions:
     @staticmethod
     def _name(draft: JobDraft) -> str:
         word = draft.command[0] if draft.command else "script"
-        return word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
+        name = word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
+        return name if name.isprintable() else printable(name)[:NAME_LENGTH_MAX]
 
     def _check_form(self, draft: JobDraft) -> None:
         """What the client should have seen to, and does where it is ours."""
