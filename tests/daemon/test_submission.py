@@ -36,6 +36,8 @@ licence = 2
 """
 CAPACITY = Resources(4, 8 << 30, 1, 0, (("licence", 2),))
 ENVIRONMENT = msgspec.msgpack.encode({"PATH": "/bin"})
+VARIABLE_TOO_LONG = msgspec.msgpack.encode({"LONG": "x" * 131_070})
+TOO_MANY_VARIABLES = msgspec.msgpack.encode({str(number): "" for number in range(16_385)})
 PERSON = UnixUsers().by_uid(os.getuid())
 
 
@@ -149,6 +151,15 @@ REFUSALS = [
     ({"process_limit": 2**64 - 1}, "bad-limit", ExitCode.USAGE),
     ({"environment": b"\xff"}, "bad-environment", ExitCode.USAGE),
     ({"environment": b"\x81\xa1a\xa1\xff"}, "bad-environment", ExitCode.USAGE),
+    ({"environment": VARIABLE_TOO_LONG}, "environment-too-large", ExitCode.REFUSED),
+    ({"environment": TOO_MANY_VARIABLES}, "environment-too-large", ExitCode.REFUSED),
+    ({"command": ("true", "x" * 131_071)}, "cannot-start", ExitCode.REFUSED),
+    ({"command": ("x" * 9_000,) * 60}, "cannot-start", ExitCode.REFUSED),
+    ({"command": ("a\0b",)}, "cannot-start", ExitCode.REFUSED),
+    ({"working_directory": "/" + "d" * 4_095}, "cannot-start", ExitCode.REFUSED),
+    ({"working_directory": "/tmp/a\0b"}, "cannot-start", ExitCode.REFUSED),
+    ({"output": "o" * 4_096}, "cannot-start", ExitCode.REFUSED),
+    ({"error": "\0"}, "cannot-start", ExitCode.REFUSED),
     ({"array": ((5, 3, 1),)}, "bad-array", ExitCode.USAGE),
     ({"array": ((1, 3, 1), (2, 4, 1))}, "bad-array", ExitCode.USAGE),
     ({"array": ((1, 10_000_000, 1),)}, "array-too-large", ExitCode.REFUSED),
@@ -171,6 +182,29 @@ def test_a_refusal_says_which_rule_and_leaves_nothing(submissions, changes, code
     assert raised.value.message
     _, payloads = submissions.spec(draft())
     assert payloads, "a refused job's environment was taken for stored"
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({"environment": VARIABLE_TOO_LONG}, "ARGUMENT_BYTES_MAX = 131070"),
+        ({"environment": TOO_MANY_VARIABLES}, "ENVIRONMENT_VARIABLES_MAX = 16384"),
+        ({"command": ("x" * 131_071,)}, "ARGUMENT_BYTES_MAX = 131070"),
+        ({"command": ("x" * 9_000,) * 60}, "COMMAND_BYTES_MAX = 524288"),
+        ({"working_directory": "/" + "d" * 4_095}, "FILE_NAME_BYTES_MAX = 4095"),
+    ],
+)
+def test_what_no_system_would_start_is_refused_with_the_limit(submissions, changes, limit):
+    with pytest.raises(Problem) as refused:
+        submissions.spec(draft(**changes))
+    assert limit in refused.value.message
+    assert refused.value.hint
+
+
+def test_the_largest_that_a_system_starts_is_taken(submissions):
+    largest = draft(command=("x" * 131_070,), working_directory="/" + "d" * 4_094)
+    spec, _ = submissions.spec(largest)
+    assert spec.command == largest.command
 
 
 def test_a_job_may_wait_for_a_machine_that_is_large_enough(submissions):

@@ -15,6 +15,7 @@ import pytest
 from iriai.model.problem import ExitCode, Problem, Refused
 from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
 from iriai.wire.codec import request_frame
+from iriai.wire.machines import Link
 from iriai.wire.requests import (
     Answer,
     Failure,
@@ -183,6 +184,18 @@ def is_closed(client: BadClient) -> bool:
         return is_cut_off(client)
     except TimeoutError:
         return False
+
+
+def test_many_names_of_machines_that_nobody_has(undisturbed: Installation, people: People):
+    """T9c: whoever may not link is remembered once, by their own name."""
+    with bad_client(undisturbed, people.eve) as eve:
+        eve.greet()
+        for number in range(100):
+            refused = eve.ask(Link(f"machine{number}", "x", 0, "0"))
+            assert isinstance(refused, Failure)
+    report = undisturbed.call("doctor", person=people.ann).stdout
+    assert f"a back end of {people.eve.name}" in report
+    assert "machine9" not in report
 
 
 def test_many_ids_in_one_request(undisturbed: Installation, people: People):

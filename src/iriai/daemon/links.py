@@ -16,6 +16,7 @@ from iriai.daemon.link import MachineLink, Texts
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.settings import Settings
 from iriai.daemon.state_directory import problem_of
+from iriai.identity.unix_users import Person
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
@@ -34,6 +35,8 @@ TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER, Part.SUCCESSION})
 
 TURNED_SHOWN_S = 60.0
 """How long a machine that was turned away is spoken of: one that still tries comes each 10 s."""
+TURNED_MAX = 64
+"""So many of these are kept, the latest: any local user may try."""
 
 
 class _Turned(NamedTuple):
@@ -107,11 +110,9 @@ class Links:
         """What is wrong with links, for `status` and `doctor`."""
         found = [f"{row.machine} is away {row.words}" for row in self.rows() if not row.is_up]
         now_s = read_clocks("links").wall_s
-        for name, turned in self._turned.items():
+        for who, turned in self._turned.items():
             if now_s - turned.wall_s < TURNED_SHOWN_S:
-                found.append(
-                    f"a machine that calls itself {name} was turned away: {turned.problem}"
-                )
+                found.append(f"a machine ({who}) was turned away: {turned.problem}")
         return found
 
     def pass_on(self, asked: Asked, machine: str, body: Drain | Resume) -> None:
@@ -137,7 +138,7 @@ class Links:
         except OSError as error:
             raise problem_of(error, self._settings.paths.store) from None
         self._gone.pop(machine, None)
-        self._turned.pop(machine, None)
+        self._turned.pop(_calls_itself(machine), None)
 
     def close(self) -> None:
         """End all links."""
@@ -150,11 +151,9 @@ class Links:
         try:
             self._check(asked, body)
         except Problem as problem:
-            if body.name not in self._turned:
-                log.warning("%s was turned away: %s", body.name, problem)
-            self._turned[body.name] = _Turned(now.wall_s, problem)
+            self._turn_away(asked, body.name, problem, now)
             raise
-        self._turned.pop(body.name, None)
+        self._turned.pop(_calls_itself(body.name), None)
         before = self._links.get(body.name)
         if before is not None:
             before.close("a new connection of the same machine replaces it")
@@ -166,11 +165,25 @@ class Links:
         log.info("%s is linked (iriai %s)", body.name, body.version)
         self._engine.event(LinkUp(body.name))
 
+    def _turn_away(self, asked: Asked, name: str, problem: Problem, now: Instant) -> None:
+        """Remember it; whoever may have no back end here is known by their own name alone."""
+        caller = asked.caller.person
+        is_known = self._may_have_a_back_end(caller)
+        who = _calls_itself(name) if is_known else f"a back end of {caller.name}"
+        if self._turned.pop(who, None) is None:
+            log.warning("%s was turned away: %s", who, problem)
+        self._turned[who] = _Turned(now.wall_s, problem)
+        if len(self._turned) > TURNED_MAX:
+            del self._turned[next(iter(self._turned))]
+
+    def _may_have_a_back_end(self, person: Person) -> bool:
+        trusted = {0, self._settings.owner_uid}
+        return person.uid in trusted or person.name == self._settings.daemon_user
+
     def _check(self, asked: Asked, body: Link) -> None:
         """Raise where this machine may not link."""
         caller = asked.caller.person
-        trusted = {0, self._settings.owner_uid}
-        if caller.uid not in trusted and caller.name != self._settings.daemon_user:
+        if not self._may_have_a_back_end(caller):
             raise NotAllowed(
                 "not-a-back-end",
                 f"a back end of {caller.name} cannot run tasks of everybody here",
@@ -258,6 +271,10 @@ class Links:
                     "see with 'iriai nodes' whether it was done, and repeat it if not",
                 )
             )
+
+
+def _calls_itself(name: str) -> str:
+    return f"it calls itself {name}"
 
 
 def _ago(seconds: float) -> str:

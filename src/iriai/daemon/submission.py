@@ -36,7 +36,15 @@ from iriai.model.job import (
 from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.resources import Resources
-from iriai.model.sizes import ENVIRONMENT_BYTES_MAX
+from iriai.model.sizes import (
+    ARGUMENT_BYTES_MAX,
+    ENVIRONMENT_BYTES_MAX,
+    ENVIRONMENT_VARIABLES_MAX,
+    FILE_NAME_BYTES_MAX,
+    command_problem,
+    file_problem,
+    variables_problem,
+)
 from iriai.protocol.messages import Want
 from iriai.wire.requests import JobDraft
 
@@ -173,6 +181,9 @@ class Submissions:
                 f"the working directory '{draft.working_directory}' is not absolute",
                 "give a path that begins with /",
             )
+        packed = _encode((draft.command, draft.working_directory, draft.output, draft.error))
+        if len(packed) > FILE_NAME_BYTES_MAX or b"\0" in packed:
+            _check_startable(draft)  # few: one look tells of all others
         check_name(draft.name)
         check_urgency(draft.urgency)
         limits = (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit, draft.lease_s)
@@ -203,6 +214,10 @@ class Submissions:
             raise UsageProblem(
                 "bad-environment", "the environment is not a map of texts to texts"
             ) from None
+        if len(sent) > ARGUMENT_BYTES_MAX or len(given) > ENVIRONMENT_VARIABLES_MAX:
+            problem = variables_problem(given)
+            if problem:
+                raise Refused("environment-too-large", problem.words, problem.hint)
         dropped = [name for name in given if is_reserved(name)]
         kept = _Environment(sent, ())
         if dropped:
@@ -238,6 +253,18 @@ class Submissions:
                 f"an array of {tasks} tasks; this machine takes at most {max_array}",
                 "split it, or raise max_array in [jobs] of iriai.toml",
             )
+
+
+def _check_startable(draft: JobDraft) -> None:
+    """Raise `Refused` where no system would start the command, or open the files."""
+    problem = (
+        command_problem(draft.command)
+        or file_problem("working directory", draft.working_directory)
+        or file_problem("output file", draft.output or "")
+        or file_problem("error file", draft.error or "")
+    )
+    if problem:
+        raise Refused("cannot-start", problem.words, problem.hint)
 
 
 def read_expressions(requirements: str, rank: str) -> tuple[str, str]:

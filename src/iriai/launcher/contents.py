@@ -13,12 +13,10 @@ import msgspec
 from iriai.launcher.messages import Template
 from iriai.model.job import JobSpec
 from iriai.model.sizes import (
-    ARGUMENT_BYTES_MAX,
-    COMMAND_BYTES_MAX,
     ENVIRONMENT_BYTES_MAX,
     FILE_NAME_BYTES_MAX,
-    command_bytes,
-    text_bytes,
+    command_problem,
+    file_problem,
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -38,40 +36,18 @@ def content_problem(template: Template) -> str:
             f"its environment has {size_bytes} bytes; the system starts no program with more than"
             f" ENVIRONMENT_BYTES_MAX = {ENVIRONMENT_BYTES_MAX}: submit with fewer variables"
         )
-    return _command_problem(spec.command) or _file_problem(spec) or _name_problem(spec)
-
-
-def _command_problem(command: tuple[str, ...]) -> str:
-    size_bytes = command_bytes(command)
-    if size_bytes > COMMAND_BYTES_MAX:
-        return (
-            f"its command has {size_bytes} bytes; the system starts no program with more than"
-            f" COMMAND_BYTES_MAX = {COMMAND_BYTES_MAX}: put them into a file"
-        )
-    longest = max(map(text_bytes, command), default=0)
-    if longest > ARGUMENT_BYTES_MAX:
-        return (
-            f"an argument has {longest} bytes; the system starts no program with one of more than"
-            f" ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}: put it into a file"
-        )
-    return "an argument has a NUL in it" if any("\0" in word for word in command) else ""
+    problem = command_problem(spec.command)
+    return str(problem) if problem else _file_problem(spec) or _name_problem(spec)
 
 
 def _file_problem(spec: JobSpec) -> str:
-    for what, path in (
+    named = (
         ("working directory", spec.working_directory),
         ("output file", spec.output),
         ("error file", spec.error),
-    ):
-        if "\0" in path:
-            return f"the name of its {what} has a NUL in it"
-        size_bytes = text_bytes(path)
-        if size_bytes > FILE_NAME_BYTES_MAX:
-            return (
-                f"the name of its {what} has {size_bytes} bytes; the system takes at most"
-                f" FILE_NAME_BYTES_MAX = {FILE_NAME_BYTES_MAX}"
-            )
-    return ""
+    )
+    found = (file_problem(what, path) for what, path in named)
+    return next((str(problem) for problem in found if problem), "")
 
 
 def _name_problem(spec: JobSpec) -> str:

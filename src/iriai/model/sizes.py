@@ -7,6 +7,9 @@ larger could never start, so it is refused where it is handed in, and again by t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 ENVIRONMENT_BYTES_MAX = 1 << 20
 """All variables with their names, packed as they are sent and stored."""
 ENVIRONMENT_VARIABLES_MAX = 16_384
@@ -19,6 +22,70 @@ zero at its end and a mark that it carries until its task begins."""
 FILE_NAME_BYTES_MAX = 4_095
 """A path of a file or directory (PATH_MAX, less the zero at its end)."""
 _POINTER_BYTES = 8
+
+
+class SizeProblem(NamedTuple):
+    """What of a job can never be started, and what to do."""
+
+    words: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.hint}" if self.hint else self.words
+
+
+def command_problem(command: tuple[str, ...]) -> SizeProblem | None:
+    """What speaks against starting `command`; None: nothing."""
+    size_bytes = command_bytes(command)
+    if size_bytes > COMMAND_BYTES_MAX:
+        return SizeProblem(
+            f"its command has {size_bytes} bytes; the system starts no program with more than"
+            f" COMMAND_BYTES_MAX = {COMMAND_BYTES_MAX}",
+            "put them into a file",
+        )
+    longest = max(map(text_bytes, command), default=0)
+    if longest > ARGUMENT_BYTES_MAX:
+        return SizeProblem(
+            f"an argument has {longest} bytes; the system starts no program with one of more than"
+            f" ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}",
+            "put it into a file",
+        )
+    if any("\0" in word for word in command):
+        return SizeProblem("an argument has a NUL in it", "")
+    return None
+
+
+def file_problem(what: str, path: str) -> SizeProblem | None:
+    """What speaks against a file or directory of that name; None: nothing."""
+    if "\0" in path:
+        return SizeProblem(f"the name of its {what} has a NUL in it", "")
+    size_bytes = text_bytes(path)
+    if size_bytes > FILE_NAME_BYTES_MAX:
+        return SizeProblem(
+            f"the name of its {what} has {size_bytes} bytes; the system takes at most"
+            f" FILE_NAME_BYTES_MAX = {FILE_NAME_BYTES_MAX}",
+            "give a shorter one",
+        )
+    return None
+
+
+def variables_problem(given: Mapping[str, str]) -> SizeProblem | None:
+    """What speaks against starting a program with these variables; None: nothing."""
+    if len(given) > ENVIRONMENT_VARIABLES_MAX:
+        return SizeProblem(
+            f"the environment has {len(given)} variables, more than"
+            f" ENVIRONMENT_VARIABLES_MAX = {ENVIRONMENT_VARIABLES_MAX}",
+            "unset what the job does not need",
+        )
+    for name, value in given.items():
+        size_bytes = text_bytes(name) + text_bytes(value) + 1
+        if size_bytes > ARGUMENT_BYTES_MAX:
+            return SizeProblem(
+                f"variable {name[:64]!r} has {size_bytes} bytes; the system starts no program with"
+                f" one of more than ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}",
+                "put it into a file",
+            )
+    return None
 
 
 def command_bytes(command: tuple[str, ...]) -> int:
