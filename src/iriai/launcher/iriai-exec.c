@@ -11,7 +11,8 @@
  *   r=FD               where a failure is reported: struct report, in one write
  *   g=PATH             a control group's file of members; "0" is written to it (repeatable)
  *   l=RESOURCE:SOFT:HARD   a resource limit by its number (repeatable)
- *   u=UID:GID:G,G,...  user, group and supplementary groups; without it the user stays
+ *   u=UID:GID:G,G,...  user, group and supplementary groups, and no key of the launcher's session;
+ *                      without it the user stays
  *   n=                 no program gives the task rights that it has not: no_new_privs, and with u=
  *                      no capability, now or later
  *   m=FD               a mount namespace, which is entered once the task's files are open
@@ -43,7 +44,7 @@
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
 enum { BOUNDING_READ = 23, BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
 enum { CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE = 0x20000, UNCHANGED = -1 };
-enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0 };
+enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0, JOIN_SESSION_KEYRING = 1 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
 #ifndef __NR_close_range
 #define __NR_close_range 436 /* on every architecture; older headers do not name it */
@@ -393,10 +394,24 @@ static void enter_namespace(const struct wishes *wishes, long uid)
         check(call2(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
 }
 
+/*
+ * Whoever has a session keyring may use every key in it, whatever their user: the one that the
+ * launcher was started with has root's keys, and would be where tasks of all users meet. A new one
+ * counts for root, who may have many. Where there are no keys, or a container keeps them away,
+ * nothing is shared by them.
+ */
+static void leave_session_keyring(void)
+{
+    long result = call2(__NR_keyctl, JOIN_SESSION_KEYRING, 0);
+    if (result != -ENOSYS && result != -EPERM && result != -EACCES)
+        check(result, STAGE_USER);
+}
+
 /* Become the user in the working directory, with the task's files open. */
 static void become(const struct wishes *wishes)
 {
     if (wishes->user) {
+        leave_session_keyring();
         long uid = take_groups(wishes->user);
         if (wishes->namespace >= 0)
             enter_namespace(wishes, uid);

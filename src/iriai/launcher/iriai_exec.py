@@ -22,6 +22,10 @@ USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC, NAMESPACE = range(7, 14)
 BOUNDING_DROP, NO_NEW_PRIVILEGES, CAPABILITIES = 24, 38, 64
 CAPABILITY_VERSION_3, MOUNT_NAMESPACE = 0x20080522, 0x20000
 UNCHANGED = -1
+JOIN_SESSION_KEYRING = 1
+KEYCTL = {"x86_64": 250, "i686": 288, "ppc64le": 271, "s390x": 280, "armv7l": 311}
+KEYCTL_ELSEWHERE = 219
+"""The number of keyctl(2), for which libraries have no name; the last of newer machines."""
 PRIVATE = ("/tmp/", "/dev/shm/")  # noqa: S108 - where mount namespaces have their own
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
@@ -126,6 +130,7 @@ def become(single: dict[str, str]) -> None:
 
 def change_user(single: dict[str, str]) -> None:
     """Drop to user, group and supplementary groups; with n= no capability is left or comes back."""
+    leave_session_keyring()
     uid, gid, groups = single["u"].split(":")
     os.setgroups([int(each) for each in groups.split(",") if each])
     os.setresgid(int(gid), int(gid), int(gid))
@@ -138,6 +143,16 @@ def change_user(single: dict[str, str]) -> None:
     os.setresuid(int(uid), int(uid), int(uid))
     if "n" in single:
         kernel_call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+def leave_session_keyring() -> None:
+    """Have no key of the launcher's session, nor meet others there."""
+    try:
+        number = KEYCTL.get(os.uname().machine, KEYCTL_ELSEWHERE)
+        kernel_call("syscall", number, JOIN_SESSION_KEYRING, 0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):
+            raise
 
 
 def enter_namespace(single: dict[str, str], uid: int) -> None:
