@@ -49,3 +49,14 @@ def test_what_tasks_of_other_homes_printed_goes_when_it_is_old(tmp_path):
         os.utime(tmp_path / spool_name(fresh, kind), (NOW_S, NOW_S))
     assert drop_of_others(str(tmp_path), "ume", {runs}, NOW_S - 1) == 2
     assert {attempt_of(name) for name in left(tmp_path)} == {own, runs, fresh}
+
+
+def test_nothing_stays_under_another_name(tmp_path):
+    """Its user may write it while the task runs, and so give it a second name."""
+    spool, elsewhere = tmp_path / "spool", tmp_path / "kept"
+    spool.mkdir()
+    attempt = AttemptId("ume", 1, 0, 1)
+    spooled(spool, attempt)
+    os.link(spool / spool_name(attempt, "out"), elsewhere)
+    assert drop_of_jobs(str(spool), "ume", {1}) == 2
+    assert elsewhere.stat().st_size == 0

@@ -552,7 +552,7 @@ class Clients:
             connection.send(reply_frame(failure))
         except OSError as error:
             log.info("a client left before it was turned away: %s", error)
-        connection.close()
+        close_descriptor(connection.detach())  # with what it passed, and nobody has read
 
 
 def _too_long(length: int, bytes_max: int) -> bytes:

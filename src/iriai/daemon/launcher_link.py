@@ -71,6 +71,9 @@ is what the launcher has in memory at once, beside a job that is larger by itsel
 TEMPLATE_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Texts of one job: its order, whatever else is in it, fits into a frame beside them."""
 
+PASSED_MAX = 253
+"""Descriptors beside one message: the kernel passes no more."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
 
@@ -211,6 +214,9 @@ class LauncherLink:
             if len(descriptors) != spec.descriptors:
                 self._on_gone(attempt)
                 continue
+            if len(batch.passed) + len(descriptors) > PASSED_MAX:
+                self._send_batch(batch)
+                batch = _Batch()
             job = attempt.home, attempt.number
             place = batch.places.get(job)
             if place is None:

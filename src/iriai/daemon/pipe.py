@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from iriai.daemon.faults import FAULTS
+from iriai.launcher.closing import CLOSING
 
 READ_BYTES = 1 << 18
 """What one read takes at most: large enough to batch, small enough to stay fair."""
 DESCRIPTORS_MAX = 64
 """Descriptors of another machine's frames that have not come whole; each of these has one."""
+RECEIVED_DESCRIPTORS_MAX = 253
+"""What the kernel passes with one message; with room for less it would close the others at once."""
 UNSENT_BYTES_MAX = 512 << 20
 """A peer that does not read what it asked for is cut off: two of the largest frames."""
 
@@ -71,6 +74,8 @@ class SocketPipe:
         self._is_writing = False
         self._is_closed = False
         self._is_paused = False
+        self._is_at_end = False
+        """Whether all that the peer ever sent was read."""
         self._on_drained: Callable[[], None] | None = None
         self.unsent_bytes_max = UNSENT_BYTES_MAX
         self.descriptors_max = DESCRIPTORS_MAX
@@ -147,13 +152,20 @@ class SocketPipe:
         self._loop.remove_reader(self._socket.fileno())
         if self._is_writing:
             self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
+        self._close_socket()
         _close_all(self.descriptors)
         for piece in self._unsent:
             _close_all(piece.descriptors)
         self._unsent.clear()
         self._unsent_bytes = 0
         self._on_close(reason)
+
+    def _close_socket(self) -> None:
+        """With what was not read go descriptors that were passed beside it."""
+        if self._is_at_end or self._socket.family is not socket.AF_UNIX:
+            self._socket.close()
+        else:
+            CLOSING.close(self._socket.detach())
 
     def _readable(self) -> None:
         try:
@@ -165,7 +177,7 @@ class SocketPipe:
         """Take in one read of what has arrived; whether there was anything."""
         try:
             data, descriptors, _, _ = socket.recv_fds(
-                self._socket, READ_BYTES, self.descriptors_max + 1
+                self._socket, READ_BYTES, RECEIVED_DESCRIPTORS_MAX
             )
         except (BlockingIOError, InterruptedError):
             return False
@@ -174,6 +186,7 @@ class SocketPipe:
             return False
         self.descriptors += descriptors
         if not data:
+            self._is_at_end = True
             self.close("it closed the connection")
             return False
         self._on_data(data)
@@ -226,5 +239,5 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 def close_descriptor(descriptor: int) -> None:
-    """Close a descriptor that came from elsewhere."""
-    socket.close(descriptor)
+    """Close a descriptor that came from elsewhere, however long that takes."""
+    CLOSING.close(descriptor)

@@ -50,6 +50,13 @@ def drop_of_others(
     return _drop(spool, is_over)
 
 
+def _empty(path: str) -> None:
+    """Its user may have another name for it, or have it open: nothing of it is kept."""
+    flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):  # on a file system without access lists it is the user's
+        os.close(os.open(path, flags))
+
+
 def _drop(spool: str, is_over: Callable[[AttemptId, float], bool]) -> int:
     dropped = 0
     with os.scandir(spool) as found:
@@ -59,6 +66,7 @@ def _drop(spool: str, is_over: Callable[[AttemptId, float], bool]) -> int:
                 continue
             with suppress(FileNotFoundError):
                 if is_over(attempt, file.stat(follow_symlinks=False).st_mtime):
+                    _empty(file.path)
                     Path(file.path).unlink()
                     dropped += 1
     return dropped

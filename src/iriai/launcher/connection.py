@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import os
 import socket
 import struct
 from collections import deque
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from iriai.launcher.closing import CLOSING
 from iriai.launcher.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
 from iriai.model.decoding import decoded
 
@@ -90,9 +90,9 @@ class Connection:
     def close(self) -> None:
         """Close the socket and what was passed and not used."""
         for fd in self._descriptors:
-            os.close(fd)
+            CLOSING.close(fd)
         self._descriptors.clear()
-        self._socket.close()
+        CLOSING.close(self._socket.detach())
 
     _is_open = True
 

@@ -1,14 +1,16 @@
 """Scripts and standard input as files, for as long as a task uses them.
 
 They lie in `launcher/run` of the state directory, named by their content, so that the tasks of an
-array share one. A script belongs to its user and is readable by nobody else; standard input is the
-launcher's alone, and the task gets an open descriptor.
+array share one. A script is the launcher's, and its user alone may read and execute it, by an
+access list: who owned it could write it, and fill the disk. Standard input is the launcher's alone,
+and the task gets an open descriptor.
 """
 
 from __future__ import annotations
 
 import os
 
+from iriai.launcher.access_list import EXECUTE, READ, give_access, has_no_lists
 from iriai.launcher.digest import digest_of
 
 _NAME_BYTES = 12
@@ -58,8 +60,8 @@ class Payloads:
                 with os.fdopen(fd, "wb", closefd=False) as file:
                     file.write(content)
                 os.fchmod(fd, mode)
-                if os.geteuid() == 0:
-                    os.fchown(fd, uid, gid)
+                if uid >= 0 and os.geteuid() == 0:
+                    _give(fd, uid, gid)
             except OSError:
                 os.unlink(name, dir_fd=self._directory_fd)
                 raise
@@ -67,3 +69,13 @@ class Payloads:
                 os.close(fd)
         self._users[name] = self._users.get(name, 0) + 1
         return name
+
+
+def _give(fd: int, uid: int, gid: int) -> None:
+    """Have a user read and execute a script that stays the launcher's, where that is possible."""
+    try:
+        give_access(fd, uid, READ | EXECUTE)
+    except OSError as error:
+        if not has_no_lists(error):
+            raise
+        os.fchown(fd, uid, gid)

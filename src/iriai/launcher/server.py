@@ -151,6 +151,9 @@ class Server:
             accepted, _ = self._listening.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
+        except OSError as error:  # no descriptor is left, for now
+            log.warning("a connection cannot be taken: %s", error.strerror)
+            return
         pid, uid = peer_of(accepted)
         if uid not in self._allowed_uids:
             log.warning("refused a connection of process %d, user id %d", pid, uid)

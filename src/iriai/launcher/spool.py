@@ -12,20 +12,14 @@ import errno
 import os
 import pwd
 import stat
-import struct
 from contextlib import suppress
 
+from iriai.launcher.access_list import READ, WRITE, give_access, has_no_lists
 from iriai.launcher.users import Login
 from iriai.model.ids import AttemptId
 
 SPOOL_BYTES_MAX = 1 << 30
 """Of one stream: more is not for people to read, and a task can write files of its user's."""
-_ACCESS = "system.posix_acl_access"
-_VERSION = struct.Struct("<I")
-_ENTRY = struct.Struct("<HHI")
-_OWNER, _USER, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x10, 0x20
-_READ, _WRITE = 4, 2
-_NO_ID = 0xFFFFFFFF
 
 
 def spool_name(attempt: AttemptId, kind: str) -> str:
@@ -64,7 +58,7 @@ class Spool:
         for fd, login in self._open.pop(attempt, {}).items():
             if self._is_root:
                 with suppress(OSError):
-                    os.setxattr(fd, _ACCESS, _access(login.uid, _READ))
+                    give_access(fd, login.uid, READ)
             os.close(fd)
 
     def _create_in(self, directory: str, name: str, login: Login) -> int:
@@ -96,24 +90,12 @@ class Spool:
         """Have it be the daemon's, and the user write it: programs open /dev/stdout by name."""
         try:
             os.fchown(fd, self._daemon_uid, self._daemon_gid)
-            os.setxattr(fd, _ACCESS, _access(login.uid, _READ | _WRITE))
+            give_access(fd, login.uid, READ | WRITE)
         except OSError as error:
-            if error.errno not in (errno.ENOTSUP, errno.ENOSYS):
+            if not has_no_lists(error):
                 raise
             os.fchown(fd, login.uid, self._daemon_gid)  # a file system without access lists
             os.fchmod(fd, 0o640)
-
-
-def _access(uid: int, rights: int) -> bytes:
-    """An access list in the kernel's form: the owner may do all, and `uid` what `rights` say."""
-    entries = (
-        (_OWNER, _READ | _WRITE, _NO_ID),
-        (_USER, rights, uid),
-        (_GROUP, 0, _NO_ID),
-        (_MASK, rights, _NO_ID),
-        (_OTHERS, 0, _NO_ID),
-    )
-    return _VERSION.pack(2) + b"".join(_ENTRY.pack(*each) for each in entries)
 
 
 def _group_of(uid: int) -> int:

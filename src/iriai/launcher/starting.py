@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import msgspec
 
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s
+from iriai.launcher.closing import CLOSING
 from iriai.launcher.crash import crash_point
 from iriai.launcher.defects import Defects
 from iriai.launcher.enclosure import Enclosure, Enclosures
@@ -229,4 +229,4 @@ class Starting:
 def close(fd: int) -> None:
     """Close a descriptor that a client passed, if it did."""
     if fd >= 0:
-        os.close(fd)
+        CLOSING.close(fd)

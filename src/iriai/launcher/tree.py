@@ -185,8 +185,10 @@ class Forest:
         The main process comes first.
         """
         main = snapshot.processes.get(tree.pid)
-        roots = [main] if main and main.started_ticks == tree.started_ticks else []
-        roots += snapshot.sessions.get(tree.pid, ())
+        roots: list[Process] = []
+        if main is None or main.started_ticks == tree.started_ticks:  # else it is another's number
+            roots += [main] if main else []
+            roots += snapshot.sessions.get(tree.pid, ())
         roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
         return snapshot.below(roots)
 
