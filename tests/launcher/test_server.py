@@ -15,6 +15,7 @@ from iriai.launcher.messages import (
     Order,
     SampleAll,
     ShutDown,
+    Template,
 )
 from iriai.launcher.settings import read_arguments
 from iriai.model.problem import UsageProblem
@@ -333,3 +334,17 @@ connection.connect({str(machine.socket)!r})
         end = link.exit_of(FIRST)
         assert end.cause is EndCause.FAILED
         assert "without privileges" in end.message
+
+
+def test_one_job_that_cannot_be_read_costs_no_other_job_its_start(machine: Machine):
+    """T5: else all of them are ordered again, on a new connection, for ever."""
+    link = machine.start().attach()
+    good, bad = machine.spec("true"), machine.spec("true", time_limit_s=float("nan"))
+    templates = tuple(Template(each, b"") for each in (good, bad, good))
+    link.send(Launch(templates, tuple(Order(attempt(place), place) for place in range(3))))
+    assert [link.exit_of(attempt(place)).cause for place in range(3)] == [
+        EndCause.COMPLETED,
+        EndCause.FAILED,
+        EndCause.COMPLETED,
+    ]
+    assert "time_limit_s" in link.exits[attempt(1)].message

@@ -12,6 +12,7 @@ import msgspec
 
 from iriai.launcher.closing import CLOSING
 from iriai.launcher.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
+from iriai.launcher.unread import read_in_parts
 from iriai.model.decoding import decoded
 
 RECEIVE_BYTES = 1 << 18
@@ -129,7 +130,11 @@ class Connection:
                 end = begin + _PREFIX_BYTES + size
                 if len(received) < end:
                     break
-                message = decoded(_decoder, received[begin + _PREFIX_BYTES : end])
+                payload = received[begin + _PREFIX_BYTES : end]
+                try:
+                    message = decoded(_decoder, payload)
+                except msgspec.ValidationError:
+                    message = read_in_parts(payload)
                 begin = end
                 yield message, self._descriptors_of(message)
         except msgspec.MsgspecError as error:

@@ -45,9 +45,11 @@ from iriai.launcher.messages import (
     Sampled,
     ShutDown,
     Spawned,
+    Template,
     Terminate,
     ToLauncher,
     Unfit,
+    UnreadTemplate,
     Welcome,
 )
 from iriai.launcher.spawn import Prepared
@@ -277,8 +279,12 @@ class Launcher:
             if homes.setdefault(order.template, order.attempt.home) != order.attempt.home:
                 raise MessageProblem("a template is for tasks of two homes")
         result: list[Prepared | NotStarted] = []
-        for place, template in enumerate(message.templates):
+        templates: Sequence[Template | UnreadTemplate] = message.templates
+        for place, template in enumerate(templates):
             home = homes.get(place, "")
+            if isinstance(template, UnreadTemplate):
+                result.append(NotStarted(EndCause.FAILED, template.problem))
+                continue
             try:
                 result.append(self._admission.prepare(template, home, steady_s()))
             except Exception as error:  # noqa: BLE001 - it costs the attempts of this job alone

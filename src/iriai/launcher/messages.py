@@ -7,7 +7,7 @@ descriptors for interactive tasks travel beside the frame of their `Launch` (SCM
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -67,6 +67,12 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
     """How long it may run after `leased_s`, unless renewed; None: it has no lease."""
     leased_s: Seconds = 0.0
     """Since when its lease counts, on the steady clock."""
+
+
+class UnreadTemplate(NamedTuple):
+    """In place of a Template that cannot be read: its tasks fail, and those of others start."""
+
+    problem: str
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
