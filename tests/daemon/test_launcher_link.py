@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import msgspec
@@ -18,7 +19,7 @@ from iriai.launcher.messages import (
 )
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
-from iriai.model.job import JobSpec
+from iriai.model.job import Interaction, JobSpec
 from iriai.model.state import EndCause
 from iriai.protocol.effects import AttemptExited, LaunchAttempt, LauncherEvent
 from iriai.wire.frames import FrameReader, frame
@@ -92,3 +93,31 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
     assert (end.attempt.number, end.cause, end.exit_code) == (3, EndCause.FAILED, 126)
     assert "5000 bytes" in end.message
     assert "TEMPLATE_BYTES_MAX" in end.message
+
+
+def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+    descriptors = Descriptors(1_000)
+    gone: list[AttemptId] = []
+    orders = []
+    for number in range(1, 301):
+        descriptors.keep(number, [os.open(os.devnull, os.O_RDONLY)])
+        base = order(number, "")
+        spec = msgspec.structs.replace(base.spec, interaction=Interaction.STREAM, descriptors=1)
+        orders.append(msgspec.structs.replace(base, spec=spec))
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), descriptors, gone.append)
+        link.home = lambda: "ume"
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        link.perform(orders)
+        await until(lambda: sum(len(each.orders) for each in launcher.take()) == 300)
+        link.close()
+
+    in_loop(body)
+    assert [len(each.orders) for each in launcher.take()] == [253, 47]
+    assert not gone
+    launcher.close()

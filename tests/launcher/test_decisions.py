@@ -1,13 +1,16 @@
 """When a task is looked at, what is too much, and what is due first."""
 
 import errno
+import os
 
 import pytest
 
 from iriai.launcher.enclosure import Use
 from iriai.launcher.failures import Failure, Stage, explain
 from iriai.launcher.limits import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
+from iriai.launcher.processes import Process
 from iriai.launcher.timers import STALE_MIN, Timers
+from iriai.launcher.tree import Forest, Snapshot
 from iriai.model.account import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
@@ -126,3 +129,17 @@ def test_a_timer_may_set_another():
     timers.add(1.0, subject, lambda now_s: timers.add(now_s, subject, ran.append))
     timers.run_due(1.0)
     assert ran == [1.0]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_session_is_the_tasks_as_long_as_its_number_is(is_ours: bool):
+    """A number is given to others once a task's main process, and all of its session, is gone."""
+    forest, pid = Forest(os.getpid()), 1 << 23
+    tree = forest.acquire()
+    tree.pid, tree.started_ticks = pid, 5
+    snapshot = Snapshot()
+    leader = Process(pid, "S", 1, pid, 5 if is_ours else 9, 0.0, 0)
+    child = Process(pid + 1, "S", pid, pid, 10, 0.0, 0)
+    snapshot.processes = {each.pid: each for each in (leader, child)}
+    snapshot.sessions, snapshot.children = {pid: [leader, child]}, {pid: [child]}
+    assert forest.processes_of(tree, snapshot) == ([leader, child] if is_ours else [])
