@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from iriai.model.problem import Refused
-from tests.endtoend.installation import Installation
-from tests.security.attacker import Attacker, work_to_the_end, working
+from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.trespass import becoming
+from tests.security.attacker import DONE, Attacker, work_to_the_end, working
 from tests.support.people import People
 
 pytestmark = pytest.mark.root
@@ -181,3 +184,61 @@ def test_scripts_of_16_mib(eve: Attacker, attacked: Installation):
     assert (end.cause, end.exit_code) == ("failed", 7)
     with pytest.raises(Refused, match="larger than 16 MiB"):
         eve.submit(attacked.draft(script=script + b"#", cwd=eve.directory))
+
+
+SWAPPER = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+place, hidden = sys.argv[1:]
+os.makedirs(place + "/work")
+os.symlink(hidden, place + ".link")
+print("x", flush=True)
+while True:
+    libc.syscall(316, -100, place.encode(), -100, (place + ".link").encode(), 2)
+"""
+
+
+@pytest.fixture
+def swapped(attacked: Installation, people: People) -> Iterator[Path]:
+    """A name in /tmp that a program of Eve's makes a directory and a link by turns.
+
+    The link leads to a directory that all could enter, but for the one that it lies in.
+    """
+    hidden = attacked.work / "hidden"
+    (hidden / "in" / "work").mkdir(parents=True, exist_ok=True)
+    (hidden / "in" / "work" / "file").write_text(KEPT)
+    for path in (hidden, *hidden.rglob("*")):
+        os.chown(path, people.ann.uid, people.ann.gid)
+        path.chmod(0o755)
+    hidden.chmod(0o700)
+    place = Path(f"/tmp/eve-{os.getpid()}")
+    words = [*becoming(people.eve), PYTHON, "-c", SWAPPER, str(place), str(hidden / "in")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"
+        try:
+            yield place
+        finally:
+            process.kill()
+    for path in (place, place.with_suffix(".link")):
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+
+
+def test_an_entry_of_tmp_that_is_swapped_while_it_is_made_visible(eve: Attacker, swapped: Path):
+    """Root, who has it be at its place in each task's own /tmp, is led nowhere by it."""
+    with eve.installation.client(eve.person) as client:
+        read = eve.draft(
+            "attempt('read', open, sys.argv[1] + '/work/file')\nattempt('here', open, 'file')",
+            swapped,
+            cwd=swapped / "work",
+            output=str(eve.directory / "%t.out"),
+            array=((0, 99, 1),),
+        )
+        client.wait([client.submit(read).id])
+    # Those that began at all looked, by the path and where they were.
+    told = "".join(path.read_text() for path in eve.directory.glob("*.out"))
+    assert "read: " in told
+    assert DONE not in told
