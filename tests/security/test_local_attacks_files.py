@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -242,3 +243,44 @@ def test_an_entry_of_tmp_that_is_swapped_while_it_is_made_visible(eve: Attacker,
     told = "".join(path.read_text() for path in eve.directory.glob("*.out"))
     assert "read: " in told
     assert DONE not in told
+
+
+MOUNT = """
+import ctypes, os, sys
+place, owner = sys.argv[1:]
+served = os.open("/dev/fuse", os.O_RDWR)
+options = "fd=%d,rootmode=40000,user_id=%s,group_id=0,allow_other" % (served, owner)
+libc = ctypes.CDLL(None, use_errno=True)
+result = libc.mount(b"eve", place.encode(), b"fuse", 6, options.encode())
+print(result, flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def unanswered(people: People) -> Iterator[Path]:
+    """A file system in /tmp that Eve serves to all, and does not, as fusermount makes it."""
+    place = Path(f"/tmp/eve-fuse-{os.getpid()}")
+    place.mkdir()
+    words = [sys.executable, "-c", MOUNT, str(place), str(people.eve.uid)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        try:
+            yield place
+        finally:
+            process.stdin.close()
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    place.rmdir()
+
+
+def test_a_file_system_of_hers_that_does_not_answer(
+    eve: Attacker, attacked: Installation, unanswered: Path
+):
+    """The launcher asks it nothing: her task hangs, others start, and hers can be ended."""
+    job = eve.begin("", cwd=unanswered / "place", output="/dev/null")
+    for _ in range(3):
+        work_to_the_end(attacked)
+    assert eve.cancel(job).cause == "cancelled"

@@ -7,7 +7,6 @@ mounted through descriptors.
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ SHM_OPTIONS = "mode=1777,size=50%"
 """As much as the system's own may hold. What is written counts for the group that writes it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_ANY_DIRECTORY = _ANYTHING | os.O_DIRECTORY
 
 Result = TypeVar("Result")
 
@@ -86,34 +86,59 @@ def _open(path: str, flags: int, opened: ExitStack) -> int:
     return fd
 
 
-def _open_entries(place: str, names: Iterable[str], opened: ExitStack) -> dict[str, int]:
-    """What is there of the entries, each open; they are not looked into."""
+class _Entry(NamedTuple):
+    """Something in the machine's /tmp, open; it is not looked into."""
+
+    fd: int
+    is_directory: bool
+
+
+def _open_entries(place: str, names: Iterable[str], opened: ExitStack) -> dict[str, _Entry]:
+    """What is there of the entries.
+
+    What an entry is the kernel knows by itself; to ask for more could be to ask a file system that
+    a user serves (FUSE), who may never answer.
+    """
     place_fd = _open(place, _DIRECTORY, opened)
     result = {}
     for name in names:
         try:
-            fd = os.open(name, _ANYTHING, dir_fd=place_fd)
+            entry = _open_entry(name, place_fd)
         except (OSError, ValueError):  # not there, or no name that a file can have
             continue
-        opened.callback(os.close, fd)
-        result[name] = fd
+        opened.callback(os.close, entry.fd)
+        result[name] = entry
     return result
 
 
-def _show(place: str, entries: dict[str, int], opened: ExitStack) -> int:
+def _open_entry(name: str, place_fd: int) -> _Entry:
+    try:
+        return _Entry(os.open(name, _ANY_DIRECTORY, dir_fd=place_fd), is_directory=True)
+    except NotADirectoryError:
+        return _Entry(os.open(name, _ANYTHING, dir_fd=place_fd), is_directory=False)
+
+
+def _show(place: str, entries: dict[str, _Entry], opened: ExitStack) -> int:
     """Have the entries be in the private directory that is mounted at `place`; returns that."""
     fd = _open(place, _DIRECTORY, opened)
-    for name, source_fd in entries.items():
-        mode = os.fstat(source_fd).st_mode
-        if stat.S_ISLNK(mode):
-            os.symlink(os.readlink("", dir_fd=source_fd), name, dir_fd=fd)
-            continue
-        if stat.S_ISDIR(mode):
+    for name, entry in entries.items():
+        if entry.is_directory:
             os.mkdir(name, dir_fd=fd)
+        elif (target := _link_target(entry.fd)) is not None:
+            os.symlink(target, name, dir_fd=fd)
+            continue
         else:
             os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=fd))
-        bind_mount(source_fd, f"/proc/self/fd/{fd}/{name}")
+        bind_mount(entry.fd, f"/proc/self/fd/{fd}/{name}")
     return fd
+
+
+def _link_target(fd: int) -> str | None:
+    """Where a symbolic link leads; None: it is none."""
+    try:
+        return os.readlink("", dir_fd=fd)
+    except OSError:
+        return None
 
 
 def _in_thread(action: Callable[[], Result]) -> Result:
