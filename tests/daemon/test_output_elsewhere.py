@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path):
         assert [send.message.content for send in said] == [b""]
         piece = copies(tmp_path, []).piece(CopyKey(ATTEMPT, "out"), 0)
         assert (piece.content, piece.is_complete) == (b"", True)
-        assert piece.problem == "it cannot be read here: Is a directory"
+        assert piece.problem == "it cannot be read here: it is not a file"
 
     in_loop(body)
 
