@@ -18,7 +18,7 @@ from iriai.model.job import JobSpec
 from iriai.protocol.effects import Part, Send
 from iriai.protocol.messages import Acknowledge, Run
 from iriai.wire.frames import frame
-from iriai.wire.links import PIECE_BYTES, Bid, Obeyed, Piece
+from iriai.wire.links import PIECE_BYTES, Batch, Bid, Obeyed, Piece, link_frame
 from iriai.wire.machines import Resume
 from tests.support.loops import in_loop, until
 
@@ -196,6 +196,23 @@ def test_a_descriptor_travels_with_its_job_and_stays_here_too():
             os.close(descriptor)
 
     story(body)
+
+
+def test_a_machine_elsewhere_cannot_replace_what_came_with_a_job_here():
+    """Nor have numbers of jobs kept, one after the other: over a network nothing is passed."""
+
+    async def body(front: End, back: End) -> None:
+        read_end, write_end = os.pipe()
+        back.descriptors.keep(5, [read_end])
+        front.stream.write(link_frame(Batch((), passed=((5, 0), (6, 0)))))
+        front.link.send([run(4)])
+        await until(lambda: back.messages)
+        assert back.descriptors.take(5) == [read_end]
+        assert back.descriptors.copy(6) == []
+        os.close(read_end)
+        os.close(write_end)
+
+    story(body, NETWORK)
 
 
 def test_an_operators_wish_is_answered():
