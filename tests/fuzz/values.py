@@ -54,6 +54,8 @@ def _value(node: Any, rng: Random, depth: int) -> Any:
             return _value(rng.choice(types), rng, depth)
         case inspect.StructType():
             return _struct(node, rng, depth)
+        case inspect.Metadata():
+            return _value(node.type, rng, depth)
         case inspect.NamedTupleType():
             return [_value(each.type, rng, depth + 1) for each in node.fields]
         case inspect.DataclassType() | inspect.TypedDictType():
