@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from random import Random
@@ -15,8 +15,9 @@ from iriai.launcher.messages import ToLauncher
 from iriai.machine.core import Machine
 from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
+from iriai.model.records import Record
 from iriai.protocol.effects import Delivered, Part
-from iriai.protocol.messages import BetweenClusters, ToBroker, ToHome, ToNode, ToSuccession
+from iriai.protocol.messages import BetweenClusters, End, ToBroker, ToHome, ToNode, ToSuccession
 from iriai.protocol.saying import may_say
 from iriai.wire.codec import decode_request
 from iriai.wire.frames import FrameReader, FrameTooLong
@@ -25,10 +26,12 @@ from iriai.wire.links import LinkFrame, decode_link_frame
 from iriai.wire.parts import Envelope, unpack
 from iriai.wire.requests import Request
 from tests.fuzz.entrance import Entrance
-from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree
+from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree, with_hostile_number
 from tests.fuzz.values import value_of
 from tests.support.virtual import VirtualMachine
 
+SENDER = "take"
+"""A member that keeps no rule."""
 MESSAGES_A_MACHINE = 2_000
 """Then a new one is made: what hostile messages leave behind is bounded by that."""
 
@@ -93,7 +96,10 @@ def envelopes(rng: Random) -> bytes:
     """One message of a member to a part, often about things that are there."""
     part, kind = rng.choice(_KINDS)
     tree = value_of(kind, rng)
-    if rng.random() < 0.7:
+    choice = rng.random()
+    if choice < 0.3:
+        tree = with_hostile_number(tree, rng)
+    elif choice < 0.7:
         tree = mutated_tree(tree, rng)
     body = encoded(tree)
     if rng.random() < 0.05:
@@ -113,9 +119,21 @@ class Cores:
         self._left = MESSAGES_A_MACHINE
         self._machine = VirtualMachine(4, is_checked=False)
         self._machine.simulated.on_send = lambda *_: None  # to machines that are not there
+        self._machine.simulated.liars = frozenset({SENDER})
+        self._write = self._machine.simulated.commits.write
+        self._machine.simulated.commits.write = self._checked  # type: ignore[method-assign]
         for tasks in (1, 3, 20):
             self._machine.submit(tasks=tasks, run_s=1e6)
         self._machine.wait(1.0)
+
+    def _checked(self, records: Sequence[Record], is_urgent: bool, now_s: float) -> None:
+        """Whatever is stored has to be what can be read again, and what columns hold."""
+        for record in records:
+            try:
+                msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=type(record))
+            except msgspec.MsgspecError as error:
+                raise AssertionError(f"{record} would be stored: {error}") from error
+        self._write(records, is_urgent, now_s)
 
     def take(self, content: bytes) -> None:
         """Deliver what can be read and may be said; the parts must hold afterwards."""
@@ -125,11 +143,14 @@ class Cores:
         part, kind, body = msgspec.msgpack.decode(content)
         message = unpack(Envelope(part, kind, msgspec.Raw(body)))
         virtual = self._machine
-        if not may_say("take", "ume", message):
+        # An end counts from where the task runs, which is here: as if that were another machine.
+        is_of_task = isinstance(message, End) and message.result.machine == "ume"
+        sender = "ume" if is_of_task else SENDER
+        if not may_say(sender, "ume", message):
             return
         try:
             machine: Machine = virtual.machine
-            machine.handle(Delivered("take", Part(part), message), virtual.now)
+            machine.handle(Delivered(sender, Part(part), message), virtual.now)
             virtual.turn()
         except BaseException:
             self._left = 0

@@ -14,6 +14,8 @@ HOSTILE: tuple[Any, ...] = (
     "ü" * 40, "%s%n", b"", b"\0" * 40, [], {}, [[]], {"": ""},
 )  # fmt: skip
 """Values at or beyond what anybody honest says."""
+INTEGERS = tuple(each for each in HOSTILE if type(each) is int)
+FLOATS = tuple(each for each in HOSTILE if type(each) is float)
 LONG = 70_000
 """Of texts, bytes and lists that are too long."""
 NESTED = 3_000
@@ -35,14 +37,40 @@ def mutated_tree(tree: Any, rng: Random) -> Any:
     return tree
 
 
+def with_hostile_number(tree: Any, rng: Random) -> Any:
+    """`tree` with one of its numbers, wherever it is, replaced by what nobody can count with."""
+    if isinstance(tree, list):
+        places = [place for place, each in enumerate(tree) if _has_number(each)]
+        if places:
+            place = rng.choice(places)
+            return [*tree[:place], with_hostile_number(tree[place], rng), *tree[place + 1 :]]
+    if isinstance(tree, dict):
+        names = [name for name, each in tree.items() if _has_number(each)]
+        if names:
+            name = rng.choice(names)
+            return tree | {name: with_hostile_number(tree[name], rng)}
+    return rng.choice(FLOATS) if isinstance(tree, float) else rng.choice(INTEGERS)
+
+
+def _has_number(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        return any(map(_has_number, tree.values()))
+    if isinstance(tree, list):
+        return any(map(_has_number, tree))
+    return isinstance(tree, int | float) and not isinstance(tree, bool)
+
+
 def _at_random(tree: Any, rng: Random) -> Any:
     if isinstance(tree, list) and tree and rng.random() < 0.8:
         place = rng.randrange(len(tree))
         return _list_changed(tree, place, rng)
     if isinstance(tree, dict) and tree and rng.random() < 0.8:
         key = rng.choice(list(tree))
-        if rng.random() < 0.1:
+        choice = rng.random()
+        if choice < 0.1:
             return {name: value for name, value in tree.items() if name != key}
+        if choice < 0.13:
+            return tree | {"unknown": nested()}
         return tree | {key: _at_random(tree[key], rng)}
     return _hostile(tree, rng)
 
@@ -50,6 +78,8 @@ def _at_random(tree: Any, rng: Random) -> Any:
 def _list_changed(tree: list[Any], place: int, rng: Random) -> list[Any]:
     before, after = tree[:place], tree[place + 1 :]
     match rng.randrange(10):
+        case 0 if rng.random() < 0.2:
+            return [*tree, nested()]  # a field that is not known is read over
         case 0:
             return [*before, *after]
         case 1:

@@ -27,6 +27,7 @@ from iriai.launcher.machine_file import BadMachineFile, MachineSettings, read_ma
 from iriai.model.cluster_configuration import parse_cluster_configuration
 from iriai.model.configuration import parse_configuration
 from iriai.model.ids import AttemptId
+from iriai.model.name_pattern import name_pattern
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.sim.swf import read_swf
 from tests.fuzz.entrance import Entrance
@@ -44,6 +45,9 @@ EXPRESSION_WORDS = (
     "(", ")", "!", "-", "~", "&&", "||", "?", ":", "=?=", "=!=", "{", "}", "[", "]", '"', "1e999",
     "9" * 5000, "0x", "TARGET.", "MY.", "strcat(", "undefined", "error", ".", ",", "\\", "/* ",
 )  # fmt: skip
+PATTERN_WORDS = ("[", "[!", "*", "?", "*a", "]", "-", "\\", "[" * 12_000)
+NAME = "a" * 256
+"""As long as one may be."""
 DIRECTIVES = (
     "#SBATCH --array=1-10%2 --time=1-00:00:00 -c 4\n",
     "#PBS -l select=2:ncpus=3:mem=4gb -J 1-9:2\n#PBS -N name -o out -j oe\n",
@@ -101,6 +105,11 @@ def _text(content: bytes) -> str:
 
 def _expression(content: bytes) -> None:
     parse_expression(_text(content), "--requirements")
+
+
+def _pattern(content: bytes) -> None:
+    name_pattern.cache_clear()
+    name_pattern(_text(content)).match(NAME)
 
 
 def _script(content: bytes) -> None:
@@ -183,6 +192,13 @@ def _written_by_people() -> list[Entrance]:
             _text_maker(EXPRESSIONS, EXPRESSION_WORDS),
             refusing(_expression),
             ("iriai.classad.parser", "iriai.classad.tokens", "iriai.classad.expression"),
+        ),
+        Entrance(
+            "E2",
+            "patterns",
+            _text_maker(("sweep*", "run-[0-9]?", "[!a]*"), PATTERN_WORDS),
+            refusing(_pattern),
+            ("iriai.model.name_pattern",),
         ),
         Entrance(
             "E11",

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from iriai.model.ids import AttemptId
+
 NAMES = (
     "ume",
     "ume",
@@ -32,6 +34,8 @@ NUMBERS = (0, 1, 1, 1, 2, 3, 7, 100, 1000, 65_535, 1 << 31, 1 << 40)
 FLOATS = (0.0, 0.5, 1.0, 60.0, 3600.0, 1e9)
 ITEMS_MAX = 3
 DEPTH_MAX = 8
+KNOWN = 0.5
+"""Of attempts: one that is there."""
 
 
 @cache
@@ -56,6 +60,8 @@ def _value(node: Any, rng: Random, depth: int) -> Any:
             return _struct(node, rng, depth)
         case inspect.Metadata():
             return _value(node.type, rng, depth)
+        case inspect.NamedTupleType() if node.cls is AttemptId and rng.random() < KNOWN:
+            return ["ume", *rng.choice(((1, 0, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1)))]
         case inspect.NamedTupleType():
             return [_value(each.type, rng, depth + 1) for each in node.fields]
         case inspect.DataclassType() | inspect.TypedDictType():
