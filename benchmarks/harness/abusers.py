@@ -30,7 +30,7 @@ SILENT = 300
 IDS = 20_000
 PATTERN = "name:" + "[" * 12_000
 UNFINISHED_BYTES = 10 << 20
-ENVIRONMENT_BYTES = 900_000
+VARIABLES, VARIABLE_BYTES = 9, 100_000
 DESCRIPTORS_KEPT = 50
 
 Socket = socket.socket
@@ -159,7 +159,8 @@ def environments(place: Place, until_s: float) -> None:
             number = 0
             while time.monotonic() < until_s:
                 number += 1
-                environment = {"FILL": f"{number}" + "x" * ENVIRONMENT_BYTES}
+                fill = f"{number}" + "x" * VARIABLE_BYTES
+                environment = {f"FILL{each}": fill for each in range(VARIABLES)}
                 job = draft(["true"], cwd=Path("/"), env=environment, held=True)
                 _send(found, _request(Submit(job)))
 
@@ -167,8 +168,19 @@ def environments(place: Place, until_s: float) -> None:
 
 
 def submissions(place: Place, until_s: float) -> None:
-    """Jobs, as fast as they are taken."""
-    job = draft(["sleep", "5"], cwd=Path("/tmp"), env={"PATH": "/usr/bin:/bin"}, output="/dev/null")
+    """Jobs, as fast as they are taken, each of which waits for ever.
+
+    Jobs that run get their user's share of the cpus, which is as much as the honest user's: that
+    says nothing of the service.
+    """
+    job = draft(
+        ["sleep", "5"],
+        cwd=Path("/tmp"),
+        env={"PATH": "/usr/bin:/bin"},
+        output="/dev/null",
+        gpus=1,
+        wait_for_resources=True,
+    )
     _requests(place, until_s, _request(Submit(job)) * 10)
 
 

@@ -17,6 +17,7 @@ from iriai.client.answers import (
     JobDetail,
     JobRow,
     Jobs,
+    LimitedRow,
     LogFile,
     Outcome,
     Reasons,
@@ -364,15 +365,21 @@ def test_usage_asks_for_what_it_was_told(shell, state: Path):
     assert "12,000" in out
 
 
+LIMITED = "eve: 1,234 times by connections_per_user"
+
+
 def test_status_doctor_and_configuration_are_printed(shell, state: Path):
     status = StatusReport(
         *("ume", "0.1.0", "/state", "/state/daemon.sock", 11, 12, None, "single-user", "lottery"),
         *(60.0, {"cpus": 8}, {"cpus": 3}, 1.0, 2, 5, 1, 0.5, ("the disk is full",)),
+        limited=(LimitedRow("eve", "connections_per_user", 1234),),
     )
     with double(state, lambda _: status):
         out = shell("status").out
-        assert shell("status", "--json").document["launcher_pid"] == 12
-    for words in ("3 cpus of 8", "supervisor none", "the disk is full", "you alone"):
+        document = shell("status", "--json").document
+    assert document["launcher_pid"] == 12
+    assert document["limited"] == [{"user": "eve", "limit": "connections_per_user", "times": 1234}]
+    for words in ("3 cpus of 8", "supervisor none", "the disk is full", "you alone", LIMITED):
         assert words in out
     findings = (Finding("memory", "trouble", "not limited", "mount cgroups"),)
     with double(state, lambda _: DoctorReport(findings)):

@@ -95,6 +95,15 @@ def test_connections_of_one_user(undisturbed: Installation, people: People):
         assert f"{people.eve.name} has {OF_A_USER} connections" in refused.message
         assert "connections_per_user in [limits] of iriai.toml" in refused.hint
         assert undisturbed.call("jobs", person=people.ann).returncode == 0
+        assert limited(undisturbed, ROOT)[people.eve.name, "connections_per_user"] >= 1
+        assert not limited(undisturbed, people.ann)
+        assert people.eve.name not in undisturbed.call("doctor", person=people.ann).stdout
+
+
+def limited(installation: Installation, person: TestPerson) -> dict[tuple[str, str], int]:
+    """Who was refused or slowed, as `person` sees it, and by which limit how often."""
+    with installation.client(person) as client:
+        return {(row.user, row.limit): row.times for row in client.status().limited}
 
 
 def test_connections_of_all_users(undisturbed: Installation, people: People):

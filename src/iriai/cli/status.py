@@ -7,7 +7,7 @@ from iriai.cli.document import print_document
 from iriai.cli.global_options import GlobalOptions
 from iriai.cli.plain_text import amount_text, count_text, size_text, span_text
 from iriai.cli.table import print_pairs
-from iriai.client.answers import ClusterSight, LinkRow, MemberRow, StatusReport
+from iriai.client.answers import ClusterSight, LimitedRow, LinkRow, MemberRow, StatusReport
 from iriai.client.client import Client
 
 
@@ -32,6 +32,7 @@ def status(options: GlobalOptions) -> None:
             ("processes", _processes(report)),
             ("state", report.state_directory),
             ("socket", report.socket),
+            ("limited", "\n".join(map(_limited, report.limited))),
             ("trouble", "\n".join(report.trouble)),
         ]
     )
@@ -108,6 +109,10 @@ def _member(member: MemberRow) -> str:
     where = "only connects outwards" if member.is_outward_only else ", ".join(member.addresses)
     cluster = f", in {member.cluster_name}" if member.cluster_name else ""
     return f"{member.name}: {where}{cluster}{state}"
+
+
+def _limited(row: LimitedRow) -> str:
+    return f"{row.user}: {count_text(row.times, 'time')} by {row.limit}"
 
 
 def _processes(report: StatusReport) -> str:

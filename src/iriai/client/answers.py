@@ -18,6 +18,7 @@ from iriai.wire.reports import (
     ConfigurationTable,
     DoctorReport,
     Finding,
+    LimitedRow,
     Setting,
     StatusReport,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "JobDraft",
     "JobRow",
     "Jobs",
+    "LimitedRow",
     "LinkRow",
     "LogFile",
     "MatchRow",

@@ -114,6 +114,14 @@ class JobAnswers:
             **self.outputs.handlers(),
         }
 
+    def limits(self) -> dict[str, dict[str, int]]:
+        """How often each user was refused, by limit; kept up to date."""
+        allowances = (
+            *(self._held.jobs, self._held.bytes, self.waits.per_user),
+            self._descriptors.per_user,
+        )
+        return {each.key: each.refusals for each in allowances}
+
     def settled(self, number: int) -> None:
         """A job has finished, durably."""
         self._descriptors.drop(number)

@@ -14,6 +14,7 @@ from typing import Any
 from iriai.daemon.engine import Engine
 from iriai.daemon.faults import FAULTS
 from iriai.daemon.pipe import close_descriptor
+from iriai.daemon.serving.arrivals import Arrivals
 from iriai.daemon.serving.client_stream import BeginStream, ClientStream, OnClose, OnFrames
 from iriai.daemon.serving.request_kinds import FAIL_ALONE
 from iriai.daemon.serving.turns import ServiceTurns
@@ -47,8 +48,6 @@ REQUEST_BYTES_MAX = 40 << 20
 A listing that is answered may be longer."""
 UNSENT_BYTES_MAX = 1 << 20
 """Of answers on one connection: who does not read them is asked nothing more for."""
-ACCEPTED_MAX = 64
-"""Connections that are taken before whoever is connected is heard again."""
 
 
 @dataclass(slots=True)
@@ -375,29 +374,27 @@ class Clients:
         """Who has not been heard yet, and until when (steady); the first to be closed first."""
         self._is_watching = False
         self._engine = engine
-        self._identify = identify
+        self._arrivals = Arrivals(engine, identify, self._room, limits, self._arrived)
         self._handlers = handlers
         self._connections: dict[Connection, None] = {}
         self._to_flush: list[Connection] = []
 
     def accept(self, listener: socket.socket) -> None:
         """Take the connections that wait at `listener`."""
-        for _ in range(ACCEPTED_MAX):
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            try:
-                caller = self._identify(connection)
-            except Problem as problem:
-                self._turn_away(connection, problem)
-                continue
-            name = caller.person.name
-            if refusal := self._room.enter(name, is_operator=caller.operator):
-                log.info("a connection of %s was turned away: %s", name, refusal)
-                self._turn_away(connection, refusal)
-                continue
-            self._serve(caller, self._handlers, partial(self._bounded, connection, caller))
+        self._arrivals.accept(listener)
+
+    def limits(self) -> dict[str, dict[str, int]]:
+        """How often each user was refused or slowed, by limit; kept up to date."""
+        return {
+            "connections": self._room.refusals,
+            "connects_per_s": self._arrivals.slowed,
+            "requests_per_s": self.turns.slowed,
+            **{each.key: each.refusals for each in (self._unfinished, self._unsent)},
+            self._room.per_user.key: self._room.per_user.refusals,
+        }
+
+    def _arrived(self, connection: socket.socket, caller: Caller) -> None:
+        self._serve(caller, self._handlers, partial(self._bounded, connection, caller))
 
     def _bounded(
         self, connection: socket.socket, caller: Caller, on_frames: OnFrames, on_close: OnClose
@@ -537,6 +534,7 @@ class Clients:
     def close(self) -> None:
         """Flush and end all connections."""
         self._flush()
+        self._arrivals.close()
         for connection in list(self._connections):
             connection.close("the daemon ends")
 
@@ -544,15 +542,6 @@ class Clients:
         to_flush, self._to_flush = self._to_flush, []
         for connection in to_flush:
             connection.flush()
-
-    def _turn_away(self, connection: socket.socket, problem: Problem) -> None:
-        failure = Failure(0, problem.exit_code, problem.code, problem.message, problem.hint)
-        connection.setblocking(False)
-        try:
-            connection.send(reply_frame(failure))
-        except OSError as error:
-            log.info("a client left before it was turned away: %s", error)
-        close_descriptor(connection.detach())  # with what it passed, and nobody has read
 
 
 def _too_long(length: int, bytes_max: int) -> bytes:

@@ -14,7 +14,7 @@ from iriai.daemon.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.settings import Mode, Settings
 from iriai.launcher.messages import Enforcement
 from iriai.model.units import format_size
-from iriai.wire.reports import Finding
+from iriai.wire.reports import Finding, LimitedRow
 
 OK = "ok"
 NOTE = "note"
@@ -33,14 +33,19 @@ _EXACT = (
 
 
 def findings(
-    settings: Settings, enforcement: Iterable[Enforcement], trouble: Sequence[str]
+    settings: Settings,
+    enforcement: Iterable[Enforcement],
+    trouble: Sequence[str],
+    limited: Iterable[LimitedRow] = (),
 ) -> list[Finding]:
     """Trouble first, then notes, then what is well; each in the order in which it was looked at.
 
-    `enforcement` is what the launcher said of itself; `trouble` what the daemon knows already.
+    `enforcement` is what the launcher said of itself; `trouble` what the daemon knows already, and
+    `limited` who was refused or slowed, as far as whoever asks may see it.
     """
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     found += [_limit(row) for row in enforcement]
+    found += [_limited(row) for row in limited]
     found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
     found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
     for look in (_processes, _descriptors, _machine, _state_directory, _space, _people, _trust):
@@ -52,6 +57,11 @@ def _limit(row: Enforcement) -> Finding:
     if row.by.startswith(_EXACT):
         return Finding(row.limit, OK, f"{row.by}: {row.note}" if row.note else row.by)
     return Finding(row.limit, NOTE, row.by, row.note)
+
+
+def _limited(row: LimitedRow) -> Finding:
+    text = f"{row.user or 'nobody'} was refused or slowed {row.times} times by {row.limit}"
+    return Finding("limits", NOTE, text, f"raise {row.limit} in [limits] where that was honest use")
 
 
 def _processes(settings: Settings) -> Iterator[Finding]:

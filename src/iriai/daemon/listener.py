@@ -10,7 +10,10 @@ from iriai.daemon.address import Address
 from iriai.model.problem import Refused
 
 _BACKLOG = 512
-"""Clients that may wait while the daemon is busy; the system caps it."""
+"""Machines that may wait while the daemon is busy; the system caps it."""
+_LOCAL_BACKLOG = 64
+"""The same of local clients. The others wait in connect(2), where places are given in the order in
+which they were asked for: whoever connects without waiting fills this queue alone."""
 
 
 def listen(path: str, *, everybody: bool) -> socket.socket:
@@ -24,7 +27,7 @@ def listen(path: str, *, everybody: bool) -> socket.socket:
     try:
         Path(path).unlink(missing_ok=True)
         listener.bind(path)
-        listener.listen(_BACKLOG)
+        listener.listen(_LOCAL_BACKLOG)
     except BaseException:
         listener.close()
         raise

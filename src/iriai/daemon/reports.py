@@ -19,6 +19,7 @@ from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.load_sensor import LoadSensor
 from iriai.daemon.machine_facts import load_average
 from iriai.daemon.past import Past
+from iriai.daemon.serving.limited import LimitedUsers
 from iriai.daemon.settings import Settings
 from iriai.daemon.views import amounts
 from iriai.model.home_trust import users_text
@@ -68,6 +69,7 @@ class Reports:
         sensor: LoadSensor,
         inquirer: Inquirer,
         sight: Callable[[], ClusterSight | None],
+        limited: LimitedUsers,
         on_down: Callable[[bool], None],
     ) -> None:
         """`on_down` ends the daemon; True: and all tasks. `sight` is None outside of a cluster."""
@@ -81,6 +83,7 @@ class Reports:
         self._inquirer = inquirer
         inquirer.answerers[Shares] = self._share_table
         self._sight = sight
+        self._limited = limited
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
@@ -191,6 +194,7 @@ class Reports:
                 settings.configuration.cluster.name or "",
                 self._sight(),
                 FAULTS.count,
+                self._limited.rows(asked.caller),
             )
         )
 
@@ -227,7 +231,9 @@ class Reports:
     def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
-        asked.answer(DoctorReport(tuple(findings(self._settings, enforcement, self._trouble()))))
+        limited = self._limited.rows(asked.caller)
+        found = findings(self._settings, enforcement, self._trouble(), limited)
+        asked.answer(DoctorReport(tuple(found)))
 
     def _configuration(self, asked: Asked, body: ShowConfiguration, now: Instant) -> None:
         cluster = self._settings.cluster

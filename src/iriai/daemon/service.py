@@ -38,6 +38,7 @@ from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.reports import Reports
 from iriai.daemon.retention import Retention
 from iriai.daemon.selection import Selected
+from iriai.daemon.serving.limited import LimitedUsers
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
@@ -104,6 +105,7 @@ class Service:
         self._network: ClusterNetwork | None = None
         self._retention: Retention | None = None
         self._descriptors = Descriptors(settings.configuration.limits.descriptors_per_user)
+        self._limited = LimitedUsers()
         self._payloads = Payloads(self._text)
         self._launcher = LauncherLink(
             settings.paths.launcher_socket,
@@ -145,6 +147,7 @@ class Service:
             f"{settings.home} has {settings.role}",
             settings.configuration.limits,
         )
+        self._limited.watch(self._clients.limits())
         self._cluster.begin(self._clients, handlers)
         self._open_to_strangers()
         machine.begin(now)
@@ -161,6 +164,7 @@ class Service:
         jobs = self._jobs = JobAnswers(
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
+        self._limited.watch(jobs.limits())
         engine.on_settled = jobs.settled
         engine.on_changed = jobs.waits.job_changed
         self._tell_users()
@@ -222,6 +226,7 @@ class Service:
             self._sensor,
             self._inquirer,
             self._sight,
+            self._limited,
             self._down,
         )
         nodes = NodeAnswers(settings, engine, self._unstored, self._links)

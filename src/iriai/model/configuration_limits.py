@@ -31,6 +31,10 @@ class LimitsSection(msgspec.Struct, frozen=True):
     input of 16 MiB each, fits."""
     unsent_bytes_per_user: int = 64 << 20
     """Of answers that nobody reads: a listing of some hundred thousand jobs fits."""
+    connects_per_s: float = 500.0
+    """New connections of one user, in the long run; who comes faster waits, and is not refused."""
+    connects_burst: int = 1000
+    """So many may come at once."""
     requests_per_s: float = 5000.0
     """Of one user, in the long run; who asks more often is read more slowly, not refused. More than
     the daemon can do: within that, users are served in turns."""

@@ -369,6 +369,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("hello_s", "hello_s", duration()),
         Key("unfinished_bytes_per_user", "unfinished_bytes_per_user", SIZE),
         Key("unsent_bytes_per_user", "unsent_bytes_per_user", SIZE),
+        Key("connects_per_s", "connects_per_s", number(1, REQUESTS_MAX)),
+        Key("connects_burst", "connects_burst", whole(1, CONNECTIONS_MAX)),
         Key("requests_per_s", "requests_per_s", number(1, REQUESTS_MAX)),
         Key("requests_burst", "requests_burst", whole(1, REQUESTS_MAX)),
         Key("descriptors_per_user", "descriptors_per_user", whole(0, CONNECTIONS_MAX)),

@@ -55,6 +55,16 @@ class ClusterSight(msgspec.Struct, frozen=True):
     """The part of the time that this machine is there, as it tells others."""
 
 
+class LimitedRow(msgspec.Struct, frozen=True):
+    """A user who was refused something, or slowed, by one of the `[limits]`."""
+
+    user: Name
+    limit: Name
+    """Its key."""
+    times: Count
+    """Since the daemon began."""
+
+
 class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """Answer to `Status`."""
 
@@ -92,6 +102,8 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """None: it is in none."""
     faults: Count = 0
     """Errors of ours that ended a connection or a request since the daemon began."""
+    limited: Annotated[tuple[LimitedRow, ...], Many] = ()
+    """Of whoever asks; operators see all users, the most frequent first."""
 
 
 class Doctor(msgspec.Struct, frozen=True, tag="doctor"):

@@ -21,10 +21,13 @@ class Room:
         self._most = limits.connections
         self._for_users = max(1, limits.connections - limits.connections_reserved)
         self._open = 0
+        self.refusals: dict[str, int] = {}
+        """How often each user was turned away since there were too many clients in all."""
 
     def enter(self, user: str, *, is_operator: bool) -> Problem | None:
         """Count one more connection; or why it is turned away, and nothing is counted."""
         if self._open >= (self._most if is_operator else self._for_users):
+            self.refusals[user] = self.refusals.get(user, 0) + 1
             return Unreachable(
                 "too-many-clients",
                 f"the daemon talks to {self._open} clients already",
