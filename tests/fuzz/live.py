@@ -63,6 +63,8 @@ _TAKE = msgspec.msgpack.encode("take")
 """The name in made values that stands for the sender's own."""
 _PONG, _BYE = 3, 7
 """Tags of a link's frames (`wire.links`)."""
+_SHUT_DOWN = (b"\x91\x06", b"\x92\x06", b"\x93\x06", b"\x94\x06")
+"""How `ShutDown` begins, whatever stands behind its tag: the launcher ends, as it is told to."""
 _SILENCE_S = 0.05
 """A greeting that is waited for to go on is left alone after that."""
 REST_S = 0.02
@@ -135,14 +137,18 @@ class Target:
 @contextmanager
 def before_hello(target: Target, _rng: Random) -> Session:
     """E1: any user, before Hello."""
-    with become(target.ann), target.unix(target.installation.paths.daemon_socket) as found:
+    with become(target.ann):
+        connected = target.unix(target.installation.paths.daemon_socket)
+    with connected as found:
         yield partial(_last_word, found)
 
 
 @contextmanager
 def after_hello(target: Target, _rng: Random) -> Session:
     """E2: a user's requests."""
-    with become(target.ann), target.unix(target.installation.paths.daemon_socket) as found:
+    with become(target.ann):
+        connected = target.unix(target.installation.paths.daemon_socket)
+    with connected as found:
         yield partial(_exchange, found, FrameReader(), _HELLO)
 
 
@@ -152,7 +158,9 @@ def launcher(target: Target, _rng: Random) -> Session:
     with target.unix(target.installation.paths.launcher_socket) as found:
         found.sendall(frame(msgspec.msgpack.encode(Attach(LAUNCHER_VERSION))))
         reader = FrameReader()
-        yield partial(_exchange, found, reader, frame(msgspec.msgpack.encode(SampleAll())))
+        last = frame(msgspec.msgpack.encode(SampleAll()))
+        exchange = partial(_exchange, found, reader, last)
+        yield lambda content: None if content[:2] in _SHUT_DOWN else exchange(content)
 
 
 @contextmanager

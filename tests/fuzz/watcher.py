@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from iriai.client import Client
@@ -58,8 +59,9 @@ class Watcher:
 
     def _look(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            self._count_ends()
-            self._ask()
+            with suppress(PermissionError):  # the whole process is a user for a moment
+                self._count_ends()
+                self._ask()
 
     def _count_ends(self) -> None:
         for part, before in self._pids.items():

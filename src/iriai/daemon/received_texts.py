@@ -7,6 +7,7 @@ from collections import Counter
 from iriai.daemon.engine import Engine
 from iriai.daemon.payloads import digest_of
 from iriai.model.instant import Instant
+from iriai.wire.links import OutOfPlace
 
 TEXTS_BYTES_MAX = 96 << 20
 """Of one sender: three times what it counts on at a time (`link.TEXTS_BYTES_MAX`), for claims that
@@ -38,10 +39,10 @@ class ReceivedTexts:
     def take(self, sender: str, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
         """These came; with `forget` the sender counts on none that came before.
 
-        Raises ValueError where a text is not what it is called, or there are too many.
+        Raises `OutOfPlace` where a text is not what it is called, or there are too many.
         """
         if any(digest_of(text) != digest for digest, text in texts):
-            raise ValueError("a text that is not what it is called")
+            raise OutOfPlace("a text that is not what it is called")
         if forget:
             self.forget(sender)
         held = self._texts.setdefault(sender, {})
@@ -55,7 +56,7 @@ class ReceivedTexts:
             most = min(most, IN_ALL_BYTES_MAX // len(self._texts))
         if self._bytes[sender] > most:
             self.forget(sender)
-            raise ValueError(f"more than {most >> 20} MiB of texts")
+            raise OutOfPlace(f"more than {most >> 20} MiB of texts")
 
     def forget(self, sender: str) -> None:
         """Keep of a sender's texts those of claims, and those that come from here on.
