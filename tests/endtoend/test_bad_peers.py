@@ -179,7 +179,13 @@ def test_a_counter_that_was_rolled_back(lab: Lab, oni: Peer):
         row = BatchRow("physics", "ann", counter, time.time(), 1, 1.0)
         body = batch_body(LedgerBatch(1, time.time(), (row,)))
         oni.publish(oni.entry(EntryKind.LEDGER, body, version=version))
+        until(lambda: _is_counted(lab), "the first to be counted: of two at once the later counts")
     lab.says(oni.identity.name, "rolled-back-counter")
+
+
+def _is_counted(lab: Lab) -> bool:
+    with Client.connect(lab.ume.state, follow=False) as client:
+        return any(row.group == "physics" for row in client.shares().rows)
 
 
 def test_an_ad_of_ten_megabytes(lab: Lab, oni: Peer):
