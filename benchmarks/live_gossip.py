@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 from harness.at_rest import rest_figures
 from harness.ideal_gossip import ideal_spread_s
+from harness.kept_folder import file_of_all
 from harness.lines import Lines
 from harness.live_network import Network, intruder_kit, live_network, network_kit, until
 from harness.live_pictures import draw_gossip
@@ -75,9 +76,7 @@ class Trial:
         self.machines = network.machines
         self.quick = options.quick
         self.kills = QUICK_KILLS if options.quick else KILLS * options.runs
-        self.begun_file: Path = next(iter(self.machines.values())).directory / "begun"
-        self.begun_file.touch()
-        self.begun_file.chmod(0o666)
+        self.begun_file = file_of_all("begun")
         self._rng = Random(SEED)
         self._lines = Lines({name: each.state for name, each in self.machines.items()})
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.kept_folder import file_of_all
 from harness.lines import Lines
 from harness.live_network import Network, live_network, until
 from harness.options import Options, read_options
@@ -60,9 +61,7 @@ class Trial:
         self.rights = rights
         self._is_quick = options.quick
         self.killed: list[str] = []
-        self.ended_file: Path = next(iter(self.machines.values())).directory / "ended"
-        self.ended_file.touch()
-        self.ended_file.chmod(0o666)
+        self.ended_file = file_of_all("ended")
         self._lines = Lines({name: each.state for name, each in self.machines.items()})
 
     def run(self) -> Counter[str]:

@@ -32,3 +32,15 @@ def _root() -> str:
         os.chmod(root, 0o755)
         atexit.register(shutil.rmtree, root, ignore_errors=True)
     return root
+
+
+def file_of_all(name: str) -> Path:
+    """Make a file that tasks of all users and machines may write; it goes when the benchmark ends.
+
+    It does not lie below /tmp, of which each task has its own.
+    """
+    handle, path = tempfile.mkstemp(prefix=f"iriai-{name}-", dir="/var/tmp")
+    os.close(handle)
+    os.chmod(path, 0o666)
+    atexit.register(Path(path).unlink, missing_ok=True)
+    return Path(path)
