@@ -122,7 +122,7 @@ def test_pieces_of_texts_with_long_names(lab: Lab):
             oni.socket.sendall(piece)
     oni.await_end()
     oni.socket.close()
-    lab.says("oni", "a text is not called")
+    lab.says("oni", "does not keep to the protocol", "length <= 128")
 
 
 def test_wrong_signatures_cost_the_link_of_whoever_sends_them(lab: Lab):
@@ -159,4 +159,6 @@ def test_unfinished_requests_of_somebody_with_a_token(lab: Lab, people: People):
             assert isinstance(shown, Authenticated)
         for eve in eves:
             eve.send(part)
-        assert eves[-1].is_cut_off()
+        with suppress(ConnectionError, ssl.SSLError):  # else it is a `TimeoutError`
+            while eves[-1].reply():
+                pass
