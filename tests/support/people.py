@@ -13,6 +13,9 @@ from typing import NamedTuple
 LOCK_WAIT_S = 60.0
 """Several test processes may make users at once; only one can at a time."""
 
+_MARKS = iter(["", *"bcdfghij"])
+"""One process may need people more than once at a time."""
+
 
 class TestPerson(NamedTuple):
     """A user who exists for the tests alone."""
@@ -47,7 +50,7 @@ def _administer(*command: str) -> None:
 @contextmanager
 def temporary_people() -> Iterator[People]:
     """Make the people, and remove them at the end."""
-    mark = f"iriai{os.getpid()}"
+    mark = f"iriai{os.getpid()}{next(_MARKS)}"
     laboratory = f"{mark}lab"
     _administer("groupadd", laboratory)
     made = []
