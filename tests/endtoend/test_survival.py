@@ -19,7 +19,7 @@ def start_judged(iriai, sleep_s, **fields):
 @pytest.mark.parametrize("end", ["kill", "upgrade"])
 def test_a_new_daemon_takes_up_what_runs(iriai, end):
     iriai.start()
-    judge, job, pid = start_judged(iriai, 3)
+    judge, job, pid = start_judged(iriai, 15)
     daemon = iriai.pid("daemon")
     if end == "kill":
         iriai.kill("daemon")
@@ -36,7 +36,7 @@ def test_a_new_daemon_takes_up_what_runs(iriai, end):
         client.wait([job])
         judge.decide(client, [job])
         [ended] = client.show(job).attempts
-    assert ended.elapsed_s >= 3
+    assert ended.elapsed_s >= 15
     assert [line.pid for line in judge.lines()] == [pid, pid]
 
 
