@@ -1,5 +1,6 @@
 """T2: what the shell of `iriai up` had open is open in no process of ours, and in no task."""
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
@@ -67,16 +68,16 @@ def test_no_process_of_ours_keeps_what_it_was_started_with(machine: Installation
 def test_the_program_before_the_task_closes_what_it_was_given(kind: str, tmp_path: Path):
     """T2: whatever the launcher might have open one day."""
     with (tmp_path / "secret").open("w") as secret:
-        os.dup2(secret.fileno(), 200)
+        high = fcntl.fcntl(secret.fileno(), fcntl.F_DUPFD_CLOEXEC, 200)
         try:
             done = subprocess.run(
                 [*find_helper(kind), f"o={tmp_path}/open", "--", PYTHON, "-c", OPEN_HERE],
                 env={},
-                pass_fds=(secret.fileno(), 200),
+                pass_fds=(secret.fileno(), high),
                 check=False,
             )
         finally:
-            os.close(200)
+            os.close(high)
     assert done.returncode == 0
     lines = (tmp_path / "open").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["0", "1", "2"], lines

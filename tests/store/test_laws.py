@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iriai.model.account import Account
+from iriai.model.bounds import NUMBER_MAX, URGENCY_MAX
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec
@@ -46,8 +47,9 @@ JOBS = 4
 
 text = st.text(max_size=8)
 word = st.text("abc", min_size=1, max_size=2)
-seconds = st.floats(allow_nan=False, allow_infinity=False)
-count = st.integers(0, 2**60)
+seconds = st.floats(0.0, 1e11)
+urgencies = st.floats(0.0, URGENCY_MAX, exclude_min=True)
+count = st.integers(0, NUMBER_MAX)
 index = st.integers(0, 3)
 attempt_number = st.integers(1, 3)
 cause = st.sampled_from(EndCause)
@@ -79,7 +81,7 @@ specs = st.builds(
     output=text,
     error=text,
     max_restarts=st.none() | count,
-    urgency=seconds,
+    urgency=urgencies,
     held=st.booleans(),
     interaction=st.sampled_from(Interaction),
     kill_grace_s=seconds,

@@ -35,6 +35,7 @@ from iriai.protocol.peer_messages import (
     ToMembership,
 )
 from iriai.protocol.screening import NUMBER_MAX, member_body
+from iriai.protocol.suspicion import LEAST_FACTOR, MOST_FACTOR
 from iriai.protocol.table import AHEAD_S_MAX
 from iriai.protocol.use_bounds import (
     ADVANCE_FACTOR,
@@ -54,6 +55,9 @@ GONE = "gone"
 """An honest machine that crashes while the liar speaks."""
 BEGINS_S, ENDS_S = 20.0, 80.0
 """Of the lies."""
+ALONE_S = LEAST_FACTOR * MOST_FACTOR
+"""Of a period of 1 s: how long one waits that came up again, and suspects what all others took for
+dead before."""
 PATIENCE_S = 60.0
 """After the last lie, until all honest machines take each other for alive."""
 LIES_PER_S = 10
@@ -143,9 +147,10 @@ class _World:
         while peers.now_s < ENDS_S:
             peers.run_until(peers.now_s + LOOK_EACH_S)
             self._look()
+        peers.run_until_true(self._is_known_dead, ENDS_S + ALONE_S)
         self._look_for_the_dead()
         peers.crash(LIAR)  # it is ejected, or stops
-        found_s = peers.run_until_true(self._all_alive, ENDS_S + PATIENCE_S)
+        found_s = peers.run_until_true(self._all_alive, peers.now_s + PATIENCE_S)
         assert found_s is not None, f"lost for good: {self._lost()}"
         self._look()
 
@@ -173,10 +178,13 @@ class _World:
     def _taken_for(self, name: str, other: str) -> MemberState | None:
         return self.peers.machines[name].takes_for(other)
 
+    def _is_known_dead(self) -> bool:
+        return all(self._taken_for(name, GONE) is MemberState.DEAD for name in self.honest)
+
     def _look_for_the_dead(self) -> None:
         """Nobody answers in the place of one that is gone."""
         for name in self.honest:
-            state = self.peers.machines[name].takes_for(GONE)
+            state = self._taken_for(name, GONE)
             assert state is MemberState.DEAD, f"{name} takes {GONE} for {state}"
 
     def _look(self) -> None:
@@ -265,7 +273,7 @@ class _World:
         if GONE not in self.honest and own is not None and own.machine == GONE:
             answer = Delivered(GONE, Part.MEMBERSHIP, ProbeAnswer(own.number))
             self.peers.arrive(liar, answer)
-        if self.peers.now_s < ENDS_S:
+        if self.peers.now_s < ENDS_S + ALONE_S:
             self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
 
     def _ahead(self, to: str) -> tuple[Part, Any]:
