@@ -35,7 +35,7 @@ def consent(
     ] = "",
     lifetime: Annotated[
         str,
-        typer.Option("--for", metavar="TIME", help=f"How long it holds. \\[default: {LIFETIME}]"),
+        typer.Option("--for", metavar="TIME", help="How long it holds."),
     ] = LIFETIME,
     listing: Annotated[bool, typer.Option("--list", help="Show what you consented to.")] = False,
     withdraw: Annotated[
