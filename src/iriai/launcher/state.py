@@ -1,8 +1,9 @@
 """The launcher's part of the state directory.
 
-The directory belongs to the daemon, which has fewer rights than the launcher. So everything that
-matters lies in `launcher/`, which the launcher owns and opens once; names in the daemon's directory
-are never followed where they are symbolic links.
+As root the directory is root's, and what the daemon owns lies in directories of its own in it
+(`store`, `spool`, `cluster`); where a daemon runs for one user all is that user's. What the launcher
+relies on lies in `launcher/`, which it owns and opens once. No name is followed where it is a
+symbolic link.
 """
 
 from __future__ import annotations
