@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.endtoend.installation import Installation
-from tests.security.attacker import DONE, Attacker, Working, pids_of, working
+from tests.security.attacker import DONE, Attacker, Working, pids_of, processes_of, working
+from tests.support.people import TestPerson
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
+
+TO_ENTER_A_NAMESPACE = 1 << 18 | 1 << 21
+"""CAP_SYS_CHROOT and CAP_SYS_ADMIN."""
 
 
 @pytest.fixture
@@ -248,12 +254,30 @@ attempt("own", os.kill, os.getpid(), signal.SIGCONT)
 def test_the_helper_before_a_task(eve: Attacker):
     """iriai-exec, which has a pipe to the launcher, waits with Eve's rights at her FIFO.
 
-    She gets at nothing in it, and her job can be ended.
+    She gets at nothing in it. To stop it keeps her own job from starting, which can be ended.
     """
     eve.run("os.mkfifo('fifo')")
     waiting = eve.begin("", output="fifo")
     came_of = eve.attempts(HELPER_AT_A_FIFO)
-    assert came_of.pop("own") == DONE
-    assert len(came_of) == 133
+    assert {came_of.pop(what) for what in ("own", "stop", "crash")} == {DONE}
+    assert len(came_of) == 131
     assert DONE not in came_of.values(), came_of
     assert eve.cancel(waiting).cause == "cancelled"
+
+
+def test_the_rights_of_the_helper(eve: Attacker):
+    """T10c: what opens her files has her ids alone, and no capability in effect."""
+    eve.run("os.mkfifo('fifo')")
+    waiting = eve.begin("", output="fifo")
+    [helper] = until(lambda: processes_of(eve.person.uid), "the helper")
+    status = Path(f"/proc/{helper}/status").read_text().splitlines()
+    told = dict(line.split(":\t", 1) for line in status)
+    assert (told["Uid"], told["Gid"]) == ids_of(eve.person)
+    assert {int(told[each], 16) for each in ("CapInh", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert int(told["CapPrm"], 16) & ~TO_ENTER_A_NAMESPACE == 0
+    assert eve.cancel(waiting).cause == "cancelled"
+
+
+def ids_of(person: TestPerson) -> tuple[str, str]:
+    """User and group as /proc says them: real, effective, saved, and for files."""
+    return "\t".join([str(person.uid)] * 4), "\t".join([str(person.gid)] * 4)

@@ -11,11 +11,11 @@
  *   r=FD               where a failure is reported: struct report, in one write
  *   g=PATH             a control group's file of members; "0" is written to it (repeatable)
  *   l=RESOURCE:SOFT:HARD   a resource limit by its number (repeatable)
- *   u=UID:GID:G,G,...  user, group and supplementary groups, and no key of the launcher's session;
- *                      without it the user stays
+ *   u=UID:GID:G,G,...  user, group and supplementary groups, no capability where the user is not
+ *                      root, and no key of the launcher's session; without it the user stays
  *   n=                 no program gives the task rights that it has not: no_new_privs, and with u=
  *                      no capability, now or later
- *   m=FD               a mount namespace, which is entered once the task's files are open
+ *   m=FD               with u=: a mount namespace, which is entered once the task's files are open
  *   d=PATH             working directory
  *   i=PATH             standard input; without it descriptor 0 stays as it is
  *   o=PATH e=PATH      standard output and error, appended to, made where missing;
@@ -43,7 +43,8 @@
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
 enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
 enum { BOUNDING_READ = 23, BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
-enum { CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE = 0x20000, UNCHANGED = -1 };
+enum { KEEP_CAPABILITIES = 8, CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE = 0x20000 };
+enum { TO_ENTER = 1 << 18 | 1 << 21, NONE = 0 }; /* CAP_SYS_CHROOT, CAP_SYS_ADMIN */
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0, JOIN_SESSION_KEYRING = 1 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
 #ifndef __NR_close_range
@@ -156,9 +157,9 @@ static void limit(const char *text)
     check(call4(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
 }
 
-static void set_user(long real, long effective, long saved)
+static void set_user(long uid)
 {
-    check(call3(SET_USER, real, effective, saved), STAGE_USER);
+    check(call3(SET_USER, uid, uid, uid), STAGE_USER);
 }
 
 /* Take the groups of UID:GID:G,G,...; returns the user, who is not changed yet. */
@@ -191,15 +192,15 @@ static void empty_bounding_set(void)
             return;
 }
 
-/* With the inheritable set the ambient one goes too. */
-static void drop_capabilities(void)
+/* None is inheritable, and with that set the ambient one goes too. */
+static void hold_capabilities(uint32_t permitted, uint32_t effective)
 {
     struct {
         uint32_t version;
         int32_t pid;
     } self = {CAPABILITY_VERSION_3, 0};
-    uint32_t none[6] = {0}; /* effective, permitted, inheritable, twice 32 of each */
-    check(call2(__NR_capset, (long)&self, (long)none), STAGE_USER);
+    uint32_t sets[6] = {effective, permitted}; /* and inheritable; twice 32 of each */
+    check(call2(__NR_capset, (long)&self, (long)sets), STAGE_USER);
 }
 
 static void move(long fd, long target, enum stage stage)
@@ -379,19 +380,25 @@ static int is_hidden(const char *directory)
 }
 
 /*
- * The task's files are the machine's: they are opened before the namespace is entered, with no more
- * than the user's rights. Where the working directory is not in the namespace, the task has the
+ * The task's files are the machine's: they are opened before the namespace is entered. A file system
+ * that the user serves (FUSE) lets in whose real, effective and saved user all are theirs, so the
+ * process has become the user by then; of root's capabilities it still has the two that entering
+ * takes, and not in effect. Where the working directory is not in the namespace, the task has the
  * machine's.
  */
 static void enter_namespace(const struct wishes *wishes, long uid)
 {
-    set_user(UNCHANGED, uid, UNCHANGED);
+    check(call5(__NR_prctl, KEEP_CAPABILITIES, 1, 0, 0, 0), STAGE_USER);
+    set_user(uid);
+    if (uid)
+        hold_capabilities(TO_ENTER, NONE);
     enter_directory(wishes);
     open_files(wishes);
-    int stays = wishes->directory && is_hidden(wishes->directory);
-    set_user(UNCHANGED, 0, UNCHANGED);
-    if (!stays)
-        check(call2(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
+    if (wishes->directory && is_hidden(wishes->directory))
+        return;
+    if (uid)
+        hold_capabilities(TO_ENTER, TO_ENTER);
+    check(call2(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
 }
 
 /*
@@ -413,13 +420,14 @@ static void become(const struct wishes *wishes)
     if (wishes->user) {
         leave_session_keyring();
         long uid = take_groups(wishes->user);
-        if (wishes->namespace >= 0)
-            enter_namespace(wishes, uid);
         if (wishes->no_new_privileges)
             empty_bounding_set();
-        set_user(uid, uid, uid);
-        if (wishes->no_new_privileges)
-            drop_capabilities();
+        if (wishes->namespace >= 0)
+            enter_namespace(wishes, uid);
+        else
+            set_user(uid);
+        if (uid || wishes->no_new_privileges)
+            hold_capabilities(NONE, NONE);
     }
     if (wishes->no_new_privileges)
         check(call5(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0), STAGE_USER);

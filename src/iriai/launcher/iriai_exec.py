@@ -19,9 +19,10 @@ from typing import NoReturn
 ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
 USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC, NAMESPACE = range(7, 14)
 """The stages, as in failures.py."""
-BOUNDING_DROP, NO_NEW_PRIVILEGES, CAPABILITIES = 24, 38, 64
+BOUNDING_DROP, NO_NEW_PRIVILEGES, KEEP_CAPABILITIES, CAPABILITIES = 24, 38, 8, 64
+TO_ENTER = 1 << 18 | 1 << 21
+"""CAP_SYS_CHROOT and CAP_SYS_ADMIN."""
 CAPABILITY_VERSION_3, MOUNT_NAMESPACE = 0x20080522, 0x20000
-UNCHANGED = -1
 JOIN_SESSION_KEYRING = 1
 KEYCTL = {"x86_64": 250, "i686": 288, "ppc64le": 271, "s390x": 280, "armv7l": 311}
 KEYCTL_ELSEWHERE = 219
@@ -129,20 +130,24 @@ def become(single: dict[str, str]) -> None:
 
 
 def change_user(single: dict[str, str]) -> None:
-    """Drop to user, group and supplementary groups; with n= no capability is left or comes back."""
+    """Drop to user, group and supplementary groups, and to no capability; with n= none comes back.
+
+    Root keeps its own where n= is not given.
+    """
     leave_session_keyring()
     uid, gid, groups = single["u"].split(":")
     os.setgroups([int(each) for each in groups.split(",") if each])
     os.setresgid(int(gid), int(gid), int(gid))
-    if "m" in single:
-        enter_namespace(single, int(uid))
     if "n" in single:
         with contextlib.suppress(OSError):  # the kernel has no more, or root itself may not
             for each in range(CAPABILITIES):
                 kernel_call("prctl", BOUNDING_DROP, each, 0, 0, 0)
-    os.setresuid(int(uid), int(uid), int(uid))
-    if "n" in single:
-        kernel_call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
+    if "m" in single:
+        enter_namespace(single, int(uid))
+    else:
+        os.setresuid(int(uid), int(uid), int(uid))
+    if int(uid) or "n" in single:
+        hold_capabilities(permitted=0, effective=0)
 
 
 def leave_session_keyring() -> None:
@@ -156,18 +161,30 @@ def leave_session_keyring() -> None:
 
 
 def enter_namespace(single: dict[str, str], uid: int) -> None:
-    """Enter a mount namespace once the task's files are open, as the user: they are the machine's.
+    """Become the user, open the task's files, which are the machine's, and enter the namespace.
 
-    Where the working directory is not in it, the task has the machine's.
+    A file system that the user serves (FUSE) lets in whose real, effective and saved user all are
+    theirs; so of root's capabilities the two that entering takes are kept, and not in effect. Where
+    the working directory is not in the namespace, the task has the machine's.
     """
-    os.setresuid(UNCHANGED, uid, UNCHANGED)
+    kernel_call("prctl", KEEP_CAPABILITIES, 1, 0, 0, 0)
+    os.setresuid(uid, uid, uid)
+    if uid:
+        hold_capabilities(permitted=TO_ENTER, effective=0)
     enter_directory(single)
     open_files(single)
-    stays = is_hidden(single.get("d", ""))
-    os.setresuid(UNCHANGED, 0, UNCHANGED)
-    if not stays:
-        with step(NAMESPACE):
-            kernel_call("setns", int(single["m"]), MOUNT_NAMESPACE)
+    if is_hidden(single.get("d", "")):
+        return
+    if uid:
+        hold_capabilities(permitted=TO_ENTER, effective=TO_ENTER)
+    with step(NAMESPACE):
+        kernel_call("setns", int(single["m"]), MOUNT_NAMESPACE)
+
+
+def hold_capabilities(*, permitted: int, effective: int) -> None:
+    """Have these, and none that is inheritable, with which the ambient ones go too."""
+    header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
+    kernel_call("capset", header, struct.pack("=6I", effective, permitted, 0, 0, 0, 0))
 
 
 def is_hidden(directory: str) -> bool:
