@@ -1,9 +1,9 @@
 """The launcher's part of the state directory.
 
 As root the directory is root's, and what the daemon owns lies in directories of its own in it
-(`store`, `spool`, `cluster`); where a daemon runs for one user all is that user's. What the launcher
-relies on lies in `launcher/`, which it owns and opens once. No name is followed where it is a
-symbolic link.
+(`store`, `spool`, `cluster`); where a daemon runs for one user all is that user's. What the
+launcher relies on lies in `launcher/`, which it owns and opens once. No name is followed where it
+is a symbolic link.
 """
 
 from __future__ import annotations
