@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 from collections.abc import Iterator
@@ -35,8 +36,14 @@ class Scene:
         self.listener.listen(64)
         self.listener.setblocking(False)
         self.arrivals = Arrivals(
-            self, lambda _: self.caller(), self.room, LIMITS, lambda *who: self.served.append(who)
+            self,
+            lambda _: self.caller(),
+            self.room,
+            LIMITS,
+            lambda *who: self.served.append(who),
+            lambda: next(self.clock_s),
         )
+        self.clock_s = itertools.count(0.0, 0.002)
 
     def caller(self) -> Caller:
         return Caller(Person(1000, self.user, "lab", ("lab",)), self.is_operator)
@@ -52,7 +59,7 @@ class Scene:
             client = socket.socket(socket.AF_UNIX)
             client.connect(self.listener.getsockname())
             self.clients.append(client)
-        self.arrivals.accept(self.listener)
+        self.rest_s = self.arrivals.accept(self.listener)
 
     def sleep(self, seconds: float) -> None:
         end_s = self.now_s + seconds
@@ -106,6 +113,13 @@ def test_who_waits_is_counted_and_the_next_is_told_why_not(
     assert len(caplog.records) == 2, "the first and the tenth are logged"
     scene.sleep(5.0)
     assert len(scene.served) == 12
+
+
+def test_nobody_is_taken_for_a_while_where_somebody_was_turned_away(scene: Scene):
+    scene.connect(12)
+    assert scene.rest_s == 0.0
+    scene.connect(1)
+    assert scene.rest_s == pytest.approx(4 * 0.002)
 
 
 def test_who_waits_when_all_ends_is_closed_and_counted_no_more(scene: Scene):

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 
 from iriai.daemon.pipe import SocketPipe
 from iriai.launcher.closing import CLOSING
@@ -40,6 +41,30 @@ def test_what_was_passed_and_not_read_goes_without_waiting():
         while end.recv(1 << 20):
             pass
         end.close()
+
+
+def test_a_connection_over_which_nothing_was_passed_is_closed_at_once():
+    threads = threading.active_count()
+    for sent in (b"", b"some words"):
+        ours, peer = socket.socketpair()
+        peer.send(sent)
+        CLOSING.close_connection(ours)
+        assert ours.fileno() == -1
+        assert threading.active_count() <= threads
+        peer.close()
+
+
+def test_a_connection_is_closed_meanwhile_where_something_was_passed_behind_other_bytes():
+    descriptor, other = lingering()
+    ours, peer = socket.socketpair()
+    peer.send(b"first")
+    socket.send_fds(peer, [b"x"], [descriptor])
+    os.close(descriptor)
+    CLOSING.close_connection(ours)  # as a plain close, it would not come back
+    while other.recv(1 << 20):
+        pass
+    other.close()
+    peer.close()
 
 
 def test_a_pipe_is_closed_at_once():

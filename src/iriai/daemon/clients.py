@@ -379,9 +379,9 @@ class Clients:
         self._connections: dict[Connection, None] = {}
         self._to_flush: list[Connection] = []
 
-    def accept(self, listener: socket.socket) -> None:
-        """Take the connections that wait at `listener`."""
-        self._arrivals.accept(listener)
+    def accept(self, listener: socket.socket) -> float:
+        """Take the connections that wait at `listener`; returns how long to take no more (s)."""
+        return self._arrivals.accept(listener)
 
     def limits(self) -> dict[str, dict[str, int]]:
         """How often each user was refused or slowed, by limit; kept up to date."""

@@ -165,7 +165,7 @@ class SocketPipe:
         if self._is_at_end or self._socket.family is not socket.AF_UNIX:
             self._socket.close()
         else:
-            CLOSING.close(self._socket.detach())
+            CLOSING.close_connection(self._socket)
 
     def _readable(self) -> None:
         try:

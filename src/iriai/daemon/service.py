@@ -303,8 +303,7 @@ class Service:
             self._network.begin()
         listener = self._settings.listener
         listener.setblocking(False)
-        accept = guarded("an arrival", self._clients.accept)
-        self._loop.add_reader(listener.fileno(), accept, listener)
+        self._listen()
         self._settings.announce_started()
         try:
             return await self._over
@@ -318,6 +317,17 @@ class Service:
             self._inquirer.close()
             self._launcher.close()
             self._close_writer()
+
+    def _listen(self) -> None:
+        listener = self._settings.listener
+        self._loop.add_reader(listener.fileno(), guarded("an arrival", self._accept))
+
+    def _accept(self) -> None:
+        listener = self._settings.listener
+        rest_s = self._clients.accept(listener)
+        if rest_s:
+            self._loop.remove_reader(listener.fileno())
+            self._loop.call_later(rest_s, self._listen)
 
     def _measure_load(self) -> None:
         """Now and again and again."""

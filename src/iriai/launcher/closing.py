@@ -1,20 +1,28 @@
 """Closes descriptors that came from a user, which may take as long as that user likes.
 
 To close a connection that lingers waits for its other end, and to close a file of a file system
-in user space waits for whoever serves it. So it is done in threads of their own, but for pipes.
+in user space waits for whoever serves it. So it is done in threads of their own, but for pipes, and
+for Unix sockets in which nothing was passed.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import threading
 from collections import deque
 from contextlib import suppress
+from fcntl import ioctl
+from termios import FIONREAD
 
 THREADS_MAX = 64
 """Descriptors that are waited for at a time; further ones are closed once one of these is."""
 IDLE_S = 10.0
 """How long a thread waits for the next."""
+
+_INT = struct.Struct("i")
+_NONE = bytes(_INT.size)
 
 
 class Closing:
@@ -38,6 +46,13 @@ class Closing:
                 threading.Thread(target=self._run, name="closing", daemon=True).start()
             self._changed.notify()
 
+    def close_connection(self, connection: socket.socket) -> None:
+        """Close a Unix socket, with all that was passed over it and that nobody has read."""
+        if _holds_descriptors(connection):
+            self.close(connection.detach())
+        else:
+            connection.close()
+
     def _run(self) -> None:
         while (descriptor := self._next()) is not None:
             with suppress(OSError):  # what could not be written is its user's
@@ -59,6 +74,22 @@ class Closing:
 def _is_pipe(descriptor: int) -> bool:
     """Whether it is a pipe, as its name says, for which nobody has to be asked."""
     return os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:[")
+
+
+def _holds_descriptors(connection: socket.socket) -> bool:
+    """Whether descriptors may have been passed over it that were not read; nothing more can come.
+
+    A look takes no descriptor in: it says that there would have been something beside the bytes.
+    """
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+        (unread_bytes,) = _INT.unpack(ioctl(connection.fileno(), FIONREAD, _NONE))
+        if not unread_bytes:
+            return False
+        looked = connection.recvmsg(unread_bytes, 0, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except OSError:
+        return True
+    return len(looked[0]) < unread_bytes or bool(looked[2] & socket.MSG_CTRUNC)
 
 
 CLOSING = Closing()
