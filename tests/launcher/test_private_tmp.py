@@ -185,7 +185,7 @@ def test_only_so_many_are_kept(tmp_path: Path, monkeypatch):
     taken = [namespaces.take(uid, Visible()) for uid in (1001, 1001, 1001, 1002, 1003)]
     for each in taken:
         assert each is not None
-        namespaces.give_back(each)
+        namespaces.give_back(each, 0.0)
     assert namespaces.take(1003, Visible()) is taken[4]
     assert namespaces.take(1002, Visible()) is taken[3]
     assert namespaces.take(1001, Visible()) is taken[2]

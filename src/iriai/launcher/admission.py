@@ -8,6 +8,7 @@ from iriai.launcher.contents import content_problem
 from iriai.launcher.digest import digest_of
 from iriai.launcher.environment import BadEnvironment, SharedEnvironments
 from iriai.launcher.failures import EXIT_NOT_RUN
+from iriai.launcher.limits import kernel_limits
 from iriai.launcher.messages import Order, Template
 from iriai.launcher.namespaces.visible import visible_for
 from iriai.launcher.spawn import Prepared, Spawner
@@ -94,6 +95,7 @@ class Admission:
             template.spool,
             template.notice,
             visible_for(spec, login),
+            kernel_limits(spec),
         )
 
     def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:

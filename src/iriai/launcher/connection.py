@@ -143,7 +143,7 @@ class Connection:
             del received[:begin]
 
     def _descriptors_of(self, message: ToLauncher) -> list[int]:
-        if not isinstance(message, Launch):
+        if not self._descriptors or not isinstance(message, Launch):
             return []
         count = min(sum(order.descriptors for order in message.orders), len(self._descriptors))
         return [self._descriptors.popleft() for _ in range(count)]

@@ -144,8 +144,11 @@ class Launcher:
 
     def next_s(self) -> float | None:
         """When a turn is due on the steady clock although nothing happened."""
-        due = [self._timers.next_s(), self._sync_s, self._retry_s if self._ends else None]
-        return min((due_s for due_s in due if due_s is not None), default=None)
+        due_s = self._timers.next_s()
+        for other_s in (self._sync_s, self._retry_s if self._ends else None):
+            if other_s is not None and (due_s is None or other_s < due_s):
+                due_s = other_s
+        return due_s
 
     def attach(self, message: Attach) -> Welcome:
         """A daemon is there. Raises `MessageProblem`."""
@@ -221,7 +224,8 @@ class Launcher:
         started = self._spawn()
         self._sync()
         told, self._replies = self._replies, []
-        told += self._unfit()
+        if self._hooks.unfit:
+            told += self._unfit()
         if ended:
             told.append(Exited(tuple(ended)))
             self._ended_again = []
@@ -248,8 +252,6 @@ class Launcher:
         return fresh
 
     def _launch(self, message: Launch, descriptors: deque[int]) -> None:
-        if any(not 0 <= order.template < len(message.templates) for order in message.orders):
-            raise MessageProblem("an order names a template that is not there")
         now_wall_s = wall_s()
         prepared = self._prepared(message)
         if self._is_shutting_down:
@@ -275,7 +277,10 @@ class Launcher:
     def _prepared(self, message: Launch) -> list[Prepared | NotStarted]:
         """What the tasks of each template share; each is for the tasks of one home."""
         homes: dict[int, str] = {}
+        count = len(message.templates)
         for order in message.orders:
+            if not 0 <= order.template < count:
+                raise MessageProblem("an order names a template that is not there")
             if homes.setdefault(order.template, order.attempt.home) != order.attempt.home:
                 raise MessageProblem("a template is for tasks of two homes")
         result: list[Prepared | NotStarted] = []
@@ -305,8 +310,8 @@ class Launcher:
             text = "this attempt ended here before, and its end was acknowledged"
             self._not_started(attempt, NotStarted(EndCause.REFUSED, text))
         else:
-            known = (self._known.intents, self._starting, self._ends)
-            return any(attempt in each for each in known)
+            is_intended = attempt in self._known.intents
+            return is_intended or attempt in self._starting or attempt in self._ends
         return True
 
     def _terminate(self, attempt: AttemptId, reason: Crossed, grace_s: float) -> None:
@@ -326,7 +331,7 @@ class Launcher:
         for attempt, why in failed:
             self._not_started(attempt, why)
         again, self._started_again = self._started_again, []
-        return again + [alive for alive, _ in started]
+        return again + [alive for alive, _ in started] if started else again
 
     def _not_started(self, attempt: AttemptId, why: NotStarted) -> None:
         now_s = wall_s()

@@ -26,10 +26,10 @@ class Crossed(NamedTuple):
     """With the value that was reached, for people."""
 
 
-def kernel_limits(spec: JobSpec, gpu_ids: tuple[int, ...] = ()) -> Limits:
-    """What the kernel is asked to keep for a task of `spec` that has these cards."""
+def kernel_limits(spec: JobSpec) -> Limits:
+    """What the kernel is asked to keep for a task of `spec` that has no cards."""
     resources = spec.resources
-    return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0, gpu_ids)
+    return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0)
 
 
 def next_sample_s(

@@ -75,7 +75,8 @@ class Server:
         self._timer = BootTimer()
         self._connection: Connection | None = None
         self._is_attached = False
-        self._launcher: Launcher | None = None
+        self._launcher: Launcher
+        """What `serve` was given; nothing is handled before."""
         self._crowd = CROWD_PER_CPU * len(os.sched_getaffinity(0))
         self._reported_s = 0.0
         self._signals, write_end = socket.socketpair()
@@ -120,13 +121,8 @@ class Server:
             time.sleep(rest_s)
             self._take_in(0)
 
-    @property
-    def _serving(self) -> Launcher:
-        assert self._launcher is not None
-        return self._launcher
-
     def _report(self) -> None:
-        messages = self._serving.turn()
+        messages = self._launcher.turn()
         connection = self._connection
         if connection is None:
             return
@@ -179,22 +175,22 @@ class Server:
     def _handle(self, connection: Connection, message: ToLauncher, descriptors: list[int]) -> None:
         if self._is_attached:
             try:
-                self._serving.handle(message, descriptors)
+                self._launcher.handle(message, descriptors)
             except MessageProblem:
                 raise
             except Exception as error:  # noqa: BLE001 - it costs this message alone
-                self._serving.defects.met(f"handling {type(message).__name__}", error)
+                self._launcher.defects.met(f"handling {type(message).__name__}", error)
         elif isinstance(message, Attach):
-            connection.send([self._serving.attach(message)])
+            connection.send([self._launcher.attach(message)])
             self._is_attached = True
         else:
             raise PeerProblem("the first message was not Attach")
 
     def _take_signals(self) -> None:
         numbers = self._signals.recv(4096)
-        self._serving.children_ended = True
+        self._launcher.children_ended = True
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
-            self._serving.shut_down()
+            self._launcher.shut_down()
 
     def _disconnect(self, reason: str = "") -> None:
         if self._connection is not None:

@@ -10,10 +10,11 @@ import os
 import resource
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from iriai.launcher.batch_variables import add_batch_variables, packed, write_node_file
-from iriai.launcher.enclosure import Enclosure
+from iriai.launcher.enclosure import Limits
 from iriai.launcher.environment import environment_of
 from iriai.launcher.failures import EXIT_NOT_RUN
 from iriai.launcher.gpus.gpus import Gpus
@@ -58,6 +59,8 @@ class Prepared(NamedTuple):
     notice: tuple[tuple[NoticeVariable, str], ...] = ()
     visible: Visible = EVERYTHING
     """What it finds of the machine's /tmp and /dev/shm."""
+    limits: Limits = Limits(1, 0, 0)
+    """What the kernel keeps, for those without cards."""
 
 
 class Payload(NamedTuple):
@@ -65,6 +68,9 @@ class Payload(NamedTuple):
 
     script: str = ""
     stdin: str = ""
+
+
+NO_PAYLOAD = Payload()
 
 
 def find_helper(kind: str) -> tuple[str, ...]:
@@ -159,7 +165,8 @@ class Spawner:
         self,
         task: Prepared,
         order: Order,
-        enclosure: Enclosure,
+        mark: str,
+        joins: tuple[str, ...],
         payload: Payload,
         scratch: Directory,
         namespace_fd: int,
@@ -167,11 +174,11 @@ class Spawner:
     ) -> int:
         """Start the helper that becomes the task; returns its pid.
 
+        `mark` is what `mark_of` says, `joins` the options by which it gets into its enclosure.
         `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
         a descriptor that the client passed, each -1 where there is none. Raises OSError or
         ValueError where the system takes the arguments for impossible; nothing was started then.
         """
-        mark = self.mark_of(order.attempt)
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
         if order.gpu_ids:
@@ -183,39 +190,25 @@ class Spawner:
         opened: list[int] = []
         try:
             redirects = self._descriptors(task, order, payload, given_fd, opened)
-            arguments = [*self._helper, *task.options, *enclosure.joins]
-            if not redirects or redirects[0][1] != 0:
+            arguments = [*self._helper, *task.options, *joins]
+            if not redirects or redirects[0][2] != 0:
                 arguments.append("i=/dev/null")
             if task.spec.interaction is Interaction.BATCH:
                 arguments += _outputs(task.spec, order)
             if namespace_fd >= 0:
-                redirects.append((namespace_fd, self._namespace_fd))
+                redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
                 arguments.append(f"m={self._namespace_fd}")
             arguments.append("--")
             if payload.script:
                 arguments.append(self._payloads.path(payload.script))
             arguments += task.command
-            return self._spawn(
-                arguments, environment, redirects, is_limited=LIMITED in task.options
+            spawn = partial(
+                os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
             )
+            return spawn() if LIMITED in task.options else self._unbounded.call(spawn)
         finally:
             for fd in opened:
                 os.close(fd)
-
-    def _spawn(
-        self,
-        arguments: list[str],
-        environment: dict[bytes, bytes],
-        redirects: list[tuple[int, int]],
-        *,
-        is_limited: bool,
-    ) -> int:
-        program = self._helper[0]
-        if is_limited:
-            return _posix_spawn(program, arguments, environment, redirects)
-        return self._unbounded.call(
-            lambda: _posix_spawn(program, arguments, environment, redirects)
-        )
 
     @staticmethod
     def _add_batch(
@@ -232,20 +225,24 @@ class Spawner:
 
     def _descriptors(
         self, task: Prepared, order: Order, payload: Payload, given_fd: int, opened: list[int]
-    ) -> list[tuple[int, int]]:
-        """Which descriptors become 0, 1 and 2; those that were opened for it go into `opened`."""
-        redirects: list[tuple[int, int]] = []
+    ) -> list[tuple[int, int, int]]:
+        """Which descriptors become 0, 1 and 2, as `posix_spawn` is told.
+
+        Those that were opened for it go into `opened`.
+        """
+        dup = os.POSIX_SPAWN_DUP2
+        redirects: list[tuple[int, int, int]] = []
         if payload.stdin:
             opened.append(self._payloads.open(payload.stdin))
-            redirects.append((opened[-1], 0))
+            redirects.append((dup, opened[-1], 0))
         elif given_fd >= 0:
-            redirects.append((given_fd, 0))
+            redirects.append((dup, given_fd, 0))
         if task.spec.interaction is Interaction.TERMINAL:
-            redirects += [(given_fd, 1), (given_fd, 2)]
+            redirects += [(dup, given_fd, 1), (dup, given_fd, 2)]
         elif task.spec.interaction is Interaction.STREAM:
             for target, kind in ((1, "out"), (2, "err")):
                 fd = self.spool.create(order.attempt, kind, task.login, task.spool)
-                redirects.append((fd, target))
+                redirects.append((dup, fd, target))
         return redirects
 
 
@@ -256,18 +253,6 @@ def _outputs(spec: JobSpec, order: Order) -> list[str]:
     if spec.error:
         result.append(f"e={expand_pattern(spec.error, order.attempt)}")
     return result
-
-
-def _posix_spawn(
-    path: str,
-    arguments: list[str],
-    environment: dict[bytes, bytes],
-    redirects: list[tuple[int, int]],
-) -> int:
-    if not redirects:
-        return os.posix_spawn(path, arguments, environment)
-    actions = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in redirects]
-    return os.posix_spawn(path, arguments, environment, file_actions=actions)
 
 
 def _raise_file_limit() -> tuple[str, ...]:

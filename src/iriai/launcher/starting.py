@@ -17,7 +17,7 @@ from iriai.launcher.gpus.gpus import CardTaken, Gpus
 from iriai.launcher.hooks import Hook, Hooks, hook_environment, uncleanness
 from iriai.launcher.journal import Intent
 from iriai.launcher.leases import OVER, Leases
-from iriai.launcher.limits import Crossed, kernel_limits
+from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Alive, Order
 from iriai.launcher.scratch import NoDirectory
 from iriai.launcher.spawn import Prepared
@@ -213,7 +213,10 @@ class Starting:
             self.failed.append((order.attempt, NotStarted(*OVER)))
             return None
         try:
-            enclosure.prepare(kernel_limits(prepared.spec, order.gpu_ids))
+            limits = prepared.limits
+            if order.gpu_ids:
+                limits = limits._replace(gpu_ids=order.gpu_ids)
+            enclosure.prepare(limits)
             return self._tasks.start(prepared, order, enclosure, fd)
         except NoDirectory as error:
             self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))

@@ -14,11 +14,11 @@ from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.limits import Crossed
 from iriai.launcher.messages import Exit, Order
-from iriai.launcher.namespaces.pool import Namespace, Namespaces
+from iriai.launcher.namespaces.pool import Namespaces
 from iriai.launcher.payloads import Payloads
 from iriai.launcher.processes import read_process
-from iriai.launcher.scratch import Directory, NoDirectory, Scratch
-from iriai.launcher.spawn import Payload, Prepared, Spawner
+from iriai.launcher.scratch import NoDirectory, Scratch
+from iriai.launcher.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
 from iriai.launcher.task import Task
 from iriai.launcher.timers import Timers
 from iriai.model.ids import AttemptId
@@ -83,26 +83,28 @@ class Tasks:
         Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
         """
         payload = self._store(prepared)
-        login = prepared.login
+        login, scratch = prepared.login, None
         try:
             scratch = self._scratch.take(login.uid, login.gid)
-            namespace = self._take_namespace(prepared, scratch)
+            namespace = self._namespaces.take(login.uid, prepared.visible)
         except NoDirectory:
             self._drop(payload)
+            if scratch is not None:
+                self._scratch.give_back(scratch)
             raise
         task = Task(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
+        mark = self._spawner.mark_of(order.attempt)
         try:
             namespace_fd = -1 if namespace is None else namespace.fd
             task.pid = self._spawner.start(
-                prepared, order, enclosure, payload, scratch, namespace_fd, fd
+                prepared, order, mark, enclosure.joins, payload, scratch, namespace_fd, fd
             )
         except Exception:
-            self._drop(payload)
-            self._give_back(scratch, namespace)
+            self._give_back(task)
             self._spawner.spool.close(order.attempt)
             raise
-        enclosure.hold(task.pid, prepared.login.uid, self._spawner.mark_of(order.attempt))
+        enclosure.hold(task.pid, login.uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
         return task
@@ -156,14 +158,14 @@ class Tasks:
 
     def _finish_empty(self, reaped: list[Task]) -> None:
         remaining = []
+        now_s, now_wall_s = steady_s(), wall_s()
         for task in self._left_over:
             if task.enclosure.is_empty():
-                self._finish(task)
+                self._finish(task, now_s, now_wall_s)
             else:
                 remaining.append(task)
         self._left_over = remaining
         if remaining:
-            now_s = steady_s()
             for task in reaped:
                 if not task.is_over:
                     self._kill(task, now_s)
@@ -172,37 +174,32 @@ class Tasks:
         """SIGKILL to all of the task, again and again until it is over."""
         if task.status is not None and task.enclosure.is_empty():
             self._left_over.remove(task)
-            self._finish(task)
+            self._finish(task, now_s, wall_s())
             return
         _signal_main(task, signal.SIGKILL)
         task.enclosure.kill()
         self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
 
-    def _finish(self, task: Task) -> None:
+    def _finish(self, task: Task, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
-        self._ends.append(task.exit(steady_s(), wall_s()))
+        self._ends.append(task.exit(now_s, now_wall_s))
         del self._by_attempt[task.attempt]
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
-        self._drop(task.payload)
         if task.spec.interaction is Interaction.STREAM:
             self._spawner.spool.close(task.attempt)
-        self._give_back(task.scratch, task.namespace)
+        self._give_back(task)
         self._enclosures.release(task.enclosure)
         if self._gpus.held:
             self._gpus.release(task.attempt)
 
-    def _take_namespace(self, prepared: Prepared, scratch: Directory) -> Namespace | None:
-        try:
-            return self._namespaces.take(prepared.login.uid, prepared.visible)
-        except NoDirectory:
-            self._scratch.give_back(scratch)
-            raise
-
-    def _give_back(self, scratch: Directory, namespace: Namespace | None) -> None:
-        self._scratch.give_back(scratch)
-        if namespace is not None:
-            self._namespaces.give_back(namespace)
+    def _give_back(self, task: Task) -> None:
+        """What it had of ours, and no process uses."""
+        if task.payload is not NO_PAYLOAD:
+            self._drop(task.payload)
+        self._scratch.give_back(task.scratch)
+        if task.namespace is not None:
+            self._namespaces.give_back(task.namespace, task.started_wall_s)
 
     def _take_failures(self, reaped: list[Task]) -> None:
         failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
@@ -217,6 +214,8 @@ class Tasks:
 
     def _store(self, prepared: Prepared) -> Payload:
         script = stdin = ""
+        if not (prepared.script or prepared.stdin):
+            return NO_PAYLOAD
         if prepared.script:
             login = prepared.login
             script = self._payloads.keep_script(prepared.script, login.uid, login.gid)

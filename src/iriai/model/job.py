@@ -121,9 +121,8 @@ def expand_pattern(pattern: str, attempt: AttemptId) -> str:
         "a": str(attempt.attempt),
         "h": attempt.home,
         "n": str(attempt.number),
-        "%": "%",
     }
-    pieces = pattern.split("%%")
-    for letter in "jtrahn":
-        pieces = [piece.replace("%" + letter, values[letter]) for piece in pieces]
-    return "%".join(pieces)
+    result = pattern.replace("%%", "\0")  # which no name of a file has
+    for letter, value in values.items():
+        result = result.replace("%" + letter, value)
+    return result.replace("\0", "%")

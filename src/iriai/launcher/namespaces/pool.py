@@ -12,7 +12,6 @@ import os
 import select
 from collections import OrderedDict
 
-from iriai.launcher.clock import wall_s
 from iriai.launcher.messages import Enforcement
 from iriai.launcher.namespaces.making import STICKY, Made, make_namespace, why_impossible
 from iriai.launcher.namespaces.visible import EVERYTHING, Visible, visible_below
@@ -39,7 +38,6 @@ class Namespace:
         "_stamps",
         "era",
         "fd",
-        "is_settled",
         "key",
         "private",
     )
@@ -51,22 +49,17 @@ class Namespace:
         self.private = private
         """The private /tmp in the launcher's own directory."""
         self.era = era
-        self.is_settled = False
-        """Whether each change since it was given to its task has another stamp than before."""
         self._contents = [frozenset(os.listdir(fd)) for fd in self._directories]
         self._stamps = [os.fstat(fd).st_ctime_ns for fd in self._directories]
 
-    def settle(self) -> None:
-        """It is given to a task now."""
-        self.is_settled = wall_s() - max(self._stamps, default=0) / 1e9 > STAMP_S
-
-    def is_untouched(self) -> bool:
-        """Whether nothing was made in it, nor changed about it."""
-        if [os.fstat(fd).st_ctime_ns for fd in self._directories] != self._stamps:
-            return False
-        return self.is_settled or self._contents == [
-            frozenset(os.listdir(fd)) for fd in self._directories
-        ]
+    def is_untouched(self, begun_s: float) -> bool:
+        """Whether nothing was made in it, nor changed about it, by a task that began then."""
+        for fd, stamp in zip(self._directories, self._stamps, strict=True):
+            if os.fstat(fd).st_ctime_ns != stamp:
+                return False
+        if begun_s - max(self._stamps, default=0) / 1e9 > STAMP_S:
+            return True
+        return self._contents == [frozenset(os.listdir(fd)) for fd in self._directories]
 
     def close(self) -> None:
         """Its mounts go with it."""
@@ -84,6 +77,7 @@ class Namespaces:
         self._idle: OrderedDict[_Key, list[Namespace]] = OrderedDict()
         self._idle_count = 0
         self._settings: tuple[bool, str] = (False, "")
+        self._is_used = False
         self._era = 0
         """Namespaces of an earlier one are not used again."""
         self._refusal = why_impossible()
@@ -93,11 +87,8 @@ class Namespaces:
         """Give tasks namespaces from now on, or none; `tmp` is where directories are made now."""
         if (wanted, tmp) != self._settings:
             self._settings = (wanted, tmp)
+            self._is_used = wanted and not self._refusal
             self._begin_anew()
-
-    @property
-    def _is_used(self) -> bool:
-        return self._settings[0] and not self._refusal
 
     def enforcement(self) -> Enforcement:
         """In words for `doctor`."""
@@ -114,15 +105,12 @@ class Namespaces:
         idle = self._idle.get(key)
         if idle:
             self._idle_count -= 1
-            namespace = idle.pop()
-        else:
-            namespace = self._new(key)
-        namespace.settle()
-        return namespace
+            return idle.pop()
+        return self._new(key)
 
-    def give_back(self, namespace: Namespace) -> None:
-        """Its task is over, and no process of it is left."""
-        if namespace.era != self._era or not namespace.is_untouched():
+    def give_back(self, namespace: Namespace, begun_s: float) -> None:
+        """Its task, which began then (seconds since 1970), is over with all of its processes."""
+        if namespace.era != self._era or not namespace.is_untouched(begun_s):
             self._drop(namespace)
             return
         self._idle.setdefault(namespace.key, []).append(namespace)

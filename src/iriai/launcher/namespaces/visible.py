@@ -7,7 +7,8 @@ what users own. The entry is protected as it always is; a task sees of it what i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from iriai.launcher.users import Login
@@ -15,6 +16,8 @@ from iriai.model.job import JobSpec
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108 - this is about making them private
 PLACES = (TMP, SHM)
+KEPT = 256
+"""Answers that are kept: a user's jobs are mostly handed in from the same place."""
 
 
 class Visible(NamedTuple):
@@ -45,14 +48,16 @@ def visible_for(spec: JobSpec, login: Login) -> Visible:
 
     Who works in /tmp itself has all of it; a home or an output there does not go so far.
     """
-    return visible_below([spec.working_directory, *_other_paths(spec, login)])
+    program = spec.command[0] if spec.command else ""
+    return _visible_for(spec.working_directory, program, spec.output, spec.error, login.home)
 
 
-def _other_paths(spec: JobSpec, login: Login) -> Iterator[str]:
-    yield from (each for each in spec.command[:1] if "/" in each)
-    outputs = (each for each in (spec.output, spec.error) if each)
-    directories = [os.path.dirname(os.path.join(spec.working_directory, each)) for each in outputs]
-    yield from (each for each in (login.home, *directories) if os.path.normpath(each) not in PLACES)
+@lru_cache(maxsize=KEPT)
+def _visible_for(directory: str, program: str, output: str, error: str, home: str) -> Visible:
+    outputs = [os.path.dirname(os.path.join(directory, each)) for each in (output, error) if each]
+    others = [each for each in (home, *outputs) if os.path.normpath(each) not in PLACES]
+    programs = [program] if "/" in program else []
+    return visible_below([directory, *programs, *others])
 
 
 def _part(path: str, place: str) -> frozenset[str] | None:
