@@ -64,8 +64,17 @@ class Commit:
 
     def lay_out(self) -> None:
         """Make directory and environment, where they are not there."""
-        if (self.directory / _MADE).exists():
-            return
+        if not (self.directory / _MADE).exists():
+            self._make()
+        # Each time: the program that made it may have lain elsewhere, and be gone.
+        hook = (
+            f"import os, sys; os.environ.get({count_calls.VARIABLE!r}) and "
+            f"(sys.path.append({str(SIDE.parent)!r}), __import__('count_calls'))\n"
+        )
+        [packages] = (self.directory / ".venv" / "lib").glob("python*/site-packages")
+        (packages / _HOOK).write_text(hook)
+
+    def _make(self) -> None:
         progress(f"an environment for {self.name[:10]}")
         self.directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile() as archive:
@@ -75,12 +84,6 @@ class Commit:
             subprocess.run(["tar", "-x", "-C", str(self.directory)], stdin=archive, check=True)
         make = ["make", "-s", "-C", str(self.directory), "environment"]
         subprocess.run(make, stdout=sys.stderr, check=True, timeout=SET_UP_S_MAX)
-        hook = (
-            f"import os, sys; os.environ.get({count_calls.VARIABLE!r}) and "
-            f"(sys.path.append({str(SIDE.parent)!r}), __import__('count_calls'))\n"
-        )
-        [packages] = (self.directory / ".venv" / "lib").glob("python*/site-packages")
-        (packages / _HOOK).write_text(hook)
         (self.directory / _MADE).touch()
 
 
