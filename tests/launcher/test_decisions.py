@@ -102,6 +102,16 @@ def test_timers_run_in_order_of_their_moments():
     assert timers.next_s() == 9.0
 
 
+def test_a_timer_that_raises_keeps_no_other_from_its_moment():
+    timers, ran, broken = Timers(), [], Subject()
+    timers.add(1.0, broken, lambda _: 1 // 0)
+    timers.add(2.0, Subject(), ran.append)
+    [(about, error)] = timers.run_due(5.0)
+    assert about is broken
+    assert isinstance(error, ZeroDivisionError)
+    assert ran == [5.0]
+
+
 def test_timers_of_what_is_over_do_not_count():
     timers, ran, over = Timers(), [], Subject()
     timers.add(1.0, over, ran.append)

@@ -139,11 +139,13 @@ def _assemble(
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.enclosures, Forest):
         choice.enclosures.leave_sessions_alone(hooks.running)
-    tasks = Tasks(spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus)
+    defects = Defects()
+    tasks = Tasks(
+        spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus, defects
+    )
     watch = Watch(tasks, timers, server.call_when_readable)
     admission = Admission(Users(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = Leases(tasks, timers)
-    defects = Defects()
     starting = Starting(
         admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects, gpus
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s, wall_s
 from iriai.launcher.crash import crash_point
-from iriai.launcher.defects import Defects
+from iriai.launcher.defects import ENDED, Defects
 from iriai.launcher.epilogs import Epilogs
 from iriai.launcher.hooks import Hooks
 from iriai.launcher.journal import (
@@ -54,6 +54,7 @@ from iriai.launcher.messages import (
 )
 from iriai.launcher.spawn import Prepared
 from iriai.launcher.starting import Starting, close
+from iriai.launcher.task import Task
 from iriai.launcher.tasks import Tasks
 from iriai.launcher.timers import Timers
 from iriai.model.ids import AttemptId
@@ -196,7 +197,7 @@ class Launcher:
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
                 self._replies.append(Sampled(samples))
             case Prolong():
-                self._timers.run_due(steady_s())  # a lease that is over stays over
+                self._run_timers()  # a lease that is over stays over
                 self._leases.renew(message.home, message.asked_s)
             case ShutDown():
                 self.shut_down()
@@ -218,7 +219,7 @@ class Launcher:
         if self.children_ended:
             self.children_ended = False
             self._tasks.reap()
-        self._timers.run_due(steady_s())
+        self._run_timers()
         self._timers.drop_stale(len(self._tasks))
         ended = self._ended_again + self._after(self._write())
         started = self._spawn()
@@ -232,6 +233,16 @@ class Launcher:
         if started:
             told.append(Spawned(tuple(started)))
         return told
+
+    def _run_timers(self) -> None:
+        """Do what is due; an error ends the task that it is about."""
+        now_s = steady_s()
+        for about, error in self._timers.run_due(now_s):
+            if isinstance(about, Task):
+                words = self.defects.met(f"keeping limits of {about.attempt}", error, ENDED)
+                self._tasks.give_up(about, words, now_s)
+            else:
+                self.defects.met("a timer", error)
 
     def _after(self, ends: list[Exit]) -> list[Exit]:
         """Ends that may be told: no epilog is to come, or it is over."""

@@ -109,8 +109,14 @@ class Server:
         """Handle what has arrived; without a timeout wait for something."""
         for fd, _ in self._epoll.poll(timeout_s):
             handler = self._handlers.get(fd)
-            if handler is not None:
+            if handler is None:
+                continue
+            try:
                 handler()
+            except Exception as error:  # noqa: BLE001 - it costs this event, or the connection
+                words = self._launcher.defects.met("handling an event", error, "closed it")
+                if self._connection is not None and self._connection.fd == fd:
+                    self._disconnect(words)
 
     def _gather(self, launcher: Launcher) -> None:
         """In a crowd, let a little time pass since the last turn, for more to come."""

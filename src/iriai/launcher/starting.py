@@ -10,7 +10,7 @@ from iriai.launcher.admission import Admission, NotStarted
 from iriai.launcher.clock import steady_s
 from iriai.launcher.closing import CLOSING
 from iriai.launcher.crash import crash_point
-from iriai.launcher.defects import Defects
+from iriai.launcher.defects import ENDED, Defects
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.epilogs import Epilogs
 from iriai.launcher.gpus.gpus import CardTaken, Gpus
@@ -182,7 +182,7 @@ class Starting:
 
     def _end_unwatched(self, task: Task, error: Exception) -> None:
         """`task` runs, and its limits cannot be kept."""
-        words = self._defects.met(f"watching {task.attempt}", error)
+        words = self._defects.met(f"watching {task.attempt}", error, ENDED)
         self._tasks.end(task, Crossed(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from iriai.launcher.clock import steady_s, wall_s
+from iriai.launcher.defects import Defects
 from iriai.launcher.enclosure import Enclosure, Enclosures
 from iriai.launcher.failures import read_failures
 from iriai.launcher.gpus.gpus import Gpus
@@ -23,6 +24,8 @@ from iriai.launcher.task import Task
 from iriai.launcher.timers import Timers
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
 
 LOOK_AGAIN_S = 0.05
 """Between two attempts to kill what is left of a task; usually the first is enough."""
@@ -41,8 +44,10 @@ class Tasks:
         timers: Timers,
         hooks: Hooks,
         gpus: Gpus,
+        defects: Defects,
     ) -> None:
         self._gpus = gpus
+        self._defects = defects
         self._spawner = spawner
         self._enclosures = enclosures
         self._payloads = payloads
@@ -134,6 +139,13 @@ class Tasks:
         else:
             self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
 
+    def give_up(self, task: Task, words: str, now_s: float) -> None:
+        """An error of ours came up in keeping its limits: `task` is ended at once."""
+        if task.cause is None:
+            task.cause, task.message = EndCause.FAILED, words
+        task.kill_at_s = now_s
+        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda late_s: self._kill(task, late_s))
+
     def reap(self) -> None:
         """Take in every process that ended; what a main process left behind is killed."""
         reaped: list[Task] = []
@@ -141,20 +153,29 @@ class Tasks:
         while (pid := _ended_child()) is not None:
             found_any = True
             task = self._by_pid.pop(pid, None)
-            owner = task or self._owner_of(pid)
-            _, status, usage = os.wait4(pid, 0)
-            if self._hooks.ended(pid, status):
+            if task is None:
+                self._reap_other(pid)
                 continue
-            if owner is not None:
-                owner.count(usage)
-            if task is not None:
-                task.status = status
-                reaped.append(task)
+            _, task.status, usage = os.wait4(pid, 0)
+            task.count(usage)
+            reaped.append(task)
         if reaped:
-            self._take_failures(reaped)
             self._left_over += reaped
+            self._take_failures(reaped)
         if found_any and self._left_over:
             self._finish_empty(reaped)
+
+    def _reap_other(self, pid: int) -> None:
+        """A child that is no task's main process: a hook, or what a task left behind."""
+        owner = self._owner_of(pid)
+        _, status, usage = os.wait4(pid, 0)
+        try:
+            is_hook = self._hooks.ended(pid, status)
+        except Exception as error:  # noqa: BLE001 - it costs what waited for the hook alone
+            self._defects.met("the end of a hook", error)
+            return
+        if not is_hook and owner is not None:
+            owner.count(usage)
 
     def _finish_empty(self, reaped: list[Task]) -> None:
         remaining = []
@@ -182,16 +203,29 @@ class Tasks:
 
     def _finish(self, task: Task, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
-        self._ends.append(task.exit(now_s, now_wall_s))
+        try:
+            end = task.exit(now_s, now_wall_s)
+        except Exception as error:  # noqa: BLE001 - what it used is not known; that it ended is
+            end = self._unknown_end(task, error, now_s, now_wall_s)
+        self._ends.append(end)
         del self._by_attempt[task.attempt]
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
-        if task.spec.interaction is Interaction.STREAM:
-            self._spawner.spool.close(task.attempt)
-        self._give_back(task)
-        self._enclosures.release(task.enclosure)
         if self._gpus.held:
             self._gpus.release(task.attempt)
+        try:
+            if task.spec.interaction is Interaction.STREAM:
+                self._spawner.spool.close(task.attempt)
+            self._give_back(task)
+            self._enclosures.release(task.enclosure)
+        except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
+            self._defects.met(f"taking back what {task.attempt} had", error)
+
+    def _unknown_end(self, task: Task, error: Exception, now_s: float, now_wall_s: float) -> Exit:
+        words = self._defects.met(f"the end of {task.attempt}", error, "keeps unknown how it ended")
+        begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
+        cause = task.cause or EndCause.FAILED
+        return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
 
     def _give_back(self, task: Task) -> None:
         """What it had of ours, and no process uses."""

@@ -41,12 +41,21 @@ class Timers:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def run_due(self, now_s: float) -> None:
-        """Run what is due at `now_s`, in order of its moments."""
+    def run_due(self, now_s: float) -> list[tuple[Ended, Exception]]:
+        """Run what is due at `now_s`, in order of its moments.
+
+        Returns what failed by an error that nobody foresaw: what it was about, and the error.
+        """
+        failed: list[tuple[Ended, Exception]] = []
         while self._heap and self._heap[0][0] <= now_s:
             _, _, about, action = heapq.heappop(self._heap)
-            if not about.is_over:
+            if about.is_over:
+                continue
+            try:
                 action(now_s)
+            except Exception as error:  # noqa: BLE001 - it costs what it is about alone
+                failed.append((about, error))
+        return failed
 
     def drop_stale(self, live: int) -> None:
         """Forget entries of ended tasks where they outnumber those of `live` running ones.
