@@ -24,7 +24,12 @@ from tests.support.waiting import until
 
 
 @contextmanager
-def machine(name: str, more: str = "", person: TestPerson | None = None) -> Iterator[Installation]:
+def machine(
+    name: str,
+    more: str = "",
+    person: TestPerson | None = None,
+    environment: dict[str, str] | None = None,
+) -> Iterator[Installation]:
     """A machine of this host, found at a port of its own, where `person` hands jobs in."""
     installation = Installation(person, "--name", name)
     with socket.socket() as free:
@@ -32,7 +37,7 @@ def machine(name: str, more: str = "", person: TestPerson | None = None) -> Iter
         address = f"127.0.0.1:{free.getsockname()[1]}"
     installation.configure(f'[cluster]\nlisten = "{address}"\naddress = "{address}"\n{more}')
     try:
-        installation.start()
+        installation.start(environment)
         yield installation
     finally:
         installation.stop()

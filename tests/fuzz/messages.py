@@ -16,14 +16,15 @@ from iriai.machine.core import Machine
 from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
 from iriai.model.records import Record
-from iriai.protocol.effects import Delivered, Part
+from iriai.protocol.effects import Delivered, Part, Send
 from iriai.protocol.messages import BetweenClusters, End, ToBroker, ToHome, ToNode, ToSuccession
 from iriai.protocol.saying import may_say
+from iriai.sim.machine_model import SimulatedMachine
 from iriai.wire.codec import decode_request
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GreetingFrame, decode_greeting
 from iriai.wire.links import LinkFrame, decode_link_frame
-from iriai.wire.parts import Envelope, unpack
+from iriai.wire.parts import Envelope, pack, unpack
 from iriai.wire.requests import Request
 from tests.fuzz.entrance import Entrance
 from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree, with_hostile_number
@@ -118,13 +119,21 @@ class Cores:
     def _begin(self) -> None:
         self._left = MESSAGES_A_MACHINE
         self._machine = VirtualMachine(4, is_checked=False)
-        self._machine.simulated.on_send = lambda *_: None  # to machines that are not there
+        self._machine.simulated.on_send = self._said  # to machines that are not there
         self._machine.simulated.liars = frozenset({SENDER})
         self._write = self._machine.simulated.commits.write
         self._machine.simulated.commits.write = self._checked  # type: ignore[method-assign]
         for tasks in (1, 3, 20):
             self._machine.submit(tasks=tasks, run_s=1e6)
         self._machine.wait(1.0)
+
+    @staticmethod
+    def _said(_machine: SimulatedMachine, send: Send) -> None:
+        """Whatever is said to others has to be what they can read."""
+        try:
+            unpack(pack(send.part, send.message))
+        except msgspec.MsgspecError as error:
+            raise AssertionError(f"{send.message} would be sent: {error}") from error
 
     def _checked(self, records: Sequence[Record], is_urgent: bool, now_s: float) -> None:
         """Whatever is stored has to be what can be read again, and what columns hold."""

@@ -1,16 +1,19 @@
-"""Mendings of what a decoder or core takes in, each taken out; the fuzzer has to find each."""
+"""Mendings of what a decoder or core takes in, each taken out; the fuzzer has to find each.
+
+`python -m tests.fuzz.mutants` takes out these and those of a real daemon (`live_mutants`), one
+after the other, and prints after how many seconds each was found; a few minutes in all. With
+words, only those whose names begin with one of them.
+"""
 
 from __future__ import annotations
 
-import functools
-import operator
-import types
-import typing
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -21,6 +24,8 @@ from iriai.model import name_pattern
 from iriai.wire import codec, greetings, links, parts
 from tests.fuzz import messages, texts
 from tests.fuzz.entrance import Entrance, Find
+from tests.fuzz.unbounded import Unbounded
+from tests.support.people import temporary_people
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 _TEXTS = texts.entrances()
@@ -51,45 +56,10 @@ def _without_bounds(name: str) -> Patch:
     """A message whose fields are of their types, whatever their bounds are."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        decoder = msgspec.msgpack.Decoder(unbounded(parts._decoders[name].type))
-        unchecked = types.SimpleNamespace(decode=lambda content: _real(decoder.decode(content)))
+        unchecked = Unbounded(parts._decoders[name].type)
         monkeypatch.setitem(parts._decoders, name, unchecked)  # type: ignore[arg-type]
 
     return patch
-
-
-def _real(value: Any) -> Any:
-    """A value of the type that `unbounded` was made of; constructors check nothing."""
-    if type(value) is tuple:
-        return tuple(map(_real, value))
-    if isinstance(value, msgspec.Struct):
-        kind = type(value).__base__ if type(value).__module__ == __name__ else type(value)
-        return kind(**{name: _real(getattr(value, name)) for name in value.__struct_fields__})
-    return value
-
-
-def unbounded(kind: Any) -> Any:
-    """A type as `kind` without the bounds of any field; a subclass of it, where it is a struct."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return unbounded(inner[0])
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        hints = typing.get_type_hints(kind, include_extras=True)
-        fields = [_field(each, hints[each.name]) for each in msgspec.structs.fields(kind)]
-        return msgspec.defstruct(kind.__name__, fields, bases=(kind,), frozen=True, module=__name__)
-    if origin in (typing.Union, types.UnionType):
-        return functools.reduce(operator.or_, map(unbounded, inner))
-    if origin in (tuple, dict):
-        return origin[tuple(each if each is Ellipsis else unbounded(each) for each in inner)]
-    return kind
-
-
-def _field(info: msgspec.structs.FieldInfo, hint: Any) -> Any:
-    if info.required:
-        return info.name, unbounded(hint)
-    if info.default is not msgspec.NODEFAULT:
-        return info.name, unbounded(hint), info.default
-    return info.name, unbounded(hint), msgspec.field(default_factory=info.default_factory)
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +81,7 @@ IN_PROCESS: dict[str, Mutant] = {
         "launcher messages", _nested(messages)
     ),
     "T3e: numbers of any length": Mutant("expressions", _of(parser, "INTEGER_DIGITS", 1 << 40)),
+    "T3f: clocks of any kind in Renew": Mutant("messages to cores", _without_bounds("Renew")),
     "T3g: use and charges of any size in End": Mutant("messages to cores", _without_bounds("End")),
     "T3h: charges of any kind in Counted": Mutant("messages to cores", _counted),
     "T9b: patterns of any length": Mutant(
@@ -132,17 +103,41 @@ def mutated(name: str) -> Iterator[Entrance]:
 
 
 def first_find(entrance: Entrance, seed: str, inputs: int = INPUTS) -> Find | None:
-    """The first of so many inputs that does what none may; None: all did well.
-
-    What took long is fed again: of many inputs one meets a collection of garbage.
-    """
+    """The first of so many inputs that does what none may; None: all did well."""
     rng = Random(seed)
     for _ in range(inputs):
-        content = entrance.make(rng)
-        entrance.feed_one(content)
-        if entrance.finds and entrance.finds[-1].what.startswith("it took"):
-            entrance.finds.clear()
-            entrance.feed_one(content)
+        entrance.feed_one(entrance.make(rng))
         if entrance.finds:
             return entrance.finds[0]
     return None
+
+
+def _found_in_process(name: str) -> str:
+    with mutated(name) as entrance:
+        find = first_find(entrance, f"mutant-{name}")
+    return find.what.strip().splitlines()[-1] if find else ""
+
+
+def main(words: list[str]) -> int:
+    """Print a table of all mutants, or of those named; 1 where one was not found."""
+    from tests.fuzz import live_mutants  # that takes long
+
+    missed = 0
+    with temporary_people() as people:
+        finders = dict.fromkeys(IN_PROCESS, _found_in_process) | dict.fromkeys(
+            live_mutants.LIVE, lambda name: "; ".join(live_mutants.complaints(people, name))
+        )
+        for name, find in sorted(finders.items()):
+            if words and not name.startswith(tuple(words)):
+                continue
+            began_s = time.monotonic()
+            found = find(name)
+            missed += not found
+            took_s = time.monotonic() - began_s
+            print(f"{took_s:6.1f} s  {name:48}  {found[:90] or 'NOT FOUND'}", flush=True)
+    print("all were found" if not missed else f"{missed} were not found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

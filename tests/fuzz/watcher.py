@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from iriai.client import Client
@@ -16,6 +15,8 @@ SLOW_S = 0.1
 """Of the daemon's processor time between a question and its answer."""
 SETTLE_S = 10.0
 """After which memory has to be back."""
+IDENTITY = threading.Lock()
+"""Held by whoever becomes another user for a moment, which the whole process then is."""
 PARTS = ("supervisor", "daemon", "launcher")
 
 
@@ -27,6 +28,7 @@ class Watcher:
         self.settle_s = settle_s
         self._pids = {part: installation.pid(part) for part in PARTS}
         self._memory_kib = self._memory()
+        self._tracebacks = self._counted_tracebacks()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.ends = 0
@@ -50,16 +52,23 @@ class Watcher:
             "slow_turns": self.slow_turns,
             "slowest_turn_s": round(self.slowest_s, 3),
             "unanswered": self.unanswered,
-            "memory_left_mb": round((self._memory() - self._memory_kib) / 1024, 1),
+            "memory_left_mb": self.memory_left_mb(),
         }
 
+    def memory_left_mb(self) -> float:
+        """What daemon and launcher have more than in the beginning."""
+        return round((self._memory() - self._memory_kib) / 1024, 1)
+
     def tracebacks(self) -> int:
-        """In what all parts have written."""
+        """In what all parts have written since."""
+        return self._counted_tracebacks() - self._tracebacks
+
+    def _counted_tracebacks(self) -> int:
         return self._installation.words().count("Traceback")
 
     def _look(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            with suppress(PermissionError):  # the whole process is a user for a moment
+            with IDENTITY:
                 self._count_ends()
                 self._ask()
 

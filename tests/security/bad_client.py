@@ -81,10 +81,8 @@ class BadClient:
 @contextmanager
 def bad_client(installation: Installation, person: TestPerson) -> Iterator[BadClient]:
     """A connection of `person`, who has said nothing yet."""
-    with become(person):
-        connection = socket.socket(socket.AF_UNIX)
+    with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(WAIT_S)
-        connection.connect(installation.paths.daemon_socket)
-        client = BadClient(connection)
-    with client.socket:
-        yield client
+        with become(person):
+            connection.connect(installation.paths.daemon_socket)
+        yield BadClient(connection)

@@ -1,0 +1,160 @@
+"""Mendings of daemon and launcher that a real installation can be started without.
+
+Supervisor, daemon and launcher are Pythons that `tests/fuzz/taken_out` is on the path of: what
+`IRIAI_TEST_WITHOUT` names is patched in each before any other module is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+VARIABLE = "IRIAI_TEST_WITHOUT"
+HUGE = 1 << 60
+LONG_S = 1e9
+
+
+class Patch(NamedTuple):
+    """What is put into the place of something."""
+
+    module: str
+    name: str
+    """Within the module, with dots."""
+    value: Any
+
+
+def take_out(name: str) -> None:
+    """Take a mending out of this process."""
+    for each in TAKEN_OUT[name]:
+        *path, last = each.name.split(".")
+        place = reduce(getattr, path, import_module(each.module))
+        setattr(place, last, each.value)
+    if name in MORE:
+        MORE[name]()
+
+
+def without(*names: str) -> dict[str, str]:
+    """The environment of `iriai up` that has these mendings taken out everywhere."""
+    here = Path(__file__).resolve()
+    path = f"{here.parent / 'taken_out'}{os.pathsep}{here.parents[2]}"
+    return {VARIABLE: ",".join(names), "PYTHONPATH": path} if names else {}
+
+
+def _limit(*keys: str) -> tuple[Patch, ...]:
+    """Without limits of `[limits]`, whatever the configuration says."""
+    module = "iriai.model.configuration_limits"
+    return tuple(Patch(module, f"LimitsSection.{key}", HUGE) for key in keys)
+
+
+def _raw(decoder: Any, content: Any) -> Any:
+    """Python's own error for values that are nested too deeply."""
+    return decoder.decode(content)
+
+
+def _unsliced(self: Any, until_s: float, requests_max: int, now: Any) -> int:
+    """All of what was asked at once, however long that takes."""
+    return _work(self, LONG_S * LONG_S, requests_max, now)
+
+
+_work: Any = None
+
+
+def _keep_work() -> None:
+    global _work
+    clients = import_module("iriai.daemon.clients")
+    _work, clients.Connection.work = clients.Connection.work, _unsliced
+
+
+def _without_bounds_of_links() -> None:
+    from tests.fuzz.unbounded import Unbounded
+
+    links = import_module("iriai.wire.links")
+    links._decoder = Unbounded(links.LinkFrame)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Does nothing, and finds nothing."""
+
+
+def _true(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _room_for_all(*_: Any) -> tuple[list[Any], str]:
+    return [], ""
+
+
+def _handler_itself(_self: Any, _address: str, handler: Any) -> Any:
+    return handler
+
+
+def _all_parts(item: Any) -> Iterator[Any]:
+    yield item
+
+
+TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
+    "nesting": (Patch("iriai.model.decoding", "decoded", _raw),),
+    "environment": (
+        Patch("iriai.daemon.submission", "ENVIRONMENT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.submission", "ARGUMENT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.submission", "ENVIRONMENT_VARIABLES_MAX", HUGE),
+    ),
+    "orders in several messages": (
+        Patch("iriai.daemon.launcher_link", "LAUNCH_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.launcher_link", "TEMPLATE_BYTES_MAX", HUGE),
+    ),
+    "ids of a request": (Patch("iriai.daemon.selection", "IDS_MAX", HUGE),),
+    "slices": (
+        Patch("iriai.daemon.serving.turns", "TURN_S", LONG_S),
+        Patch("iriai.daemon.serving.turns", "SLICE_S", LONG_S),
+    ),
+    "letters of a pattern": (Patch("iriai.model.name_pattern", "PATTERN_LENGTH_MAX", HUGE),),
+    "connections": _limit("connections"),
+    "connections_per_user": _limit("connections_per_user"),
+    "connects_per_s": _limit("connects_per_s", "connects_burst"),
+    "requests_per_s": _limit("requests_per_s", "requests_burst"),
+    "waits_per_user": _limit("waits_per_user"),
+    "hello_s": _limit("hello_s"),
+    "room of strangers": (
+        Patch("iriai.policy.service.unproved", "Unproved.who_goes", _room_for_all),
+        Patch("iriai.policy.service.token_bucket", "TokenBucket.take", _true),
+    ),
+    "silent ones give way": (
+        Patch("iriai.policy.service.unproved", "Unproved._first_to_go", _nothing),
+    ),
+    "requests of strangers": (
+        Patch("iriai.daemon.strangers", "Strangers._limited", _handler_itself),
+    ),
+    "descriptors": (
+        Patch("iriai.daemon.stream", "CLIENT_DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.pipe", "DESCRIPTORS_MAX", HUGE),
+    ),
+    "descriptors_per_user": _limit("descriptors_per_user"),
+    "a frame before Hello": (Patch("iriai.daemon.clients", "HELLO_BYTES_MAX", 1 << 30),),
+    "unfinished_bytes_per_user": _limit("unfinished_bytes_per_user"),
+    "unsent_bytes_per_user": (
+        *_limit("unsent_bytes_per_user"),
+        Patch("iriai.daemon.clients", "UNSENT_BYTES_MAX", HUGE),
+    ),
+    "jobs_per_user": _limit("jobs_per_user"),
+    "job_bytes_per_user": _limit("job_bytes_per_user"),
+    "decoded environments": (Patch("iriai.launcher.environment", "_KEPT_BYTES_MAX", HUGE),),
+    "names of texts": (
+        Patch("iriai.daemon.text_pieces", "DIGEST", re.compile(".*", re.DOTALL)),
+        Patch("iriai.daemon.text_pieces", "TEXT_BYTES_MAX", HUGE),
+    ),
+    "wrong signatures": (Patch("iriai.protocol.checks", "Checks.note_wrong", _nothing),),
+    "size of output": (Patch("iriai.launcher.watch", "SPOOL_BYTES_MAX", HUGE),),
+    "tokens of a user": (
+        Patch("iriai.identity.token_book", "TOKENS_OF_USER_MAX", HUGE),
+        Patch("iriai.identity.token_book", "OF_USERS_MAX", HUGE),
+    ),
+}
+"""By name: what is put into the place of what."""
+MORE = {"slices": _keep_work, "names of texts": _without_bounds_of_links}
+"""What patches alone do not do."""

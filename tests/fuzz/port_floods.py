@@ -1,0 +1,164 @@
+"""Floods at the port of a member; see `floods`."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from contextlib import ExitStack, suppress
+
+import msgspec
+
+from iriai.model.problem import Problem
+from iriai.protocol.entries import EntryKind
+from iriai.wire.frames import frame
+from iriai.wire.joining import AskAuthority
+from iriai.wire.links import Batch, Piece, link_frame
+from iriai.wire.requests import Failure
+from tests.endtoend.bad_peer import Peer
+from tests.fuzz.scene import (
+    MIB,
+    NESTED,
+    WAIT_S,
+    Complaints,
+    Flood,
+    Scene,
+    is_closed,
+    refused,
+)
+from tests.security.bad_client import BadClient, nested
+from tests.security.test_port import stranger
+
+
+def nested_values_at_the_port(scene: Scene) -> Complaints:
+    """T3b: before anything is authenticated."""
+    with stranger(scene.lab, "127.0.3.1") as kiku:
+        kiku.send(frame(NESTED))
+        try:
+            yield from refused(kiku.reply(), "nested too deeply")
+        except ConnectionError:
+            yield "it was cut off without a word"
+
+
+def nested_values_over_links(scene: Scene) -> Complaints:
+    """T3c, T3d: in a frame of a link."""
+    batch = msgspec.msgpack.encode(Batch(()))
+    oni = Peer(scene.lab.member("oni"), scene.lab.address)
+    oni.begin()
+    with oni.socket:
+        # A field more than are known, which is read over.
+        oni.socket.sendall(frame(bytes([batch[0] + 1]) + batch[1:] + nested(3_000)))
+        with suppress(TimeoutError):
+            oni.socket.settimeout(WAIT_S)
+            oni.await_end()
+            return
+    yield "the link goes on"
+
+
+def many_tokens(scene: Scene) -> Complaints:
+    """T9m: of one user."""
+    with scene.client() as client:
+        try:
+            for _ in range(60):
+                client.make_token("user", 600.0)
+            yield "too-many-tokens: what is beyond is not refused"
+        except Problem as problem:
+            if problem.code != "too-many-tokens":
+                yield str(problem)
+
+
+def _plain(scene: Scene, source: str) -> socket.socket:
+    host, port = scene.lab.address.split(":")
+    return socket.create_connection((host, int(port)), 10.0, source_address=(source, 0))
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.settimeout(0.0)
+    try:
+        return bool(connection.recv(1))
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True
+    except OSError:
+        return False
+
+
+def silent_strangers(scene: Scene) -> Complaints:
+    """T9d: who have shaken hands, from one address."""
+    with ExitStack() as stack:
+        opened = []
+        for _ in range(30):
+            with suppress(OSError):
+                opened.append(stack.enter_context(stranger(scene.lab, "127.0.5.1")).socket)
+        time.sleep(1.0)
+        left = sum(map(_is_open, opened))
+    if left > 8:
+        yield f"{left} silent strangers of one address may stay"
+
+
+def silent_connections(scene: Scene) -> Complaints:
+    """T9e: from many addresses; and a newcomer gets in all the same."""
+    with ExitStack() as stack:
+        opened = []
+        for number in range(36):
+            for _ in range(8):
+                with suppress(OSError):
+                    connection = stack.enter_context(_plain(scene, f"127.0.6.{1 + number}"))
+                    opened.append(connection)
+        time.sleep(1.0)
+        left = sum(map(_is_open, opened))
+        if left > 256:
+            yield f"{left} silent connections may stay"
+        try:
+            with stranger(scene.lab, "127.0.7.1") as kiku:
+                kiku.greet()
+        except OSError as error:
+            yield f"a newcomer does not get in beside silent ones: {error}"
+
+
+def requests_of_strangers(scene: Scene) -> Complaints:
+    """T9d: from one address."""
+    with stranger(scene.lab, "127.0.8.1") as kiku:
+        kiku.greet()
+        for _ in range(600):
+            reply = kiku.ask(AskAuthority())
+            if isinstance(reply, Failure):
+                yield from refused(reply, "too-many-requests")
+                return
+    yield "strangers ask as often as they like"
+
+
+def long_names_of_texts(scene: Scene) -> Complaints:
+    """T9j: in pieces of texts for tasks."""
+    oni = Peer(scene.lab.member("oni-of-names"), scene.lab.address)
+    oni.begin()
+    piece = link_frame(Piece("x" * MIB, b"x", is_last=False))
+    with oni.socket:
+        with suppress(ConnectionError, ssl.SSLError):
+            for _ in range(20):
+                oni.socket.sendall(piece)
+        if not is_closed(_client(oni)):
+            yield "a text may be called anything"
+
+
+def wrong_signatures(scene: Scene) -> Complaints:
+    """T9k: many of one member."""
+    oni = Peer(scene.lab.member("oni-of-signatures"), scene.lab.address)
+    oni.begin()
+    forged = [oni.entry(EntryKind.AD, b"[]", version=each, of="ume") for each in range(2_000)]
+    with oni.socket:
+        with suppress(ConnectionError, ssl.SSLError):
+            for start in range(0, len(forged), 500):
+                oni.publish(*forged[start : start + 500])
+        if not is_closed(_client(oni)):
+            yield "who sends wrong signatures may stay"
+
+
+def _client(peer: Peer) -> BadClient:
+    return BadClient(peer.socket)
+
+
+AT_PORT: tuple[Flood, ...] = (
+    nested_values_at_the_port, nested_values_over_links, many_tokens, silent_strangers,
+    silent_connections, requests_of_strangers, long_names_of_texts, wrong_signatures,
+)  # fmt: skip
+"""Of a machine of a cluster."""
