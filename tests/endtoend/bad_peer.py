@@ -85,11 +85,13 @@ class Peer:
         self.socket = context.wrap_socket(socket.create_connection((host, int(port)), 30.0))
         self._reader = FrameReader()
 
+    def greeting(self) -> Greeting:
+        """What an honest machine of that name says first."""
+        return Greeting(LINK_VERSION, PARTS_VERSION, "9.9", self.identity.name, "", "an-instance")
+
     def greet(self, **changes: object) -> object:
         """The first answer, to a greeting with these changes."""
-        name = self.identity.name
-        greeting = Greeting(LINK_VERSION, PARTS_VERSION, "9.9", name, "", "an-instance")
-        self.socket.sendall(greeting_frame(msgspec.structs.replace(greeting, **changes)))
+        self.socket.sendall(greeting_frame(msgspec.structs.replace(self.greeting(), **changes)))
         frames: list[bytes] = []
         while not frames:
             data = self.socket.recv(1 << 16)
