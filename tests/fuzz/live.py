@@ -7,8 +7,10 @@ import socket
 import ssl
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -29,8 +31,11 @@ from iriai.launcher.messages import (
     Launch,
     Prolong,
     SampleAll,
+    ShutDown,
     Terminate,
+    ToLauncher,
 )
+from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.inquiry_messages import ToInquiry
@@ -54,7 +59,7 @@ from tests.endtoend.test_identity import machine, say
 from tests.fuzz.messages import hostile
 from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree
 from tests.fuzz.values import value_of
-from tests.fuzz.watcher import SETTLE_S, Watcher
+from tests.fuzz.watcher import IDENTITY, SETTLE_S, Watcher
 from tests.support.people import People, TestPerson, temporary_people
 from tests.support.waiting import until
 
@@ -63,12 +68,15 @@ _TAKE = msgspec.msgpack.encode("take")
 """The name in made values that stands for the sender's own."""
 _PONG, _BYE = 3, 7
 """Tags of a link's frames (`wire.links`)."""
-_SHUT_DOWN = (b"\x91\x06", b"\x92\x06", b"\x93\x06", b"\x94\x06")
-"""How `ShutDown` begins, whatever stands behind its tag: the launcher ends, as it is told to."""
+_TO_LAUNCHER: msgspec.msgpack.Decoder[ToLauncher] = msgspec.msgpack.Decoder(ToLauncher)
 _SILENCE_S = 0.05
 """A greeting that is waited for to go on is left alone after that."""
 REST_S = 0.02
 """After a connection was cut: a daemon that is gone comes back meanwhile."""
+WORKERS = 12
+"""Connections that inputs come over at once, of each entrance."""
+SHOWN = 5
+"""Tracebacks of one entrance."""
 TIMEOUT_S = 0.5
 """For an answer: who said goodbye gets none."""
 MEMBERS = 100
@@ -101,6 +109,7 @@ class Target:
         self.address = host, int(port)
         self._directory = directory
         self._numbers = count(1)
+        self._making = threading.Lock()
         self._members: list[tuple[MachineIdentity, ssl.SSLContext]] = []
 
     def member(self) -> tuple[MachineIdentity, ssl.SSLContext]:
@@ -108,9 +117,13 @@ class Target:
 
         One that has just been turned away is left alone for a while.
         """
-        number = next(self._numbers)
-        if len(self._members) == MEMBERS:
-            return self._members[number % MEMBERS]
+        with self._making:
+            number = next(self._numbers)
+            if len(self._members) == MEMBERS:
+                return self._members[number % MEMBERS]
+            return self._make_member(number)
+
+    def _make_member(self, number: int) -> tuple[MachineIdentity, ssl.SSLContext]:
         state = ClusterState(self.installation.paths.cluster)
         name = f"oni{number}"
         enrolment = Enrolment.begin(name)
@@ -137,7 +150,7 @@ class Target:
 @contextmanager
 def before_hello(target: Target, _rng: Random) -> Session:
     """E1: any user, before Hello."""
-    with become(target.ann):
+    with IDENTITY, become(target.ann):
         connected = target.unix(target.installation.paths.daemon_socket)
     with connected as found:
         yield partial(_last_word, found)
@@ -146,7 +159,7 @@ def before_hello(target: Target, _rng: Random) -> Session:
 @contextmanager
 def after_hello(target: Target, _rng: Random) -> Session:
     """E2: a user's requests."""
-    with become(target.ann):
+    with IDENTITY, become(target.ann):
         connected = target.unix(target.installation.paths.daemon_socket)
     with connected as found:
         yield partial(_exchange, found, FrameReader(), _HELLO)
@@ -160,7 +173,15 @@ def launcher(target: Target, _rng: Random) -> Session:
         reader = FrameReader()
         last = frame(msgspec.msgpack.encode(SampleAll()))
         exchange = partial(_exchange, found, reader, last)
-        yield lambda content: None if content[:2] in _SHUT_DOWN else exchange(content)
+        yield lambda content: None if _ends_launcher(content) else exchange(content)
+
+
+def _ends_launcher(content: bytes) -> bool:
+    """Whether this says `ShutDown`, in whichever encoding: root may, and it is no fault."""
+    try:
+        return isinstance(decoded(_TO_LAUNCHER, content), ShutDown)
+    except msgspec.MsgspecError:
+        return False
 
 
 @contextmanager
@@ -306,6 +327,22 @@ def feed(
     return sent
 
 
+def feed_at_once(
+    target: Target, open_session: Any, make: Any, seed: str, inputs: int, until_s: float
+) -> int:
+    """The same, on several connections at once: most of the time of each is waiting."""
+    workers = 1 if open_session is launcher else WORKERS  # which talks to whoever came last
+    shares = [inputs // workers + (each < inputs % workers) for each in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        sent = [
+            pool.submit(
+                feed, target, open_session, make, Random(f"{seed}-{worker}"), share, until_s
+            )
+            for worker, share in enumerate(shares)
+        ]
+        return sum(each.result() for each in sent)
+
+
 def run(
     inputs: int, seed: int, until_s: float, wanted: set[str], settle_s: float = SETTLE_S
 ) -> dict[str, Any]:
@@ -314,7 +351,7 @@ def run(
     if not chosen or os.geteuid() != 0:
         return {"rows": []}
     rows = []
-    with ExitStack() as stack:
+    with suppress(AssertionError), ExitStack() as stack:  # of the end, after tracebacks
         people = stack.enter_context(temporary_people())
         installation = stack.enter_context(machine("ume", CONFIGURATION, people.ann))
         place = stack.enter_context(tempfile.TemporaryDirectory())
@@ -323,11 +360,11 @@ def run(
             watcher = Watcher(installation, settle_s)
             watcher.begin()
             began_s = time.monotonic()
-            rng = Random(f"{seed}-{name}")
-            sent = feed(target, session, make, rng, inputs, until_s)
+            sent = feed_at_once(target, session, make, f"{seed}-{name}", inputs, until_s)
             rate = sent / (time.monotonic() - began_s)
             row = {"number": number, "name": name, "inputs": sent, **watcher.end()}
             rows.append(row)
+            show_tracebacks(watcher)
             print(
                 f"{number:4} {name:24} {sent:9,} inputs  {rate:8,.0f}/s  live: {row}",
                 file=sys.stderr,
@@ -340,6 +377,12 @@ def run(
         "slow_turns": sum(row["slow_turns"] for row in rows),
         "memory_left_mb": max(row["memory_left_mb"] for row in rows),
     }
+
+
+def show_tracebacks(watcher: Watcher) -> None:
+    """Of what was logged since it began, some that differ."""
+    for text in sorted(watcher.new_tracebacks())[:SHOWN]:
+        print(f"--- {text}", file=sys.stderr)
 
 
 def is_bad(watched: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -62,6 +63,11 @@ class Watcher:
     def tracebacks(self) -> int:
         """In what all parts have written since."""
         return self._counted_tracebacks() - self._tracebacks
+
+    def new_tracebacks(self) -> set[str]:
+        """Their texts, to the line that names the error."""
+        found = re.findall(r"Traceback(?:\n .*|.*)+?\n\S.*", self._installation.words())
+        return set(found[self._tracebacks :])
 
     def _counted_tracebacks(self) -> int:
         return self._installation.words().count("Traceback")
