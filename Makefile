@@ -25,7 +25,8 @@ help:
 	@echo "make lint    style, types, architecture"
 	@echo "make bench   all benchmarks; NAME=throughput runs one"
 	@echo "make soak    the long crash loops"
-	@echo "make fuzz    hostile input for every entrance; INPUTS=60000 for each, or SECONDS=600 in all"
+	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
+	@echo "             INPUTS=2000 for each, SECONDS=600 in all at most, SEED= repeats a run"
 
 run: environment $(PROGRAM)
 	@$(BIN)/python examples/demo.py

@@ -280,10 +280,10 @@ def _hello_of_tls(rng: Random) -> bytes:
     return mutated_bytes(outgoing.read(), rng)
 
 
-def _envelopes(rng: Random) -> bytes:
+def _envelopes(rng: Random, parts: tuple[str, ...] = tuple(_TO_PARTS)) -> bytes:
     envelopes = []
     for _ in range(rng.choice((1, 1, 5))):
-        part = rng.choice(list(_TO_PARTS))
+        part = rng.choice(parts)
         kind = rng.choice(_TO_PARTS[part].__args__)
         tree = value_of(kind, rng)
         if rng.random() < 0.3:
@@ -300,6 +300,7 @@ ENTRANCES: tuple[tuple[str, str, Any, Any], ...] = (
     ("E5", "greetings of members", greeter, hostile(GreetingFrame)),
     ("E6", "links", linked, hostile(LinkFrame, 0.3, 0.02)),
     ("E7", "what links carry", linked, _envelopes),
+    ("E7", "inquiries", linked, partial(_envelopes, parts=("inquiry", "output"))),
     ("E8", "circuits", linked, hostile(Carry | Credit | CarryOver, 0.3, 0.02)),
     (
         "E3",
