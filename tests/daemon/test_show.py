@@ -38,7 +38,7 @@ class Scene:
         paths = SimpleNamespace(spool="/spool")
         settings = SimpleNamespace(home="ume", paths=paths, configuration=Configuration())
         engine = SimpleNamespace(machine=self.machine)
-        past = SimpleNamespace(attempts=lambda *_: [])
+        past = SimpleNamespace(attempts=lambda *_: [], text_bytes=dict)
         answers = JobAnswers(settings, engine, None, None, None, past, None)
         operator = SimpleNamespace(operator=True)
         asked = SimpleNamespace(caller=operator, answer=shown.append)

@@ -42,13 +42,17 @@ PERSON = UnixUsers().by_uid(os.getuid())
 
 
 @pytest.fixture
-def submissions():
+def payloads() -> Payloads:
+    return Payloads(lambda digest: b"")
+
+
+@pytest.fixture
+def submissions(payloads: Payloads):
     configuration = parse_configuration(TOML, "iriai.toml")
     settings = SimpleNamespace(
         configuration=configuration, home="ume", role=Role(), capacity=CAPACITY
     )
     users = Users(configuration, os.getuid())
-    payloads = Payloads(lambda digest: b"")
     view = SimpleNamespace(calendar=SimpleNamespace(capacity=CAPACITY))
     broker = SimpleNamespace(
         state=SimpleNamespace(machines={"ume": view}),
@@ -78,7 +82,8 @@ class AtBroker:
         return self.with_warnings(draft, descriptors)[:2]
 
     def with_warnings(self, draft: JobDraft, descriptors: int = 0):
-        return self._submissions.spec(draft, PERSON, descriptors, self.check(draft))
+        want = self.check(draft)
+        return self._submissions.spec(draft, PERSON, descriptors, want, 1000)
 
 
 def never_runs(want: Want) -> list[Reason]:
@@ -131,6 +136,23 @@ def test_an_environment_is_handed_to_the_store_once(submissions):
     submissions.spec(draft())
     _, payloads = submissions.spec(draft())
     assert payloads == ()
+
+
+def test_the_same_draft_in_a_loop_is_the_same_job_and_another_is_not(submissions):
+    first, _ = submissions.spec(draft(name="loop"))
+    again, payloads = submissions.spec(draft(name="loop"))
+    assert again is first
+    assert payloads == ()
+    other, _ = submissions.spec(draft(name="other"))
+    assert (other.name, first.name) == ("other", "loop")
+    passed, _ = submissions.spec(draft(name="other"), 1)
+    assert (passed.descriptors, other.descriptors) == (1, 0)
+
+
+def test_the_store_has_an_environment_again_that_it_may_have_lost(submissions, payloads):
+    spec, _ = submissions.spec(draft())
+    payloads.drop([spec.environment])
+    assert submissions.spec(draft())[1] == ((spec.environment, ENVIRONMENT),)
 
 
 def test_a_job_whose_input_was_passed_is_not_repeated(submissions):

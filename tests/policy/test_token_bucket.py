@@ -21,6 +21,14 @@ def test_what_is_not_there_is_left_for_who_wants_less():
     assert bucket.take(0.0, 10.0)
 
 
+def test_what_is_spent_beyond_what_is_there_is_owed():
+    bucket = TokenBucket(TEN, 0.0)
+    bucket.spend(0.0, 14.0)
+    assert bucket.wait_s(0.0) == 2.5
+    assert not bucket.take(2.4)
+    assert bucket.take(2.5)
+
+
 def test_it_holds_no_more_than_a_burst_however_long_nobody_asks():
     bucket = TokenBucket(TEN, 0.0)
     assert bucket.take(1e9, 10.0)

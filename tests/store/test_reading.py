@@ -136,6 +136,20 @@ def test_usage_of_a_period_leaves_out_the_rest(past):
     assert row.user == "bob"
 
 
+def test_large_texts_stay_as_they_were_written(store):
+    texts = {f"d{number}": bytes([number]) * 100_000 for number in range(7)}
+    store.write([accepted(1, payloads=tuple(texts.items()))])
+    store.write([accepted(2, payloads=tuple(texts.items()))])
+    assert {digest: store.payload(digest) for digest in texts} == texts
+    assert store.payload_sizes() == dict.fromkeys(texts, 100_000)
+
+
+def test_jobs_with_large_commands_are_all_written(store, reopened):
+    commands = [("true", str(number) * 400_000) for number in range(5)]
+    store.write([accepted(n, command=command) for n, command in enumerate(commands, 1)])
+    assert [job.spec.command for job in reopened().load().jobs] == commands
+
+
 def test_a_text_is_stored_once_under_its_digest(store):
     store.write([accepted(1, payloads=(("d1", b"PATH=/bin"), ("d2", b"#!/bin/sh\n")))])
     store.write([accepted(2, payloads=(("d1", b"PATH=/bin"),))])

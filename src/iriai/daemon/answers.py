@@ -34,6 +34,7 @@ from iriai.daemon.views import (
 )
 from iriai.daemon.waits import Waits, wire_outcome
 from iriai.daemon.whys import Whys
+from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, TaskId
@@ -93,12 +94,13 @@ class JobAnswers:
         self._past = past
         self._unstored = unstored
         self._home = engine.machine.home
-        self._held = HeldJobs(self._home.jobs.values(), settings.configuration.limits)
+        limits = settings.configuration.limits
+        self.held = HeldJobs(self._home.jobs.values(), limits, past.text_bytes())
         self._owners = Owners(engine.machine.home, past)
         self.outputs = OutputAnswers(settings, engine, past, self._owners)
         self._ends = EndsFromStore(engine, past, self._owners)
         self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
-        self.waits = Waits(engine, self._outcome, settings.configuration.limits.waits_per_user)
+        self.waits = Waits(engine, self._outcome, limits.waits_per_user)
         self._whys = Whys(engine)
 
     def handlers(self) -> dict[type, Handler]:
@@ -116,22 +118,20 @@ class JobAnswers:
 
     def limits(self) -> dict[str, dict[str, int]]:
         """How often each user was refused, by limit; kept up to date."""
-        allowances = (
-            *(self._held.jobs, self._held.bytes, self.waits.per_user),
-            self._descriptors.per_user,
-        )
-        return {each.key: each.refusals for each in allowances}
+        allowances = (self.waits.per_user, self._descriptors.per_user)
+        return self.held.refusals | {each.key: each.refusals for each in allowances}
 
     def settled(self, number: int) -> None:
         """A job has finished, durably."""
         self._descriptors.drop(number)
-        self._held.settled(number)
+        self.held.settled(number)
         self.waits.job_settled(number)
 
     # --- submission ------------------------------------------------------------------------------
 
     def _submit(self, asked: Asked, body: Submit, now: Instant) -> None:
-        after = dependencies_here(body.draft.after, self._settings.home)
+        draft, caller = body.draft, asked.caller
+        after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
         if body.dry_run:
             self._ends.with_ends(
                 asked, after, now, lambda ended, later: self._dry_run(asked, body, ended, later)
@@ -142,15 +142,21 @@ class JobAnswers:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
             self._fits.check_input()
-            if not asked.caller.operator:
-                self._descriptors.per_user.check(asked.caller.person.name, body.descriptors)
-        self._held.check(asked)
-        want = self._submissions.want(body.draft, asked.caller.person)
-        wants = () if body.draft.wait_for_resources else (want,)
+            if not caller.operator:
+                self._descriptors.per_user.check(caller.person.name, body.descriptors)
+        if not caller.operator:
+            self.held.check(caller.person.name, asked.size_bytes)
+        want = self._submissions.want(draft, caller.person)
+        if self.held.is_by_account and not caller.operator:
+            self.held.check_account(want.account, caller.person.name, asked.size_bytes)
+        wants = () if draft.wait_for_resources else (want,)
 
         def accept(judge: Judge, later: Instant) -> None:
             for each in wants:
                 judge(each)
+            if not after:
+                self._accept(asked, body, want, later, NONE_ENDED)
+                return
             self._ends.with_ends(
                 asked,
                 after,
@@ -166,11 +172,11 @@ class JobAnswers:
             log.info("a job is not accepted: whoever wanted to follow it is gone")
             raise Refused("client-gone", "whoever wanted to follow the job is gone")
         person = asked.caller.person
-        made = self._submissions.spec(body.draft, person, body.descriptors, want)
+        made = self._submissions.spec(body.draft, person, body.descriptors, want, asked.size_bytes)
         spec, payloads, warnings = made
         asked.is_changing = True
         job = self._home.submit(spec, payloads, now, ended)
-        self._held.add(job.number, person.name, asked.size_bytes)
+        self.held.add(job.number, person.name, spec.account, asked.size_bytes)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
@@ -228,6 +234,7 @@ class JobAnswers:
     def _list(self, asked: Asked, body: Jobs, now: Instant) -> Steps:
         home, user = self._settings.home, asked.caller.person.name
         is_all = body.everyone and body.user is body.name is body.state is None
+        own = None if body.everyone or body.user else user
         rows: list[bytes] = []
         jobs = tuple(self._home.jobs.values())
         for first in range(0, len(jobs), ROWS_AT_ONCE):
@@ -235,7 +242,12 @@ class JobAnswers:
             if is_all:
                 rows += [encoded_row(home, job) for job in some]
             else:
-                rows += [encoded_row(home, job) for job in some if matches(body, job, user)]
+                rows += [
+                    encoded_row(home, job)
+                    for job in some
+                    if (own is None or job.spec.user == own or job.spec.account.user == own)
+                    and matches(body, job, user)
+                ]
             if body.limit and len(rows) >= body.limit:
                 break
             yield

@@ -46,6 +46,8 @@ HELLO_BYTES_MAX = 4096
 REQUEST_BYTES_MAX = 40 << 20
 """Of a request: the largest has a script and a standard input of 16 MiB each, and an environment.
 A listing that is answered may be longer."""
+COUNTED_BYTES = 4096
+"""A request counts once, and once more for each so many bytes, against its user's rate."""
 UNSENT_BYTES_MAX = 1 << 20
 """Of answers on one connection: who does not read them is asked nothing more for."""
 
@@ -244,8 +246,8 @@ class Connection:
             if self._steps:
                 self._step(until_s)
             elif self._payloads and begun < requests_max:
-                begun += 1
                 payload = self._payloads.popleft()
+                begun += 1 + len(payload) // COUNTED_BYTES
                 try:
                     request = decode_request(payload)
                 except MalformedMessage as error:

@@ -41,6 +41,10 @@ class Past:
         self._latest: JobRecord | None = None
         """The finished job that was looked at last: often many of its tasks are asked for."""
 
+    def text_bytes(self) -> dict[str, int]:
+        """The sizes of all environments, scripts and inputs that are stored, by digest."""
+        return self._reader.payload_sizes()
+
     def rows(self, request: Jobs, user: str) -> tuple[msgspec.Raw, ...]:
         """Finished jobs, the latest first."""
         owner = request.user or (None if request.everyone else user)

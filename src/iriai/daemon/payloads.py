@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
 """128 bits: no two texts of a laboratory share a digest by chance."""
-CACHE_BYTES_MAX = 8 << 20
-"""Some thousand environments; what is not here is read from the store."""
+CACHE_BYTES_MAX = 4 << 20
+"""A thousand environments; what is not here is read from the store."""
 
 
 def digest_of(content: bytes) -> str:
@@ -23,6 +23,8 @@ class Payloads:
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
         self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self.known: Container[str] = self._cache.keys()
+        """Digests of texts that the store has and that are at hand."""
         self._bytes = 0
 
     def add(self, content: bytes) -> tuple[str, bool]:

@@ -38,6 +38,7 @@ from iriai.daemon.received_texts import ReceivedTexts
 from iriai.daemon.reports import Reports
 from iriai.daemon.retention import Retention
 from iriai.daemon.selection import Selected
+from iriai.daemon.serving.freed_memory import FreedMemory
 from iriai.daemon.serving.limited import LimitedUsers
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
@@ -291,6 +292,8 @@ class Service:
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()
+        if self._jobs is not None:
+            FreedMemory(self._engine, self._jobs.held).begin()
         if self._settings.role.has_node:
             self._measure_load()
         if self._settings.role.has_launcher:

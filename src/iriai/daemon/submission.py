@@ -61,6 +61,11 @@ _KNOWN_MAX = 64
 _KNOWN_BYTES_MAX = 64 << 10
 """Larger ones are looked at again each time."""
 
+_TEMPLATES_MAX = 64
+"""Users whose last draft is remembered."""
+_TEMPLATE_BYTES_MAX = 64 << 10
+"""Of such a draft, as it came."""
+
 _environment_decoder = msgspec.msgpack.Decoder(Environment)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -69,6 +74,16 @@ class _Environment(NamedTuple):
     """What a job keeps of the one it is handed in with."""
 
     content: bytes
+    warnings: tuple[str, ...]
+
+
+class _Template(NamedTuple):
+    """What was made of a draft: whoever hands the same in again, in a loop, gets the same."""
+
+    draft: JobDraft
+    person: Person
+    want: Want
+    spec: JobSpec
     warnings: tuple[str, ...]
 
 
@@ -86,12 +101,17 @@ class Submissions:
         self._payloads = payloads
         self._environments: dict[bytes, _Environment] = {}
         """By what was sent; a client sends the same one again and again."""
+        self._templates: dict[str, _Template] = {}
+        """By user."""
 
     def want(self, draft: JobDraft, person: Person) -> Want:
         """What one task of the job would ask of machines; raises where it is refused.
 
         Whether there is a machine for it is another question (`FitQuestions`).
         """
+        template = self._templates.get(person.name)
+        if template is not None and template.draft == draft and template.person == person:
+            return template.want
         self._check_form(draft)
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
@@ -112,12 +132,18 @@ class Submissions:
         )
 
     def spec(
-        self, draft: JobDraft, person: Person, descriptors: int, want: Want
+        self, draft: JobDraft, person: Person, descriptors: int, want: Want, size_bytes: int
     ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
         """The job that `draft` asks for, the texts that the store does not have yet, and warnings.
 
-        `want` is what was made of the draft, and found to be in order.
+        `want` is what was made of the draft, which came with so many bytes, and found to be in
+        order.
         """
+        template = self._templates.get(person.name)
+        if template is not None and template.want is want:
+            found = template.spec
+            if found.descriptors == descriptors and found.environment in self._payloads.known:
+                return found, (), template.warnings
         sent = draft.environment
         environment = self._environments.get(sent) or self._environment(sent)
         jobs = self._settings.configuration.jobs
@@ -157,7 +183,12 @@ class Submissions:
             rank=want.rank,
             batch=draft.batch,
         )
-        return spec, tuple(new), environment.warnings
+        warnings = environment.warnings
+        if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
+            self._templates[person.name] = _Template(draft, person, want, spec, warnings)
+            if len(self._templates) > _TEMPLATES_MAX:
+                del self._templates[next(iter(self._templates))]
+        return spec, tuple(new), warnings
 
     def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
         digest, is_new = self._payloads.add(content)

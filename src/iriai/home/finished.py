@@ -17,13 +17,21 @@ class Finished:
     def __init__(self) -> None:
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
         self._counts: dict[int, tuple[int, int]] = {}
+        self._last_outcome: Outcome | None = None
+        self._last_counts = (0, 0)
 
     def add(self, job: JobState) -> None:
         """The last task of a job has ended."""
         assert job.worst is not None
-        self.outcomes[job.number] = job.worst
+        worst = job.worst
+        if worst == self._last_outcome:
+            worst = self._last_outcome  # many are alike
+        self._last_outcome = self.outcomes[job.number] = worst
         succeeded = job.counts.get(EndCause.COMPLETED, 0)
-        self._counts[job.number] = (succeeded, sum(job.counts.values()) - succeeded)
+        counts = (succeeded, sum(job.counts.values()) - succeeded)
+        if counts == self._last_counts:
+            counts = self._last_counts
+        self._last_counts = self._counts[job.number] = counts
         if len(self.outcomes) > OUTCOMES_MAX:
             oldest, _ = self.outcomes.popitem(last=False)
             del self._counts[oldest]

@@ -37,14 +37,20 @@ class LimitsSection(msgspec.Struct, frozen=True):
     """So many may come at once."""
     requests_per_s: float = 5000.0
     """Of one user, in the long run; who asks more often is read more slowly, not refused. More than
-    the daemon can do: within that, users are served in turns."""
+    the daemon can do: within that, users are served in turns. A request counts once more for each
+    4 KiB of it."""
     requests_burst: int = 20_000
     """So many may come at once."""
     descriptors_per_user: int = 250
     """Terminals and inputs of jobs that wait."""
     waits_per_user: int = 1_500_000
     """Jobs and tasks that one user waits for: the largest range, and half as many beside."""
-    jobs_per_user: int = 100_000
-    """Of those that have not finished. An array is one job."""
+    jobs_per_user: int = 10_000
+    """Of those that have not finished: each takes some 2 kB. An array is one job."""
     job_bytes_per_user: int = 1 << 30
     """All that came with these jobs: commands, environments, scripts, inputs."""
+    jobs_per_account: int | None = None
+    """The same of each account (group and user, as shares count it): who has several, or names
+    those of others, has so many in each. None: no such limit."""
+    job_bytes_per_account: int | None = None
+    """The same of what came with them."""

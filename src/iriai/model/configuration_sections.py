@@ -377,6 +377,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("waits_per_user", "waits_per_user", whole(1, REQUESTS_MAX)),
         Key("jobs_per_user", "jobs_per_user", whole(1, REQUESTS_MAX)),
         Key("job_bytes_per_user", "job_bytes_per_user", SIZE),
+        Key("jobs_per_account", "jobs_per_account", or_none(whole(1, REQUESTS_MAX))),
+        Key("job_bytes_per_account", "job_bytes_per_account", or_none(SIZE)),
     ),
 }
 """Sections with fixed keys. `groups` and `machine.resources` have names for keys."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 from iriai.model.records import (
     AttemptResult,
@@ -165,6 +166,14 @@ class Batch:
 _NO_END = (None, None, None)
 
 
+BOUND_BYTES_MAX = 64 << 10
+"""Of texts of one batch that may stay in prepared statements."""
+
+
+_content_of: Callable[[Row], bytes] = itemgetter(1)
+_spec_of: Callable[[Row], bytes] = itemgetter(5)
+
+
 class BatchWriter:
     """The prepared statements, and the order they go in."""
 
@@ -189,9 +198,10 @@ class BatchWriter:
 
     def write(self, cursor: sqlite3.Cursor, batch: Batch) -> None:
         """Execute `batch` within the transaction of `cursor`."""
-        self._payloads.run(cursor, batch.payloads)
+        self._write_payloads(cursor, batch.payloads)
         self._payload_uses.run(cursor, batch.payload_uses)
-        self._jobs.run(cursor, batch.jobs)
+        are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
+        self._jobs.run(cursor, batch.jobs, one_by_one=are_large)
         self._events.run(cursor, batch.events)
         if batch.snapshots:
             cursor.executemany(self._snapshots, batch.snapshots)
@@ -210,6 +220,12 @@ class BatchWriter:
                 self._drain.run(cursor, [(1, reason, by, since_wall_s)])
             case Resumed():
                 cursor.execute(self._resumed)
+
+    def _write_payloads(self, cursor: sqlite3.Cursor, payloads: list[Row]) -> None:
+        self._payloads.run(cursor, payloads)
+        if sum(map(len, map(_content_of, payloads))) > BOUND_BYTES_MAX:
+            # A statement keeps what it was given last: now nothing, for keys that are there.
+            self._payloads.run(cursor, [(digest, b"") for digest, _ in payloads])
 
     def _write_notices(self, cursor: sqlite3.Cursor, notices: dict[int, bool]) -> None:
         self._notices.run(cursor, [(number,) for number, is_due in notices.items() if is_due])

@@ -204,6 +204,12 @@ class Reader:
             raise NotFound("no-payload", f"no text is stored under '{digest}'")
         return rows[0][0]
 
+    def payload_sizes(self) -> dict[str, int]:
+        """How many bytes each text has that is stored, by digest."""
+        payloads = schema.payloads
+        query = select(payloads.c.digest, func.length(payloads.c.content))
+        return dict(self._rows(query, tuple[str, int]))
+
     def expired(
         self, until_wall_s: float | None, keep: int | None, limit: int
     ) -> dict[int, tuple[str, ...]]:

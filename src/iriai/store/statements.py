@@ -57,10 +57,13 @@ class BulkStatement:
         assert self._text.count(self._group) == 1, self._text
         self._texts: dict[int, str] = {}
 
-    def run(self, cursor: sqlite3.Cursor, rows: Sequence[Row]) -> None:
-        """Execute the statement for `rows`, in order."""
+    def run(self, cursor: sqlite3.Cursor, rows: Sequence[Row], *, one_by_one: bool = False) -> None:
+        """Execute the statement for `rows`, in order.
+
+        Each prepared statement keeps the rows that it was given last; `one_by_one`: only one row.
+        """
         start = 0
-        for size in CHUNKS:
+        for size in (1,) if one_by_one else CHUNKS:
             while len(rows) - start >= size:
                 chunk = rows[start : start + size]
                 cursor.execute(self._of_size(size), tuple(chain.from_iterable(chunk)))

@@ -1,16 +1,62 @@
-"""How many jobs each user has that have not finished, and what they take."""
+"""How many jobs each user has that have not finished, and what they take; of each account too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from iriai.daemon.clients import Asked
+import msgspec
+
 from iriai.home.job import JobState
+from iriai.model.account import Account
 from iriai.model.configuration_limits import LimitsSection
-from iriai.policy.service.allowance import Allowance
+from iriai.model.job import JobSpec
+from iriai.model.problem import Refused
 
-JOB_BYTES = 1024
+JOB_BYTES = 2048
 """What a job takes beside its texts."""
+NO_LIMIT = 1 << 62
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Holding:
+    """Of one user, or of one account."""
+
+    __slots__ = ("bytes", "jobs")
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        self.bytes = 0
+
+
+class _Limits:
+    """For each user, or for each account."""
+
+    def __init__(self, whose: str, jobs_max: int | None, bytes_max: int | None) -> None:
+        self.jobs_max = NO_LIMIT if jobs_max is None else jobs_max
+        self.bytes_max = NO_LIMIT if bytes_max is None else bytes_max
+        self.jobs_key, self.bytes_key = f"jobs_per_{whose}", f"job_bytes_per_{whose}"
+        self.is_any = jobs_max is not None or bytes_max is not None
+
+    def refusal(self, name: str, holding: _Holding, more_bytes: int) -> tuple[str, Refused] | None:
+        """Why whoever has so much may not have another job, after the limit's key."""
+        if holding.jobs >= self.jobs_max:
+            has, most, key, code = holding.jobs, self.jobs_max, self.jobs_key, "too-many-jobs"
+            what = "jobs"
+        elif holding.bytes + more_bytes > self.bytes_max:
+            has, most, key, code = holding.bytes, self.bytes_max, self.bytes_key, _TOO_MANY_BYTES
+            what = "bytes of jobs"
+        else:
+            return None
+        return key, Refused(
+            code,
+            f"{name} has {has} {what} that have not finished, and may have {most} at once",
+            f"wait until some have ended, or have {key} in [limits] of iriai.toml raised",
+        )
+
+
+_TOO_MANY_BYTES = "too-many-job-bytes"
+_NOTHING = _Holding()
 
 
 class HeldJobs:
@@ -20,34 +66,88 @@ class HeldJobs:
     one cannot be told any more once the job that brought it has finished.
     """
 
-    def __init__(self, jobs: Iterable[JobState], limits: LimitsSection) -> None:
-        """`jobs` are those that the daemon began with; of these the arguments alone count."""
-        self.jobs = Allowance("jobs_per_user", "jobs that have not finished", limits.jobs_per_user)
-        self.bytes = Allowance(
-            "job_bytes_per_user",
-            "bytes of jobs that have not finished",
-            limits.job_bytes_per_user,
+    def __init__(
+        self, jobs: Iterable[JobState], limits: LimitsSection, text_bytes: Mapping[str, int]
+    ) -> None:
+        """`jobs` are those that the daemon began with, `text_bytes` sizes of texts by digest."""
+        self._user_limits = _Limits("user", limits.jobs_per_user, limits.job_bytes_per_user)
+        self._account_limits = _Limits(
+            "account", limits.jobs_per_account, limits.job_bytes_per_account
         )
-        self._held: dict[int, tuple[str, int]] = {}
+        keys = [self._user_limits.jobs_key, self._user_limits.bytes_key]
+        self.is_by_account = self._account_limits.is_any
+        if self.is_by_account:
+            keys += [self._account_limits.jobs_key, self._account_limits.bytes_key]
+        self.refusals: dict[str, dict[str, int]] = {key: {} for key in keys}
+        """How often each user was refused, by limit; kept up to date."""
+        self.freed_bytes = 0
+        """Of jobs that have finished so far; it only grows."""
+        self._users: dict[str, _Holding] = {}
+        self._accounts: dict[Account, _Holding] = {}
+        self._held: dict[int, tuple[str, Account, int]] = {}
+        self._last = ("", Account("", ""), 0)
         for job in jobs:
-            self.add(job.number, job.spec.user, sum(map(len, job.spec.command)))
+            spec = job.spec
+            self.add(job.number, spec.user, spec.account, _bytes_of(spec, text_bytes))
 
-    def check(self, asked: Asked) -> None:
-        """Raise `Refused` where whoever asks may not hand in another job."""
-        if not asked.caller.operator:
-            user = asked.caller.person.name
-            self.jobs.check(user)
-            self.bytes.check(user, asked.size_bytes + JOB_BYTES)
+    def check(self, user: str, size_bytes: int) -> None:
+        """Raise `Refused` where `user` may not hand in another job of that size."""
+        limits, holding = self._user_limits, self._users.get(user, _NOTHING)
+        more_bytes = size_bytes + JOB_BYTES
+        if holding.jobs >= limits.jobs_max or holding.bytes + more_bytes > limits.bytes_max:
+            self._refuse(user, limits.refusal(user, holding, more_bytes))
 
-    def add(self, number: int, user: str, size_bytes: int) -> None:
-        """A job of `user` was accepted."""
-        self._held[number] = user, size_bytes + JOB_BYTES
-        self.jobs.take(user)
-        self.bytes.take(user, size_bytes + JOB_BYTES)
+    def check_account(self, account: Account, user: str, size_bytes: int) -> None:
+        """Raise `Refused` where `account` may not have another; only where it `is_by_account`."""
+        holding = self._accounts.get(account, _NOTHING)
+        name, more_bytes = f"the account {account}", size_bytes + JOB_BYTES
+        self._refuse(user, self._account_limits.refusal(name, holding, more_bytes))
+
+    def add(self, number: int, user: str, account: Account, size_bytes: int) -> None:
+        """A job of `user` was accepted, counted for `account`."""
+        held = (user, account, size_bytes + JOB_BYTES)
+        if held == self._last:
+            held = self._last  # jobs of a loop are alike
+        self._last = self._held[number] = held
+        holding = self._users.get(user) or self._users.setdefault(user, _Holding())
+        holding.jobs += 1
+        holding.bytes += held[2]
+        if self.is_by_account:
+            holding = self._accounts.setdefault(account, _Holding())
+            holding.jobs += 1
+            holding.bytes += held[2]
 
     def settled(self, number: int) -> None:
         """A job has finished."""
         held = self._held.pop(number, None)
-        if held is not None:
-            self.jobs.give_back(held[0])
-            self.bytes.give_back(*held)
+        if held is None:
+            return
+        user, account, size_bytes = held
+        self.freed_bytes += size_bytes
+        holding = self._users[user]
+        holding.jobs -= 1
+        holding.bytes -= size_bytes
+        if not holding.jobs:
+            del self._users[user]
+        if self.is_by_account:
+            holding = self._accounts[account]
+            holding.jobs -= 1
+            holding.bytes -= size_bytes
+            if not holding.jobs:
+                del self._accounts[account]
+        if not self._held:
+            self._held = {}  # a dictionary keeps the room that it once took
+
+    def _refuse(self, user: str, refusal: tuple[str, Refused] | None) -> None:
+        if refusal is None:
+            return
+        key, problem = refusal
+        counts = self.refusals[key]
+        counts[user] = counts.get(user, 0) + 1
+        raise problem
+
+
+def _bytes_of(spec: JobSpec, text_bytes: Mapping[str, int]) -> int:
+    """What came with a job, as far as its spec tells."""
+    texts = (spec.environment, spec.script, spec.stdin)
+    return len(_encode(spec)) + sum(text_bytes.get(digest, 0) for digest in texts)

@@ -43,7 +43,10 @@ class Served(Protocol):
         """Whether there is something to do."""
 
     def work(self, until_s: float, requests_max: int, now: Instant) -> int:
-        """Do some, until `until_s` (of `perf_counter`); returns how many requests were begun."""
+        """Do some, until `until_s` (of `perf_counter`); returns how many requests were begun.
+
+        A large one counts as several, so there may be more than `requests_max`.
+        """
 
     def rest(self) -> None:
         """All is done: it may ask for more."""
@@ -127,7 +130,7 @@ class ServiceTurns:
         requests_max = 1 << 30 if bucket is None else int(bucket.available(now_s))
         began = client.work(until_s, requests_max, now) if requests_max else 0
         if bucket is not None:
-            bucket.take(now_s, began)
+            bucket.spend(now_s, began)
         if client.has_work:
             waiting.append(client)
         else:

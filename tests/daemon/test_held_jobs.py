@@ -1,0 +1,99 @@
+"""What users and accounts have that has not finished, also after a start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from iriai.daemon.serving.freed_memory import FREED_MIN_BYTES, LOOK_S, FreedMemory
+from iriai.daemon.serving.held_jobs import JOB_BYTES, HeldJobs
+from iriai.home.job import JobState
+from iriai.model.account import Account
+from iriai.model.batch_variables import BatchVariables
+from iriai.model.configuration_limits import LimitsSection
+from iriai.model.problem import Refused
+from tests.support.told import spec
+
+LAB, OTHER = Account("lab", "ann"), Account("other", "ann")
+
+
+def held(jobs=(), texts=None, **limits) -> HeldJobs:
+    return HeldJobs(jobs, LimitsSection(**limits), texts or {})
+
+
+def refusal(check: Callable[[], None]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        check()
+    return caught.value
+
+
+def test_so_many_jobs_of_one_user_until_some_have_finished():
+    jobs = held(jobs_per_user=2)
+    for number in (1, 2):
+        jobs.check("ann", 100)
+        jobs.add(number, "ann", LAB, 100)
+    jobs.check("bob", 100)
+    problem = refusal(lambda: jobs.check("ann", 100))
+    assert problem.code == "too-many-jobs"
+    assert problem.message.startswith("ann has 2 jobs that have not finished, and may have 2")
+    assert "jobs_per_user in [limits]" in problem.hint
+    assert jobs.refusals["jobs_per_user"] == {"ann": 1}
+    jobs.settled(1)
+    jobs.settled(1)
+    jobs.check("ann", 100)
+
+
+def test_so_many_bytes_of_one_user():
+    jobs = held(job_bytes_per_user=JOB_BYTES + 1000)
+    assert refusal(lambda: jobs.check("ann", 1001)).code == "too-many-job-bytes"
+    jobs.check("ann", 1000)
+    jobs.add(1, "ann", LAB, 1000)
+    assert "job_bytes_per_user" in refusal(lambda: jobs.check("ann", 0)).hint
+    jobs.settled(1)
+    assert jobs.freed_bytes == JOB_BYTES + 1000
+
+
+def test_an_account_has_a_limit_of_its_own_where_one_is_configured():
+    jobs = held(jobs_per_account=1, job_bytes_per_account=1 << 20)
+    jobs.add(1, "ann", LAB, 100)
+    jobs.check("ann", 100)
+    jobs.check_account(OTHER, "ann", 100)
+    problem = refusal(lambda: jobs.check_account(LAB, "bob", 100))
+    assert problem.message.startswith("the account lab/ann has 1 jobs")
+    assert "jobs_per_account in [limits]" in problem.hint
+    assert jobs.refusals["jobs_per_account"] == {"bob": 1}
+    problem = refusal(lambda: jobs.check_account(OTHER, "ann", 1 << 20))
+    assert "job_bytes_per_account" in problem.hint
+    jobs.settled(1)
+    jobs.check_account(LAB, "bob", 100)
+
+
+def test_without_limits_of_accounts_nothing_is_counted_for_them():
+    assert not held().is_by_account
+
+
+def test_all_that_came_with_a_job_counts_after_a_start_as_well():
+    batch = BatchVariables(system="slurm", values=(("SLURM_JOB_NAME", "x" * 5000),))
+    plain = JobState(1, spec(), 0.0)
+    large = JobState(2, spec(environment="e", script="s", stdin="i", batch=batch), 0.0)
+    for job, came_bytes in ((plain, 0), (large, 5000 + 1000 + 200 + 30)):
+        jobs = held([job], {"e": 1000, "s": 200, "i": 30})
+        jobs.settled(job.number)
+        assert JOB_BYTES + came_bytes < jobs.freed_bytes < JOB_BYTES + came_bytes + 500
+
+
+def test_memory_is_given_back_once_jobs_have_finished_and_few_still_do():
+    freed, alarms, given = SimpleNamespace(freed_bytes=0), [], []
+    times = SimpleNamespace(later=lambda delay_s, action: alarms.append((delay_s, action)))
+    FreedMemory(times, freed, lambda: given.append(freed.freed_bytes)).begin()
+    seen = []
+    for more_bytes in (FREED_MIN_BYTES - 1, 0, FREED_MIN_BYTES, 100, 0):
+        freed.freed_bytes += more_bytes
+        [(delay_s, look)] = alarms
+        assert delay_s == LOOK_S
+        alarms.clear()
+        look()
+        seen.append(len(given))
+    assert seen == [0, 0, 0, 1, 1]
