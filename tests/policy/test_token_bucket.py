@@ -23,7 +23,7 @@ def test_what_is_not_there_is_left_for_who_wants_less():
 
 def test_what_is_spent_beyond_what_is_there_is_owed():
     bucket = TokenBucket(TEN, 0.0)
-    bucket.spend(0.0, 14.0)
+    bucket.spend(14.0)
     assert bucket.wait_s(0.0) == 2.5
     assert not bucket.take(2.4)
     assert bucket.take(2.5)

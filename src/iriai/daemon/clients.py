@@ -129,7 +129,7 @@ class Connection:
         mistakes_max: int | None = None,
     ) -> None:
         """`mistakes_max` requests may fail before the client is cut off; None: any number."""
-        self.caller = caller
+        self._is_of(caller)
         self.handlers = handlers
         """Of what it may ask."""
         self.on_close: list[Callable[[], None]] = []
@@ -160,9 +160,16 @@ class Connection:
         self._clients.changes(self, caller)
         self._clients.unsent(self, -self._unsent_counted_bytes)
         self._unsent_counted_bytes = 0
-        self.caller = caller
+        self._is_of(caller)
         self.handlers = handlers
         self._mistakes_left = None
+
+    def _is_of(self, caller: Caller) -> None:
+        self.caller = caller
+        self.user = caller.person.name
+        """Whose connection it is."""
+        self.is_operator = caller.operator
+        """Whether it is an operator's."""
 
     def mistaken(self) -> None:
         """A request failed."""
@@ -218,16 +225,6 @@ class Connection:
         self.close(f"not a request: {error}")
 
     # --- what the client asked, in turns ---------------------------------------------------------
-
-    @property
-    def user(self) -> str:
-        """Whose connection it is."""
-        return self.caller.person.name
-
-    @property
-    def is_operator(self) -> bool:
-        """Whether it is an operator's."""
-        return self.caller.operator
 
     @property
     def has_work(self) -> bool:

@@ -111,7 +111,7 @@ class ServiceTurns:
         end_s = began_s + TURN_S
         while self._turns.waiting and began_s < end_s:
             user = self._turns.next()
-            until_s = end_s if self._turns.waiting == 1 else min(end_s, began_s + SLICE_S)
+            until_s = end_s if len(self._turns.waiting) == 1 else min(end_s, began_s + SLICE_S)
             began_s = self._slice(user, began_s, until_s, now)
         if self._turns.waiting:
             for waiting in self._ready.values():
@@ -130,7 +130,7 @@ class ServiceTurns:
         requests_max = 1 << 30 if bucket is None else int(bucket.available(now_s))
         began = client.work(until_s, requests_max, now) if requests_max else 0
         if bucket is not None:
-            bucket.spend(now_s, began)
+            bucket.spend(began)
         if client.has_work:
             waiting.append(client)
         else:

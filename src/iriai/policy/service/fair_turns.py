@@ -12,35 +12,30 @@ class FairTurns:
     """Users with something to do; pure. Times are seconds of work."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, float] = {}
-        """The virtual time of each user with something to do."""
+        self.waiting: dict[str, float] = {}
+        """The virtual time of each user with something to do; for others to look at."""
         self._resting: dict[str, float] = {}
         """The same of those who had nothing more to do, and are ahead of `_floor_s` still."""
         self._floor_s = 0.0
         """The virtual time of whoever was served last."""
 
-    @property
-    def waiting(self) -> int:
-        """How many users have something to do."""
-        return len(self._waiting)
-
     def enter(self, user: str) -> None:
         """`user` has something to do from now on."""
-        self._waiting[user] = max(self._resting.pop(user, 0.0), self._floor_s)
+        self.waiting[user] = max(self._resting.pop(user, 0.0), self._floor_s)
 
     def leave(self, user: str) -> None:
         """`user` has nothing to do any more."""
-        virtual_s = self._waiting.pop(user)
-        if not self._waiting:
+        virtual_s = self.waiting.pop(user)
+        if not self.waiting:
             self._resting.clear()  # nobody is there to be ahead of
         elif virtual_s > self._floor_s:
             self._resting[user] = virtual_s
 
     def next(self) -> str:
         """Who is to be served; somebody has something to do."""
-        user = min(self._waiting, key=self._waiting.__getitem__)
-        if self._waiting[user] > self._floor_s:
-            self._floor_s = self._waiting[user]
+        user = min(self.waiting, key=self.waiting.__getitem__)
+        if self.waiting[user] > self._floor_s:
+            self._floor_s = self.waiting[user]
             self._resting = {
                 each: virtual_s
                 for each, virtual_s in self._resting.items()
@@ -50,4 +45,4 @@ class FairTurns:
 
     def charge(self, user: str, took_s: float, weight: float = 1.0) -> None:
         """Serving `user`, who has `weight` times the usual share, took so long."""
-        self._waiting[user] += took_s / weight
+        self.waiting[user] += took_s / weight

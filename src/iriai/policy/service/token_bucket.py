@@ -43,9 +43,11 @@ class TokenBucket:
         self._left -= amount
         return True
 
-    def spend(self, now_s: float, amount: float) -> None:
-        """Take `amount` out, though it be not there: what is missing comes in first."""
-        self._fill(now_s)
+    def spend(self, amount: float) -> None:
+        """Take `amount` out, though it be not there: what is missing comes in first.
+
+        Right after `available`, which says what is there by now.
+        """
         self._left -= amount
 
     def available(self, now_s: float) -> float:
