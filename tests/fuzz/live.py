@@ -311,6 +311,11 @@ ENTRANCES: tuple[tuple[str, str, Any, Any], ...] = (
 )
 
 
+ALONE = (before_hello, after_hello, launcher)
+"""Over one connection at a time: the first are answered at once, the last hears whoever came last.
+"""
+
+
 def feed(
     target: Target, open_session: Any, make: Any, rng: Random, inputs: int, until_s: float
 ) -> int:
@@ -332,7 +337,7 @@ def feed_at_once(
     target: Target, open_session: Any, make: Any, seed: str, inputs: int, until_s: float
 ) -> int:
     """The same, on several connections at once: most of the time of each is waiting."""
-    workers = 1 if open_session is launcher else WORKERS  # which talks to whoever came last
+    workers = 1 if open_session in ALONE else WORKERS
     shares = [inputs // workers + (each < inputs % workers) for each in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
         sent = [
