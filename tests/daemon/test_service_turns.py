@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.daemon.serving.turns import SLICE_S, TURN_S, ServiceTurns
+from iriai.daemon.serving.turns import SLICE_S, TURN_ALONE_S, ServiceTurns
 from iriai.model.configuration_limits import LimitsSection
 from iriai.model.instant import Instant
 
@@ -77,7 +77,7 @@ class Asker:
 def test_one_who_asks_little_is_served_in_the_next_turn():
     scene = Scene()
     eves = [scene.asks("eve", 10_000) for _ in range(10)]
-    assert scene.turn() == ["eve"] * round(TURN_S / REQUEST_S)
+    assert scene.turn() == ["eve"] * round(TURN_ALONE_S / REQUEST_S)
     assert all(eve.is_paused for eve in eves)
     ann = scene.asks("ann", 2)
     assert scene.turn()[:2] == ["ann", "ann"]

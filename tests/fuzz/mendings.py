@@ -111,6 +111,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "ids of a request": (Patch("iriai.daemon.selection", "IDS_MAX", HUGE),),
     "slices": (
         Patch("iriai.daemon.serving.turns", "TURN_S", LONG_S),
+        Patch("iriai.daemon.serving.turns", "TURN_ALONE_S", LONG_S),
         Patch("iriai.daemon.serving.turns", "SLICE_S", LONG_S),
     ),
     "letters of a pattern": (Patch("iriai.model.name_pattern", "PATTERN_LENGTH_MAX", HUGE),),
