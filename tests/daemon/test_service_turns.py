@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.daemon.serving.turns import SLICE_S, TURN_ALONE_S, ServiceTurns
+from iriai.daemon.serving.turns import ALONE_S, SLICE_S, TURN_ALONE_S, TURN_S, ServiceTurns
 from iriai.model.configuration_limits import LimitsSection
 from iriai.model.instant import Instant
 
@@ -77,12 +77,30 @@ class Asker:
 def test_one_who_asks_little_is_served_in_the_next_turn():
     scene = Scene()
     eves = [scene.asks("eve", 10_000) for _ in range(10)]
-    assert scene.turn() == ["eve"] * round(TURN_ALONE_S / REQUEST_S)
+    assert scene.turn() == ["eve"] * round(TURN_S / REQUEST_S)
     assert all(eve.is_paused for eve in eves)
     ann = scene.asks("ann", 2)
     assert scene.turn()[:2] == ["ann", "ann"]
     assert not ann.is_paused
     assert all(eve.is_paused for eve in eves)
+
+
+def test_who_is_alone_for_long_is_served_in_long_turns_until_another_asks():
+    scene = Scene()
+    scene.asks("ann", 10_000)
+    assert lasts_s(scene) <= TURN_S + REQUEST_S
+    scene.now_s += 2 * ALONE_S
+    assert lasts_s(scene) >= TURN_ALONE_S
+    scene.asks("bob", 1)
+    scene.turn()
+    assert lasts_s(scene) <= TURN_S + REQUEST_S
+
+
+def lasts_s(scene: Scene) -> float:
+    """How long the next turn serves."""
+    began_s = scene.now_s
+    scene.turn()
+    return scene.now_s - began_s
 
 
 def test_those_who_ask_much_get_the_same():

@@ -1,5 +1,6 @@
 """T10d: tasks of two users do not meet in /tmp and /dev/shm, nor those of one user."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
-SECRET = "ann-was-here-7731"
+SECRET = f"ann-was-here-{os.getpid()}"
 BOTH = f"/tmp/{SECRET} /dev/shm/{SECRET}"
 LEAVE = f"echo {SECRET} | tee {BOTH} > /dev/null; chmod 644 {BOTH}"
 SEARCH = f"(ls -RA /tmp /dev/shm | grep {SECRET}; cat {BOTH}) 2> /dev/null; true"

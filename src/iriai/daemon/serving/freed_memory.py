@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 from collections.abc import Callable
 from typing import Protocol
 
@@ -29,8 +28,7 @@ class Freed(Protocol):
 
 
 def give_back() -> None:
-    """Free what Python keeps for later, and give the system what the C library keeps."""
-    gc.collect()
+    """Give the system what the C library keeps for later."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # of glibc alone
         trim(0)

@@ -18,12 +18,13 @@ from iriai.model.instant import Instant
 from iriai.policy.service.fair_turns import FairTurns
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 
-TURN_S = 0.008
+TURN_S = 0.005
 """Of serving within one turn of the engine. Longer: fewer turns, and less work in all; shorter:
 others are heard sooner."""
-TURN_ALONE_S = 0.02
-"""The same where one user alone is served as the turn begins: who hands in many jobs at once has
-them begun in fewer turns, each with one batch for the store and one pass of the broker."""
+TURN_ALONE_S = 0.03
+"""The same where one user alone was served for `ALONE_S`: who hands in many jobs at once has them
+begun in fewer turns, each with one batch for the store and one pass of the broker."""
+ALONE_S = 2.0
 SLICE_S = 0.002
 """What a user gets before the next, if there are several."""
 OPERATOR_WEIGHT = 4.0
@@ -88,6 +89,10 @@ class ServiceTurns:
         self._aside: dict[str, None] = {}
         """Users who wait for tokens."""
         self._is_due = False
+        self._last = ""
+        """Who was served last."""
+        self._shared_s = clock()
+        """When that was somebody else than before."""
         self.slowed: dict[str, int] = {}
         """How often each user had to wait since they asked too fast."""
 
@@ -111,9 +116,11 @@ class ServiceTurns:
 
     def _serve(self, now: Instant) -> None:
         began_s = self._clock()
-        end_s = began_s + (TURN_ALONE_S if len(self._turns.waiting) == 1 else TURN_S)
+        end_s = began_s + (TURN_ALONE_S if began_s - self._shared_s > ALONE_S else TURN_S)
         while self._turns.waiting and began_s < end_s:
             user = self._turns.next()
+            if user != self._last:
+                self._last, self._shared_s = user, began_s
             until_s = end_s if len(self._turns.waiting) == 1 else min(end_s, began_s + SLICE_S)
             began_s = self._slice(user, began_s, until_s, now)
         if self._turns.waiting:
