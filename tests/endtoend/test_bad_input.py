@@ -221,7 +221,7 @@ def test_the_input_of_a_job_that_is_refused_is_closed(machine):
         for wrong in ({"cpus": 100}, {"requirements": "Cpus >"}, {"time_limit_s": -1.0}):
             with pytest.raises(Problem):
                 client.submit(replace(machine.draft("true"), **wrong), file.fileno())
-        assert held() == 0
+        until(lambda: held() == 0, "what came with them to be closed")
         job = client.submit(machine.draft("true", held=True), file.fileno()).id
         assert held() == 1
         client.cancel([job])

@@ -15,8 +15,9 @@ from typing import Protocol
 from iriai.daemon.faults import FAULTS
 from iriai.launcher.closing import CLOSING
 
-READ_BYTES = 1 << 18
-"""What one read takes at most: large enough to batch, small enough to stay fair."""
+READ_BYTES = 1 << 16
+"""What one read takes at most: large enough to batch, small enough to stay fair, and less than gets
+pages of its own (`watched_process.MALLOC`), which each read would pay for."""
 DESCRIPTORS_MAX = 64
 """Descriptors of another machine's frames that have not come whole; each of these has one."""
 RECEIVED_DESCRIPTORS_MAX = 253
