@@ -130,7 +130,8 @@ def measure_iriai(options: Options) -> dict[str, float]:
     """Measure everything once, with a fresh state directory."""
     jobs = options.tasks(QUEUED, QUICK_QUEUED)
     settle_s = QUICK_SETTLE_S if options.quick else SETTLE_S
-    with PrivateIriai(cpus=len(os.sched_getaffinity(0))) as iriai:
+    cpus = len(os.sched_getaffinity(0))
+    with PrivateIriai(cpus, jobs_per_user=2 * jobs) as iriai:
         time.sleep(settle_s)
         progress("idle")
         figures = idle_figures(iriai, options)

@@ -32,11 +32,17 @@ _Result = TypeVar("_Result")
 class PrivateIriai:
     """Brought up by `with`, with `cpus` to give away; `work` is where tasks may write.
 
-    `system_users`: root may run tasks too. `wanted`: what else `iriai up` is told.
+    `system_users`: root may run tasks too. `wanted`: what else `iriai up` is told. `jobs_per_user`:
+    another limit than the default.
     """
 
     def __init__(
-        self, cpus: int, *, system_users: bool = False, wanted: Wanted = AS_BEFORE
+        self,
+        cpus: int,
+        *,
+        system_users: bool = False,
+        wanted: Wanted = AS_BEFORE,
+        jobs_per_user: int | None = None,
     ) -> None:
         self._wanted = wanted
         # The task user has to reach the socket and the working directory.
@@ -46,6 +52,8 @@ class PrivateIriai:
         configuration = f"[machine]\ncpus = {cpus}\n"
         if system_users:
             configuration += "[identity]\nminimum_uid = 0\n"
+        if jobs_per_user is not None:
+            configuration += f"[limits]\njobs_per_user = {jobs_per_user}\n"
         (self.state / "iriai.toml").write_text(configuration)
         self.work = make_folder(self._folder / "work")
         self._end = ExitStack()
