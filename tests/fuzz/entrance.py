@@ -15,6 +15,9 @@ SLOW_S = 0.1
 """Of processor time: one input that keeps a turn busy for so long is a find."""
 ENDLESS_S = 5.0
 """Of processor time: no input is fed for longer."""
+INPUT_BYTES_MAX = 16 << 20
+"""No entrance that strangers or members reach reads a longer frame: what was multiplied to more is
+cut."""
 FINDS_MAX = 5
 """Of one entrance: more of them say little more."""
 
@@ -51,6 +54,7 @@ class Entrance:
 
     def feed_one(self, content: bytes) -> None:
         """Feed one input and note what it did; one that took long has to take long again."""
+        content = content[:INPUT_BYTES_MAX]
         self.fed += 1
         took_s = self._took_s(content)
         if SLOW_S < took_s < ENDLESS_S:
