@@ -45,7 +45,7 @@ def test_a_cluster_that_tells_rumours_agrees_runs_jobs_and_lets_machines_in(
     late.join_with(network.token(ume))
     late.begin()
     until(network.is_whole, "the newcomer to see all, and to be seen")
-    assert said_of(late, "jobs.max_array") == "77"
+    until(lambda: said_of(late, "jobs.max_array") == "77", "the newcomer to go by the document")
 
 
 def machines(network: Network) -> list[Networked]:
@@ -61,6 +61,9 @@ def edit(machine: Networked, directory: Path, text: str) -> None:
 
 
 def said_of(machine: Networked, key: str) -> object:
-    """What a machine goes by."""
-    rows = json.loads(machine.as_root("config", "show", "--json"))["settings"]
+    """What a machine goes by; None while its daemon begins anew, as with each new document."""
+    try:
+        rows = json.loads(machine.as_root("config", "show", "--json"))["settings"]
+    except AssertionError:
+        return None
     return next(row["value"] for row in rows if row["key"] == key)
