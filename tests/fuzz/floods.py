@@ -19,7 +19,7 @@ from iriai.model.problem import Problem
 from iriai.wire.changes import IDS_MAX, Cancel, Hold
 from iriai.wire.codec import request_frame
 from iriai.wire.frames import frame
-from iriai.wire.requests import Request, Wait
+from iriai.wire.requests import Failure, Request, Wait
 from tests.fuzz.scene import (
     CONNECTS,
     DESCRIPTORS,
@@ -59,16 +59,19 @@ def many_ids(scene: Scene) -> Complaints:
 
 
 def ids_of_many_requests(scene: Scene) -> Complaints:
-    """T9a: as many as may be, in several requests at once; the watcher sees the turns."""
+    """T9a: as many as may be, over several connections at once; the watcher sees the turns."""
     with scene.client(scene.people.ann) as client:
         job = client.submit(scene.draft("true")).id
         client.wait([job])
     ids = tuple(f"{job}.0-{last}" for last in range(IDS_MAX))
-    content = b"".join(request_frame(Request(number, Cancel(ids))) for number in range(4, 8))
-    with scene.greeted() as eve:
-        eve.send(content)
-        for _ in range(4):
-            yield from refused(eve.reply(), "")
+    with ExitStack() as stack:
+        asking = [stack.enter_context(scene.greeted()) for _ in range(4)]
+        for _ in range(3):
+            for eve in asking:
+                eve.send(request_frame(Request(4, Cancel(ids))))
+            for reply in [eve.reply() for eve in asking]:
+                if isinstance(reply, Failure):
+                    yield f"as many ids as may be are refused: {reply.message}"
 
 
 def long_patterns(scene: Scene) -> Complaints:
@@ -200,7 +203,7 @@ def unread_answers(scene: Scene) -> Complaints:
     asked = request_frame(Request(9, Cancel(tuple(f"{job}.0-{n}" for n in range(9_000)))))
     with ExitStack() as stack:
         for _ in range(10):
-            stack.enter_context(scene.greeted()).send(asked * 5)
+            stack.enter_context(scene.greeted()).send_unread(asked * 5)
         until_s = time.monotonic() + WAIT_S
         while scene.limited("unsent_bytes_per_user") <= before and time.monotonic() < until_s:
             time.sleep(0.1)

@@ -53,6 +53,13 @@ class BadClient:
         with suppress(ConnectionError):
             self.socket.sendall(content)
 
+    def send_unread(self, content: bytes) -> None:
+        """As much as is taken by somebody who reads no answer meanwhile."""
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError, ConnectionError):
+            self.socket.sendall(content)
+        self.socket.settimeout(WAIT_S)
+
     def reply(self) -> Reply:
         """The next; raises `ConnectionError` where there is none."""
         while not self._replies:
