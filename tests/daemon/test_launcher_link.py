@@ -13,6 +13,8 @@ from iriai.daemon.launcher_link import LauncherLink
 from iriai.daemon.payloads import Payloads
 from iriai.launcher.messages import (
     LAUNCHER_VERSION,
+    Defective,
+    FromLauncher,
     Launch,
     ToLauncher,
     Welcome,
@@ -42,7 +44,10 @@ class FakeLauncher:
     def accept(self) -> None:
         self._connection, _ = self._listening.accept()
         self._connection.setblocking(False)
-        self._connection.send(frame(msgspec.msgpack.encode(WELCOME)))
+        self.tell(WELCOME)
+
+    def tell(self, message: FromLauncher) -> None:
+        self._connection.send(frame(msgspec.msgpack.encode(message)))
 
     def take(self) -> list[Launch]:
         """The orders so far."""
@@ -120,4 +125,31 @@ def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
     in_loop(body)
     assert [len(each.orders) for each in launcher.take()] == [253, 47]
     assert not gone
+    launcher.close()
+
+
+def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        assert link.trouble() == []
+        launcher.tell(Defective(3, "ValueError at x.py:1"))
+        await until(lambda: bool(link.trouble()))
+        [line] = link.trouble()
+        assert "in the launcher cost an attempt or a message 3 times" in line
+        assert "ValueError at x.py:1" in line
+        assert "log/launcher.log" in line
+        launcher.tell(WELCOME)
+        await until(lambda: not link.trouble())
+        launcher.tell(msgspec.structs.replace(WELCOME, defective=Defective(1, "KeyError")))
+        await until(lambda: bool(link.trouble()))
+        assert "once, the last: KeyError" in link.trouble()[0]
+        link.close()
+
+    in_loop(body)
     launcher.close()

@@ -1,9 +1,13 @@
 """Tasks belong to the launcher: who dies, who goes on, and who notices."""
 
+from pathlib import Path
+
 import pytest
 
+from iriai.client import Client
 from tests.endtoend.installation import IS_ROOT
 from tests.endtoend.judge import Judge
+from tests.fuzz.mendings import without
 from tests.support.waiting import is_gone, until
 
 
@@ -94,3 +98,24 @@ def test_the_supervisor_killed_leaves_both_and_the_next_finds_them(iriai):
         [outcome] = client.wait([job])
     assert outcome.cause == "completed"
     assert is_gone(pid)
+
+
+def test_an_error_in_the_launcher_is_said_by_status_and_doctor(iriai):
+    """Each costs its task; a daemon that comes later is told as well."""
+    iriai.start(without("ends of tasks"))
+    with iriai.client() as client:
+        for _ in range(2):
+            [outcome] = client.wait([client.submit(iriai.draft("true")).id])
+            assert "a defect of the launcher" in outcome.message
+    iriai.kill("daemon")
+    until(iriai.runs_tasks, "a new daemon")
+    with Client.connect(iriai.state, follow=False) as root:
+        [line] = root.status().trouble
+        found = [each.message for each in root.doctor().findings if each.level == "trouble"]
+    words = "an error of iriai in the launcher cost an attempt or a message 2 times, the last: "
+    assert line.startswith(f"{words}ZeroDivisionError at ")
+    assert line.endswith("please report it, with what log/launcher.log says")
+    assert line in found
+    said = Path(iriai.paths.log_of("launcher"))
+    assert said.read_text().count("Traceback") == 1
+    said.write_text("")  # it is the one that was to be

@@ -89,6 +89,10 @@ def _room_for_all(*_: Any) -> tuple[list[Any], str]:
     return [], ""
 
 
+def _fail(*_: Any, **__: Any) -> None:
+    raise ZeroDivisionError("a mistake of ours")
+
+
 def _handler_itself(_self: Any, _address: str, handler: Any) -> Any:
     return handler
 
@@ -151,6 +155,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     ),
     "wrong signatures": (Patch("iriai.protocol.checks", "Checks.note_wrong", _nothing),),
     "size of output": (Patch("iriai.launcher.watch", "SPOOL_BYTES_MAX", HUGE),),
+    "ends of tasks": (Patch("iriai.launcher.task", "Task.exit", _fail),),
     "tokens of a user": (
         Patch("iriai.identity.token_book", "TOKENS_OF_USER_MAX", HUGE),
         Patch("iriai.identity.token_book", "OF_USERS_MAX", HUGE),

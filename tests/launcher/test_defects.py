@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from iriai.launcher.messages import SampleAll
+from iriai.launcher.defects import Defects
+from iriai.launcher.messages import Defective, SampleAll
 from iriai.model.state import EndCause
 from tests.launcher.harness import Machine, attempt, launch
 
@@ -84,3 +86,30 @@ def test_an_event_raises(broken: Broken):
     launch(link, machine.spec("true"), attempt(1))
     assert link.exit_of(attempt(1)).cause == EndCause.COMPLETED
     assert "defect 1 of this launcher, handling an event" in told(machine)
+
+
+def test_a_daemon_is_told_how_many_there_were(broken: Broken):
+    """The one that is there of each further one, and one that comes of all so far."""
+    machine = broken("iriai.launcher.task:Task.exit", last=2)
+    link = machine.attach()
+    assert link.welcome is not None
+    assert link.welcome.defective is None
+    for number in (1, 2, 3):
+        launch(link, machine.spec("true"), attempt(number))
+        link.exit_of(attempt(number))
+        link.send(SampleAll())
+        link.until(lambda n=number: len(link.sampled) == n, "an answer")
+    assert link.told.count("Defective") == 2
+    found = machine.link().attach().defective
+    assert found is not None
+    assert found.count == 2
+    assert found.last.startswith("ZeroDivisionError at ")
+
+
+def test_what_is_said_of_a_place_fits_its_field():
+    defects = Defects()
+    defects.met("a test", type("X" * 5_000, (Exception,), {})())
+    found = defects.so_far()
+    assert found is not None
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Defective) == found
+    assert defects.news() is None

@@ -49,9 +49,14 @@ class Faults:
         """For `status` and `doctor`: nothing where there were none."""
         if not self.count:
             return []
-        times = "once" if self.count == 1 else f"{self.count} times"
-        ended = f"an error of iriai ended a connection or request {times}, the last: {self._last}"
-        return [f"{ended}; please report it, with what log/daemon.log says"]
+        return [said("ended a connection or request", self.count, self._last, "daemon")]
+
+
+def said(did: str, count: int, last: str, part: str) -> str:
+    """A line for `status` and `doctor` of errors of ours in `part`, each of which `did` that."""
+    times = "once" if count == 1 else f"{count} times"
+    report = f"please report it, with what log/{part}.log says"
+    return f"an error of iriai {did} {times}, the last: {last}; {report}"
 
 
 FAULTS = Faults()

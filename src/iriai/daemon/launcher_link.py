@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from iriai.daemon.descriptors import Descriptors
+from iriai.daemon.faults import said
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.stream import Stream
 from iriai.launcher.failures import EXIT_NOT_RUN
@@ -20,6 +21,7 @@ from iriai.launcher.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
+    Defective,
     Exit,
     Exited,
     Forget,
@@ -130,6 +132,8 @@ class LauncherLink:
         self.on_attached: Callable[[], None] = lambda: None
         self.welcome: Welcome | None = None
         """Of the launcher that is connected; None where none is."""
+        self._defective: Defective | None = None
+        """Of the launcher that was there last."""
         self._stream: Stream | None = None
         self._unsent: list[bytes] = []
         self._is_closing = False
@@ -203,6 +207,13 @@ class LauncherLink:
         self._flush()
         if self._stream is not None:
             self._stream.close("the daemon ends")
+
+    def trouble(self) -> list[str]:
+        """For `status` and `doctor`: errors of ours that the launcher goes on after."""
+        if self._defective is None:
+            return []
+        did = "in the launcher cost an attempt or a message"
+        return [said(did, self._defective.count, self._defective.last, "launcher")]
 
     def _launch(self, launches: list[LaunchAttempt]) -> None:
         batch = _Batch()
@@ -303,6 +314,7 @@ class LauncherLink:
         match message:
             case Welcome():
                 self.welcome = message
+                self._defective = message.defective
                 self._pause_s = RETRY_S
                 tasks = _without_notices(message.alive)
                 alive = tuple((task.attempt, task.started_wall_s) for task in tasks)
@@ -318,6 +330,8 @@ class LauncherLink:
                 self._exits(exits)
             case Unfit():
                 self._unfit(message)
+            case Defective():
+                self._defective = message
             case Sampled(samples):
                 self.on_event(AttemptsSampled(samples))
 

@@ -226,7 +226,7 @@ class Reports:
         failure = self._writer.failure
         if failure is not None:
             trouble.append(f"the store cannot be written: {failure}")
-        return trouble + FAULTS.trouble()
+        return trouble + FAULTS.trouble() + self._launcher.trouble()
 
     def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
         welcome = self._launcher.welcome

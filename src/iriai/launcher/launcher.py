@@ -173,7 +173,14 @@ class Launcher:
         boot = self._known.boot
         assert boot is not None
         return Welcome(
-            LAUNCHER_VERSION, os.getpid(), boot.boot_id, enforcement, alive, ended, unfit
+            LAUNCHER_VERSION,
+            os.getpid(),
+            boot.boot_id,
+            enforcement,
+            alive,
+            ended,
+            unfit,
+            self.defects.so_far(),
         )
 
     def handle(self, message: ToLauncher, descriptors: Sequence[int]) -> None:
@@ -232,6 +239,9 @@ class Launcher:
             self._ended_again = []
         if started:
             told.append(Spawned(tuple(started)))
+        defective = self.defects.news()
+        if defective is not None:
+            told.append(defective)
         return told
 
     def _run_timers(self) -> None:

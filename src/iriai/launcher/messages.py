@@ -25,9 +25,9 @@ NoticeVariable = Literal[
     "IRIAI_JOB_SIGNAL",
     "IRIAI_JOB_MESSAGE",
 ]
-LAUNCHER_VERSION = 3
+LAUNCHER_VERSION = 4
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
-of ours are no longer taken from the environment."""
+of ours are no longer taken from the environment. 4: `Defective`."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; more is not ours."""
 
@@ -166,6 +166,17 @@ class Unfit(msgspec.Struct, frozen=True, array_like=True, tag=15):
     message: Words
 
 
+class Defective(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """Launcher: errors of ours that cost one attempt or message each, since it began.
+
+    Told when there is another, and in Welcome where there was one.
+    """
+
+    count: Count
+    last: Name
+    """What was raised, and at which line of our source."""
+
+
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Launcher, answer to Attach: what runs, and the ends that were not acknowledged yet."""
 
@@ -176,6 +187,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     alive: Annotated[tuple[Alive, ...], Many]
     ended: Annotated[tuple[Exit, ...], Many]
     unfit: Annotated[tuple[Unfit, ...], Many] = ()
+    defective: Defective | None = None
+    """None: nothing of the kind happened."""
 
 
 class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -197,4 +210,4 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
 
 
 ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown | Prolong
-FromLauncher = Welcome | Spawned | Exited | Sampled | Unfit
+FromLauncher = Welcome | Spawned | Exited | Sampled | Unfit | Defective
