@@ -19,7 +19,6 @@ from iriai.daemon.output_answers import OutputAnswers
 from iriai.daemon.owners import Owners, require_own_listing
 from iriai.daemon.past import Past
 from iriai.daemon.selection import Selected, check_ids, whole
-from iriai.daemon.serving.held_jobs import HeldJobs
 from iriai.daemon.settings import Settings
 from iriai.daemon.submission import Submissions
 from iriai.daemon.unstored import Unstored
@@ -44,6 +43,7 @@ from iriai.model.name_pattern import name_pattern
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
+from iriai.policy.service.held_jobs import HeldJobs
 from iriai.protocol.messages import Want
 from iriai.wire.requests import (
     AnswerBody,
@@ -95,7 +95,10 @@ class JobAnswers:
         self._unstored = unstored
         self._home = engine.machine.home
         limits = settings.configuration.limits
-        self.held = HeldJobs(self._home.jobs.values(), limits, past.text_bytes())
+        self.held = HeldJobs(limits)
+        text_bytes = past.text_bytes()
+        for number, job in self._home.jobs.items():
+            self.held.restore(number, job.spec, text_bytes)
         self._owners = Owners(engine.machine.home, past)
         self.outputs = OutputAnswers(settings, engine, past, self._owners)
         self._ends = EndsFromStore(engine, past, self._owners)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
-from iriai.daemon.serving.freed_memory import FREED_MIN_BYTES, LOOK_S, FreedMemory
-from iriai.daemon.serving.held_jobs import JOB_BYTES, HeldJobs
-from iriai.home.job import JobState
 from iriai.model.account import Account
 from iriai.model.batch_variables import BatchVariables
 from iriai.model.configuration_limits import LimitsSection
 from iriai.model.problem import Refused
+from iriai.policy.service.held_jobs import JOB_BYTES, HeldJobs
 from tests.support.told import spec
 
 LAB, OTHER = Account("lab", "ann"), Account("other", "ann")
 
 
-def held(jobs=(), texts=None, **limits) -> HeldJobs:
-    return HeldJobs(jobs, LimitsSection(**limits), texts or {})
+def held(**limits) -> HeldJobs:
+    return HeldJobs(LimitsSection(**limits))
 
 
 def refusal(check: Callable[[], None]) -> Refused:
@@ -76,24 +73,9 @@ def test_without_limits_of_accounts_nothing_is_counted_for_them():
 
 def test_all_that_came_with_a_job_counts_after_a_start_as_well():
     batch = BatchVariables(system="slurm", values=(("SLURM_JOB_NAME", "x" * 5000),))
-    plain = JobState(1, spec(), 0.0)
-    large = JobState(2, spec(environment="e", script="s", stdin="i", batch=batch), 0.0)
-    for job, came_bytes in ((plain, 0), (large, 5000 + 1000 + 200 + 30)):
-        jobs = held([job], {"e": 1000, "s": 200, "i": 30})
-        jobs.settled(job.number)
+    large = spec(environment="e", script="s", stdin="i", batch=batch)
+    for stored, came_bytes in ((spec(), 0), (large, 5000 + 1000 + 200 + 30)):
+        jobs = held()
+        jobs.restore(7, stored, {"e": 1000, "s": 200, "i": 30})
+        jobs.settled(7)
         assert JOB_BYTES + came_bytes < jobs.freed_bytes < JOB_BYTES + came_bytes + 500
-
-
-def test_memory_is_given_back_once_jobs_have_finished_and_few_still_do():
-    freed, alarms, given = SimpleNamespace(freed_bytes=0), [], []
-    times = SimpleNamespace(later=lambda delay_s, action: alarms.append((delay_s, action)))
-    FreedMemory(times, freed, lambda: given.append(freed.freed_bytes)).begin()
-    seen = []
-    for more_bytes in (FREED_MIN_BYTES - 1, 0, FREED_MIN_BYTES, 100, 0):
-        freed.freed_bytes += more_bytes
-        [(delay_s, look)] = alarms
-        assert delay_s == LOOK_S
-        alarms.clear()
-        look()
-        seen.append(len(given))
-    assert seen == [0, 0, 0, 1, 1]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from iriai.home.job import JobState
 from iriai.model.account import Account
 from iriai.model.configuration_limits import LimitsSection
 from iriai.model.job import JobSpec
@@ -55,6 +55,14 @@ class _Limits:
         )
 
 
+class _Held(NamedTuple):
+    """One job, or several that are alike."""
+
+    holdings: tuple[_Holding, ...]
+    """For whom it counts."""
+    size_bytes: int
+
+
 _TOO_MANY_BYTES = "too-many-job-bytes"
 _NOTHING = _Holding()
 
@@ -66,16 +74,14 @@ class HeldJobs:
     one cannot be told any more once the job that brought it has finished.
     """
 
-    def __init__(
-        self, jobs: Iterable[JobState], limits: LimitsSection, text_bytes: Mapping[str, int]
-    ) -> None:
-        """`jobs` are those that the daemon began with, `text_bytes` sizes of texts by digest."""
+    def __init__(self, limits: LimitsSection) -> None:
         self._user_limits = _Limits("user", limits.jobs_per_user, limits.job_bytes_per_user)
         self._account_limits = _Limits(
             "account", limits.jobs_per_account, limits.job_bytes_per_account
         )
         keys = [self._user_limits.jobs_key, self._user_limits.bytes_key]
         self.is_by_account = self._account_limits.is_any
+        """Whether accounts have limits of their own."""
         if self.is_by_account:
             keys += [self._account_limits.jobs_key, self._account_limits.bytes_key]
         self.refusals: dict[str, dict[str, int]] = {key: {} for key in keys}
@@ -83,12 +89,17 @@ class HeldJobs:
         self.freed_bytes = 0
         """Of jobs that have finished so far; it only grows."""
         self._users: dict[str, _Holding] = {}
+        """Kept once they are made: there are no more than people."""
         self._accounts: dict[Account, _Holding] = {}
-        self._held: dict[int, tuple[str, Account, int]] = {}
-        self._last = ("", Account("", ""), 0)
-        for job in jobs:
-            spec = job.spec
-            self.add(job.number, spec.user, spec.account, _bytes_of(spec, text_bytes))
+        self._held: dict[int, _Held] = {}
+        self._last_asked: tuple[str, Account, int] | None = None
+        self._last = _Held((), 0)
+
+    def restore(self, number: int, spec: JobSpec, text_bytes: Mapping[str, int]) -> None:
+        """A job was accepted earlier; `text_bytes` are the sizes of stored texts by digest."""
+        texts = (spec.environment, spec.script, spec.stdin)
+        size_bytes = len(_encode(spec)) + sum(text_bytes.get(digest, 0) for digest in texts)
+        self.add(number, spec.user, spec.account, size_bytes)
 
     def check(self, user: str, size_bytes: int) -> None:
         """Raise `Refused` where `user` may not hand in another job of that size."""
@@ -105,38 +116,32 @@ class HeldJobs:
 
     def add(self, number: int, user: str, account: Account, size_bytes: int) -> None:
         """A job of `user` was accepted, counted for `account`."""
-        held = (user, account, size_bytes + JOB_BYTES)
-        if held == self._last:
-            held = self._last  # jobs of a loop are alike
-        self._last = self._held[number] = held
-        holding = self._users.get(user) or self._users.setdefault(user, _Holding())
-        holding.jobs += 1
-        holding.bytes += held[2]
-        if self.is_by_account:
-            holding = self._accounts.setdefault(account, _Holding())
+        asked = (user, account, size_bytes)
+        if asked != self._last_asked:  # jobs of a loop are alike
+            self._last_asked = asked
+            self._last = _Held(self._holdings(user, account), size_bytes + JOB_BYTES)
+        held = self._held[number] = self._last
+        for holding in held.holdings:
             holding.jobs += 1
-            holding.bytes += held[2]
+            holding.bytes += held.size_bytes
 
     def settled(self, number: int) -> None:
         """A job has finished."""
         held = self._held.pop(number, None)
         if held is None:
             return
-        user, account, size_bytes = held
-        self.freed_bytes += size_bytes
-        holding = self._users[user]
-        holding.jobs -= 1
-        holding.bytes -= size_bytes
-        if not holding.jobs:
-            del self._users[user]
-        if self.is_by_account:
-            holding = self._accounts[account]
+        self.freed_bytes += held.size_bytes
+        for holding in held.holdings:
             holding.jobs -= 1
-            holding.bytes -= size_bytes
-            if not holding.jobs:
-                del self._accounts[account]
+            holding.bytes -= held.size_bytes
         if not self._held:
             self._held = {}  # a dictionary keeps the room that it once took
+
+    def _holdings(self, user: str, account: Account) -> tuple[_Holding, ...]:
+        of_user = self._users.setdefault(user, _Holding())
+        if not self.is_by_account:
+            return (of_user,)
+        return (of_user, self._accounts.setdefault(account, _Holding()))
 
     def _refuse(self, user: str, refusal: tuple[str, Refused] | None) -> None:
         if refusal is None:
@@ -145,9 +150,3 @@ class HeldJobs:
         counts = self.refusals[key]
         counts[user] = counts.get(user, 0) + 1
         raise problem
-
-
-def _bytes_of(spec: JobSpec, text_bytes: Mapping[str, int]) -> int:
-    """What came with a job, as far as its spec tells."""
-    texts = (spec.environment, spec.script, spec.stdin)
-    return len(_encode(spec)) + sum(text_bytes.get(digest, 0) for digest in texts)
