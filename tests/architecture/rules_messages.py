@@ -65,6 +65,9 @@ ENTRANCES = frozenset(
     )
 )
 """Modules of the daemon that bytes of others pass through."""
+TOLD = frozenset({"wire", "protocol"})
+"""Packages whose names are seen by nobody else."""
+CLASS_NAMES = frozenset({"__name__", "__qualname__"})
 CHECKS = frozenset({"check"})
 """Methods that tests and simulations call, to look at the whole state."""
 
@@ -162,6 +165,36 @@ def _is_decoder(owner: ast.expr) -> bool:
     if isinstance(owner, ast.Call):
         return terminal_name(owner.func) == "Decoder"
     return ast.unparse(owner) in {"msgspec.json", "msgspec.msgpack"}
+
+
+def implicit_tags(modules: Iterable[Module]) -> list[Violation]:
+    """Report what would be called after its source where it is written: a rename would change it.
+
+    That is a tag that no text or number stands for, an enum that counts by itself, and the name of
+    a class where messages are made.
+    """
+    return [
+        Violation(module.name, line, words)
+        for module in modules
+        for node in ast.walk(module.tree)
+        for line, words in _implicit(node, is_message=module.package in TOLD)
+    ]
+
+
+def _implicit(node: ast.AST, *, is_message: bool) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.ClassDef):
+        given = {each.arg: each.value for each in node.keywords}
+        tag = given.get("tag")
+        if ("tag_field" in given and tag is None) or (tag is not None and not _is_said(tag)):
+            yield node.lineno, f"{node.name} has a tag that follows from its name; say it"
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"auto", "enum.auto"}:
+        yield node.lineno, "auto() counts by itself; say the value"
+    elif is_message and isinstance(node, ast.Attribute) and node.attr in CLASS_NAMES:
+        yield node.lineno, f"uses {node.attr}, which a rename changes; give it a tag"
+
+
+def _is_said(tag: ast.expr) -> bool:
+    return isinstance(tag, ast.Constant) and type(tag.value) in (str, int)
 
 
 def asserted_input(modules: Iterable[Module]) -> list[Violation]:

@@ -35,6 +35,7 @@ PRODUCT_RULES: list[Rule] = [
     rules_messages.unbounded_messages,
     rules_messages.uncontained_decoding,
     rules_messages.asserted_input,
+    rules_messages.implicit_tags,
 ]
 REPOSITORY_RULES: list[Rule] = [
     rules_form.long_files,

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from iriai.model.bounds import Bits, Count, Many, Real, Word
-from tests.architecture.rules_messages import asserted_input, unbounded, uncontained_decoding
+from tests.architecture.rules_messages import (
+    asserted_input,
+    implicit_tags,
+    unbounded,
+    uncontained_decoding,
+)
 from tests.architecture.source import module_from_text
 
 
@@ -74,3 +79,24 @@ def test_an_assertion_at_an_entrance_is_found(name: str):
         assert asserted_input([module_from_text(name, text)])
     assert asserted_input([module_from_text(name, "def check(self):\n    assert self.x")]) == []
     assert asserted_input([module_from_text("iriai.policy.x", "assert x")]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Ping(msgspec.Struct, frozen=True, tag=True): ...",
+        "class Ping(msgspec.Struct, tag=str.lower): ...",
+        "class Ping(msgspec.Struct, tag_field='kind'): ...",
+        "class Colour(Enum):\n    RED = auto()",
+        "tag = type(message).__name__",
+    ],
+)
+def test_a_name_of_the_source_that_others_would_see_is_found(text: str):
+    assert implicit_tags([module_from_text("iriai.wire.x", text)])
+
+
+def test_what_is_said_stays_when_its_class_is_renamed():
+    for tag in ("'ping'", "7"):
+        text = f"class Ping(msgspec.Struct, tag={tag}): ...\nclass Row(msgspec.Struct): ..."
+        assert implicit_tags([module_from_text("iriai.wire.x", text)]) == []
+    assert implicit_tags([module_from_text("iriai.cli.x", "type(error).__name__")]) == []

@@ -32,6 +32,7 @@ from iriai.protocol.effects import (
     WhyAnswered,
 )
 from iriai.store.writer import Writer
+from iriai.wire.parts import tag_of
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class Engine:
                 self.machine.handle(event, now)
         except Exception as error:
             if type(event) is Delivered:
-                self.on_culprit(event.sender, type(event.message).__name__, error)
+                self.on_culprit(event.sender, tag_of(event.message), error)
             raise
         for request in requests:
             request(now)

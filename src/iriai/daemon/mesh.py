@@ -45,6 +45,7 @@ from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages import Message
 from iriai.wire.greetings import TOO_MANY, YIELD, Declined
 from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.parts import tag_of
 
 log = logging.getLogger(__name__)
 
@@ -427,8 +428,7 @@ class Mesh:
         if self._listener.takes(link.machine, part, message):
             self._listener.event(Delivered(link.machine, part, message))
         else:
-            kind = type(message).__name__
-            words = f"it may not say {kind} to our {part}"
+            words = f"it may not say {tag_of(message)} to our {part}"
             self.offences.note(link.machine, "not-its-own", words, _steady_s())
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:

@@ -1,8 +1,7 @@
-"""Messages between parts of different machines, as bytes: each with the name of its kind."""
+"""Messages between parts of different machines, as bytes: each with the tag of its kind."""
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping
 
 import msgspec
@@ -10,39 +9,131 @@ import msgspec
 from iriai.model.bounds import Word
 from iriai.model.decoding import decoded
 from iriai.model.limits import limits_problem
-from iriai.protocol.inquiry_messages import ToInquiry
-from iriai.protocol.messages import (
-    BetweenClusters,
-    Message,
-    Run,
-    ToBroker,
-    ToHome,
-    ToNode,
-    ToSuccession,
+from iriai.protocol.inquiry_messages import (
+    Inform,
+    Inquire,
 )
-from iriai.protocol.output_messages import ToOutput
-from iriai.protocol.peer_messages import ToDirectory, ToMembership
+from iriai.protocol.messages import (
+    Accepted,
+    Acknowledge,
+    AskBroker,
+    Begun,
+    BrokerIs,
+    Charging,
+    Counted,
+    Decline,
+    End,
+    Explain,
+    Explained,
+    Forward,
+    Heard,
+    Idle,
+    Match,
+    Message,
+    Promise,
+    Quiet,
+    Refusal,
+    Renew,
+    Renewed,
+    Returned,
+    Run,
+    Stop,
+    Summary,
+    Want,
+    Wants,
+    Withdraw,
+)
+from iriai.protocol.output_messages import (
+    AskOutput,
+    Output,
+)
+from iriai.protocol.peer_messages import (
+    Counteroffer,
+    Detail,
+    Entries,
+    Known,
+    Offer,
+    Outline,
+    Probe,
+    ProbeAnswer,
+    ProbeFor,
+    ProbeMissed,
+    Rumour,
+    Wanted,
+)
 
 PARTS_VERSION = 6
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
-_KINDS: Mapping[str, Mapping[str, type[Message]]] = {
-    part: {kind.__name__: kind for kind in typing.get_args(union)}
-    for part, union in (
-        ("node", ToNode),
-        ("home", ToHome),
-        ("broker", ToBroker | BetweenClusters),
-        ("membership", ToMembership),
-        ("directory", ToDirectory),
-        ("succession", ToSuccession),
-        ("inquiry", ToInquiry),
-        ("output", ToOutput),
-    )
+KINDS: Mapping[str, Mapping[str, type[Message]]] = {
+    "node": {
+        "Run": Run,
+        "Stop": Stop,
+        "Acknowledge": Acknowledge,
+        "Renewed": Renewed,
+        "Quiet": Quiet,
+        "Charging": Charging,
+    },
+    "home": {
+        "Match": Match,
+        "Promise": Promise,
+        "Explained": Explained,
+        "Accepted": Accepted,
+        "Refusal": Refusal,
+        "Begun": Begun,
+        "End": End,
+        "Renew": Renew,
+    },
+    "broker": {
+        "Idle": Idle,
+        "Counted": Counted,
+        "Want": Want,
+        "Withdraw": Withdraw,
+        "Wants": Wants,
+        "Decline": Decline,
+        "Explain": Explain,
+        "Summary": Summary,
+        "Forward": Forward,
+        "Returned": Returned,
+    },
+    "membership": {
+        "Probe": Probe,
+        "ProbeFor": ProbeFor,
+        "ProbeAnswer": ProbeAnswer,
+        "ProbeMissed": ProbeMissed,
+    },
+    "directory": {
+        "Offer": Offer,
+        "Counteroffer": Counteroffer,
+        "Wanted": Wanted,
+        "Entries": Entries,
+        "Outline": Outline,
+        "Detail": Detail,
+        "Rumour": Rumour,
+        "Known": Known,
+    },
+    "succession": {
+        "AskBroker": AskBroker,
+        "BrokerIs": BrokerIs,
+        "Heard": Heard,
+    },
+    "inquiry": {
+        "Inquire": Inquire,
+        "Inform": Inform,
+    },
+    "output": {
+        "AskOutput": AskOutput,
+        "Output": Output,
+    },
 }
-"""What may be said to each part, by name."""
-_decoders: Mapping[str, msgspec.msgpack.Decoder[Message]] = {
-    name: msgspec.msgpack.Decoder(kind) for kinds in _KINDS.values() for name, kind in kinds.items()
+"""What may be said to each part, by its tag. Tags are on the wire: a class may be renamed, its tag
+stays."""
+_TAGS: Mapping[type[Message], str] = {
+    kind: tag for kinds in KINDS.values() for tag, kind in kinds.items()
+}
+_decoders: Mapping[type[Message], msgspec.msgpack.Decoder[Message]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in _TAGS
 }
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -52,12 +143,18 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
     part: Word
     kind: Word
+    """Its tag."""
     body: msgspec.Raw
+
+
+def tag_of(message: Message) -> str:
+    """How the kind of `message` is called on the wire, and to people."""
+    return _TAGS[type(message)]
 
 
 def pack(part: str, message: Message) -> Envelope:
     """`message`, for `part` of another machine."""
-    return Envelope(part, type(message).__name__, msgspec.Raw(_encode(message)))
+    return Envelope(part, _TAGS[type(message)], msgspec.Raw(_encode(message)))
 
 
 def unpack(envelope: Envelope) -> Message:
@@ -68,9 +165,10 @@ def unpack(envelope: Envelope) -> Message:
             what it asks.
         msgspec.DecodeError: it cannot be read.
     """
-    if envelope.kind not in _KINDS.get(envelope.part, ()):
+    kind = KINDS.get(envelope.part, {}).get(envelope.kind)
+    if kind is None:
         raise msgspec.ValidationError(f"'{envelope.kind}' is nothing to say to '{envelope.part}'")
-    message = decoded(_decoders[envelope.kind], envelope.body)
+    message = decoded(_decoders[kind], envelope.body)
     if isinstance(message, Run) and (words := limits_problem(message.spec)):
         raise msgspec.ValidationError(f"of {message.attempt}, {words}")
     return message

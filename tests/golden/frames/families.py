@@ -107,7 +107,7 @@ def _unframed(read: Read) -> Read:
 
 
 def _parts() -> Iterator[Family]:
-    for part, kinds in parts._KINDS.items():
+    for part, kinds in parts.KINDS.items():
         yield family(
             f"messages-to-{part}",
             dict(kinds),

@@ -6,8 +6,12 @@ that is new, and for a format that changes on purpose; docs/architecture.md says
 
 from __future__ import annotations
 
+import typing
+
 import pytest
 
+from iriai.protocol import messages, peer_messages
+from iriai.wire import parts
 from tests.golden.frames.families import Family, families
 from tests.golden.frames.texts import FOLDER, file_of, read, text_of
 
@@ -43,3 +47,26 @@ def test_each_tag_is_of_one_message(family: Family):
 
 def test_no_family_is_gone():
     assert {file.stem for file in FOLDER.glob("*.txt")} == {each.name for each in FAMILIES}
+
+
+def test_every_message_between_parts_has_a_tag():
+    kinds = [kind for table in parts.KINDS.values() for kind in table.values()]
+    assert len(kinds) == len(set(kinds)), "one message, one part and one tag"
+    assert set(kinds) == set(typing.get_args(messages.Message))
+
+
+@pytest.mark.parametrize(
+    ("part", "union"),
+    [
+        ("node", messages.ToNode),
+        ("home", messages.ToHome),
+        ("broker", messages.ToBroker | messages.BetweenClusters),
+        ("membership", peer_messages.ToMembership),
+        ("directory", peer_messages.ToDirectory),
+        ("succession", messages.ToSuccession),
+        ("inquiry", messages.ToInquiry),
+        ("output", messages.ToOutput),
+    ],
+)
+def test_a_part_is_told_what_its_union_says(part: str, union: object):
+    assert set(parts.KINDS[part].values()) == set(typing.get_args(union))
