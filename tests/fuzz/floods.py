@@ -14,6 +14,7 @@ from pathlib import Path
 
 from iriai.client import Client
 from iriai.client.answers import Jobs, Submitted
+from iriai.launcher.closing import THREADS_MAX
 from iriai.model.job import Interaction
 from iriai.model.problem import Problem
 from iriai.wire.changes import IDS_MAX, Cancel, Hold
@@ -36,6 +37,7 @@ from tests.fuzz.scene import (
     is_closed,
     refused,
 )
+from tests.support.lingering import pass_lingering
 
 
 def nested_values(scene: Scene) -> Complaints:
@@ -169,6 +171,22 @@ def kept_descriptors(scene: Scene) -> Complaints:
         client.cancel([row.id for row in client.jobs(Jobs())])
 
 
+def lingering_descriptors(scene: Scene) -> Complaints:
+    """T9f: more than are waited for at a time, whose closing would take hours."""
+    own = Path(f"/proc/{scene.installation.pid('daemon')}/fd")
+    before = len(list(own.iterdir()))
+    with ExitStack() as stack:
+        for _ in range(THREADS_MAX // 4 + 2):
+            with scene.greeted() as eve:
+                pass_lingering(eve.socket, 4, stack)
+        until_s = time.monotonic() + WAIT_S
+        while (kept := len(list(own.iterdir())) - before) > OF_A_USER:
+            if time.monotonic() > until_s:
+                yield f"{kept} descriptors that linger stay open"
+                return
+            time.sleep(0.1)
+
+
 def long_frame_before_hello(scene: Scene) -> Complaints:
     """T9g: of somebody who has not said who they are."""
     with scene.user() as eve:
@@ -299,9 +317,9 @@ def endless_output(scene: Scene) -> Complaints:
 FLOODS: tuple[Flood, ...] = (
     nested_values, many_ids, ids_of_many_requests, long_patterns, many_connections,
     connections_of_several, fast_connections, fast_requests, many_waits, silence,
-    passed_descriptors, kept_descriptors, long_frame_before_hello, unfinished_frames,
-    unread_answers, many_jobs, large_jobs, large_environment, decoded_environments,
-    endless_output,
+    passed_descriptors, kept_descriptors, lingering_descriptors, long_frame_before_hello,
+    unfinished_frames, unread_answers, many_jobs, large_jobs, large_environment,
+    decoded_environments, endless_output,
 )  # fmt: skip
 HEAVY: tuple[Flood, ...] = (large_starts,)
 """Some hundred megabytes, with limits as usual: turns of such are longer than others."""

@@ -45,6 +45,9 @@ LIVE: dict[str, LiveMutant] = {
     ),
     "T9f: descriptors beside a frame": LiveMutant("descriptors", floods.passed_descriptors),
     "T9f: descriptors of jobs": LiveMutant("descriptors_per_user", floods.kept_descriptors),
+    "T9f: descriptors that linger": LiveMutant(
+        "closing that takes long", floods.lingering_descriptors
+    ),
     "T9g: frames before Hello": LiveMutant("a frame before Hello", floods.long_frame_before_hello),
     "T9g: unfinished frames": LiveMutant("unfinished_bytes_per_user", floods.unfinished_frames),
     "T9g: answers that nobody reads": LiveMutant("unsent_bytes_per_user", floods.unread_answers),

@@ -140,6 +140,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         Patch("iriai.daemon.pipe", "DESCRIPTORS_MAX", HUGE),
     ),
     "descriptors_per_user": _limit("descriptors_per_user"),
+    "closing that takes long": (Patch("iriai.launcher.closing", "_handle_signal", _nothing),),
     "a frame before Hello": (Patch("iriai.daemon.clients", "HELLO_BYTES_MAX", 1 << 30),),
     "unfinished_bytes_per_user": _limit("unfinished_bytes_per_user"),
     "unsent_bytes_per_user": (

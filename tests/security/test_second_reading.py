@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from iriai.launcher.closing import THREADS_MAX
 from iriai.wire.frames import frame
 from tests.endtoend.installation import Installation
 from tests.security.bad_client import bad_client
-from tests.support.lingering import lingering
+from tests.support.lingering import lingering, pass_lingering
 from tests.support.people import People
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -54,3 +58,19 @@ def test_a_descriptor_that_is_slow_to_close_stops_nobody(
         assert client.jobs() is not None
     first_end.close()
     second_end.close()
+
+
+def test_more_that_are_slow_to_close_than_threads_that_wait_do_not_stay_open(
+    undisturbed: Installation, people: People
+):
+    """T9f: 64 of them had all further ones, of everybody, stay open in the daemon."""
+    own = Path(f"/proc/{undisturbed.pid('daemon')}/fd")
+    before = len(list(own.iterdir()))
+    with ExitStack() as stack:
+        for _ in range(THREADS_MAX // 4 + 2):
+            with bad_client(undisturbed, people.eve) as eve:
+                eve.greet()
+                pass_lingering(eve.socket, 4, stack)
+        with undisturbed.client(people.bob) as client:
+            assert client.jobs() is not None
+        until(lambda: len(list(own.iterdir())) < before + THREADS_MAX // 2, "their end")

@@ -1,7 +1,9 @@
 """A descriptor that takes as long to be closed as whoever made it likes."""
 
+import os
 import socket
 import struct
+from contextlib import ExitStack
 
 PIECE = bytes(1 << 16)
 FOREVER = struct.pack("ii", 1, 30_000)
@@ -20,3 +22,15 @@ def lingering() -> tuple[int, socket.socket]:
             ours.send(PIECE)
     except BlockingIOError:
         return ours.detach(), other
+
+
+def pass_lingering(connection: socket.socket, count: int, others: ExitStack) -> None:
+    """Pass so many beside a frame that does not end; `others` closes their other ends.
+
+    Whoever takes them in has the last copies, and so is who waits.
+    """
+    slow = [lingering() for _ in range(count)]
+    socket.send_fds(connection, [b"\0\0"], [descriptor for descriptor, _ in slow])
+    for descriptor, other in slow:
+        os.close(descriptor)
+        others.enter_context(other)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from iriai.daemon.faults import FAULTS
-from iriai.launcher.closing import CLOSING
+from iriai.launcher.closing import CLOSING, UNKNOWN_USER, user_id_of
 
 READ_BYTES = 1 << 16
 """What one read takes at most: large enough to batch, small enough to stay fair, and less than gets
@@ -22,6 +22,8 @@ DESCRIPTORS_MAX = 64
 """Descriptors of another machine's frames that have not come whole; each of these has one."""
 RECEIVED_DESCRIPTORS_MAX = 253
 """What the kernel passes with one message; with room for less it would close the others at once."""
+CROWDED_S = 0.05
+"""Until it is read again from who passed more than can be closed."""
 UNSENT_BYTES_MAX = 512 << 20
 """A peer that does not read what it asked for is cut off: two of the largest frames."""
 
@@ -153,8 +155,9 @@ class SocketPipe:
         self._loop.remove_reader(self._socket.fileno())
         if self._is_writing:
             self._loop.remove_writer(self._socket.fileno())
+        user_id = self._user_id() if self.descriptors else UNKNOWN_USER
         self._close_socket()
-        _close_all(self.descriptors)
+        _close_all(self.descriptors, user_id)
         for piece in self._unsent:
             _close_all(piece.descriptors)
         self._unsent.clear()
@@ -169,10 +172,23 @@ class SocketPipe:
             CLOSING.close_connection(self._socket)
 
     def _readable(self) -> None:
+        if CLOSING.crowded and self._user_id() in CLOSING.crowded:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(CROWDED_S, self._read_again)
+            return
         try:
             self._read_once()
         except Exception as error:  # noqa: BLE001 - see daemon.faults
             self.close(FAULTS.note("a connection whose bytes came", error))
+
+    def _read_again(self) -> None:
+        if not self._is_paused and not self._is_closed:
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def _user_id(self) -> int:
+        """Of the other end, where that is a process of this machine."""
+        is_local = self._socket.family is socket.AF_UNIX
+        return user_id_of(self._socket) if is_local else UNKNOWN_USER
 
     def _read_once(self) -> bool:
         """Take in one read of what has arrived; whether there was anything."""
@@ -234,9 +250,9 @@ class SocketPipe:
         return sent
 
 
-def _close_all(descriptors: list[int]) -> None:
+def _close_all(descriptors: list[int], user_id: int = UNKNOWN_USER) -> None:
     while descriptors:
-        close_descriptor(descriptors.pop())
+        CLOSING.close(descriptors.pop(), user_id)
 
 
 def close_descriptor(descriptor: int) -> None:

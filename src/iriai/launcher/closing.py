@@ -2,26 +2,45 @@
 
 To close a connection that lingers waits for its other end, and to close a file of a file system
 in user space waits for whoever serves it. So it is done in threads of their own, but for pipes, and
-for Unix sockets in which nothing was passed.
+for Unix sockets in which nothing was passed. A thread that waits for long gets a signal: a
+connection is closed then all the same, and the kernel sends what is left. Only for file systems in
+user space there is no such end; whose descriptors are not closed has a few threads of all, and is
+not read from while there are many of them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import socket
 import struct
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from contextlib import suppress
 from fcntl import ioctl
 from termios import FIONREAD
 
 THREADS_MAX = 64
 """Descriptors that are waited for at a time; further ones are closed once one of these is."""
+THREADS_OF_USER_MAX = 16
+"""Those of one user among them."""
+OF_USER_MAX = 256
+"""Descriptors of one user that wait to be closed: with more they are not read from."""
 IDLE_S = 10.0
 """How long a thread waits for the next."""
+PATIENCE_S = 0.1
+"""How long a thread waits for one descriptor before it gets the signal."""
+LOOK_S = 0.05
+"""Between two looks at who waits for long."""
+HURRY_S = 0.003
+"""The same, and the patience, while there are more descriptors than threads."""
+UNKNOWN_USER = -1
+"""Whose descriptors nobody can tell."""
 
 _INT = struct.Struct("i")
+_CREDENTIALS = struct.Struct("3i")
 _NONE = bytes(_INT.size)
 
 
@@ -30,45 +49,134 @@ class Closing:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[int] = deque()
+        self._waiting: dict[int, deque[int]] = {}
+        """By user id; whose turn is next comes first."""
+        self._count = 0
+        """Of those that wait."""
+        self._began_s: dict[int, float] = {}
+        """By thread, when it began to close one."""
+        self._busy: Counter[int] = Counter()
+        """By user id, threads that close one of theirs."""
         self._idle = 0
         self._threads = 0
+        self._is_watched = False
+        self.crowded: frozenset[int] = frozenset()
+        """User ids of whom too many wait to be closed; hardly ever anybody."""
 
-    def close(self, descriptor: int) -> None:
+    def close(self, descriptor: int, user_id: int = UNKNOWN_USER) -> None:
         """Close it, now or soon: it is nobody else's from here on."""
         if _is_pipe(descriptor):
             os.close(descriptor)
             return
         with self._changed:
-            self._waiting.append(descriptor)
-            if self._idle < len(self._waiting) and self._threads < THREADS_MAX:
+            waiting = self._waiting.setdefault(user_id, deque())
+            waiting.append(descriptor)
+            self._count += 1
+            if len(waiting) == OF_USER_MAX and user_id != UNKNOWN_USER:
+                self.crowded |= {user_id}
+            if self._idle < self._count and self._threads < THREADS_MAX:
                 self._threads += 1
                 threading.Thread(target=self._run, name="closing", daemon=True).start()
+            if not self._is_watched:
+                self._is_watched = True
+                threading.Thread(target=self._watch, name="watch-closing", daemon=True).start()
             self._changed.notify()
 
     def close_connection(self, connection: socket.socket) -> None:
         """Close a Unix socket, with all that was passed over it and that nobody has read."""
         if _holds_descriptors(connection):
-            self.close(connection.detach())
+            user_id = user_id_of(connection)
+            self.close(connection.detach(), user_id)
         else:
             connection.close()
 
-    def _run(self) -> None:
-        while (descriptor := self._next()) is not None:
-            with suppress(OSError):  # what could not be written is its user's
-                os.close(descriptor)
-
-    def _next(self) -> int | None:
-        """What is to be closed; None: there is nothing, and the thread ends."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether any is still to be closed."""
         with self._changed:
-            if not self._waiting:
+            return bool(self._began_s or self._count)
+
+    def _close(self, descriptor: int) -> None:
+        """Close it, in a thread that may wait."""
+        os.close(descriptor)
+
+    def _run(self) -> None:
+        thread = threading.get_ident()
+        while (found := self._next(thread)) is not None:
+            user_id, descriptor = found
+            with suppress(OSError):  # what could not be written is its user's
+                self._close(descriptor)
+            with self._changed:
+                del self._began_s[thread]
+                self._busy[user_id] -= 1
+                if self._waiting.get(user_id):
+                    self._changed.notify()
+
+    def _next(self, thread: int) -> tuple[int, int] | None:
+        """Whose is to be closed, and which; None: there is nothing, and the thread ends."""
+        with self._changed:
+            found = self._take()
+            if found is None:
                 self._idle += 1
                 self._changed.wait(IDLE_S)
                 self._idle -= 1
-            if not self._waiting:
+                found = self._take()
+            if found is None:
                 self._threads -= 1
                 return None
-            return self._waiting.popleft()
+            self._began_s[thread] = time.monotonic()
+            self._busy[found[0]] += 1
+            return found
+
+    def _take(self) -> tuple[int, int] | None:
+        """One of the first user who has a thread left; they come last then."""
+        for user_id, waiting in self._waiting.items():
+            if self._busy[user_id] >= THREADS_OF_USER_MAX:
+                continue
+            descriptor = waiting.popleft()
+            self._count -= 1
+            del self._waiting[user_id]
+            if waiting:
+                self._waiting[user_id] = waiting
+            if user_id in self.crowded and len(waiting) < OF_USER_MAX // 2:
+                self.crowded -= {user_id}
+            return user_id, descriptor
+        return None
+
+    def _watch(self) -> None:
+        """Send the signal to who waits for long, until nothing is left to be closed."""
+        _handle_signal()
+        idle_s = 0.0
+        while idle_s < IDLE_S:
+            pause_s = HURRY_S if self._count > THREADS_OF_USER_MAX else LOOK_S
+            time.sleep(pause_s)
+            patience_s = HURRY_S if pause_s == HURRY_S else PATIENCE_S
+            with self._changed:
+                began_s = time.monotonic() - patience_s
+                for thread, thread_began_s in self._began_s.items():
+                    if thread_began_s < began_s:
+                        signal.pthread_kill(thread, signal.SIGURG)
+                idle_s = 0.0 if self._began_s or self._count else idle_s + pause_s
+                if idle_s >= IDLE_S:
+                    self._is_watched = False
+
+
+def _handle_signal() -> None:
+    """Have SIGURG end a system call, and do nothing else.
+
+    An ignored signal ends none; a handler in Python would wake the main thread each time.
+    """
+    library = ctypes.CDLL(None)
+    library.signal.argtypes = ctypes.c_int, ctypes.c_void_p
+    library.signal.restype = ctypes.c_void_p
+    library.signal(signal.SIGURG, ctypes.cast(library.abs, ctypes.c_void_p))
+
+
+def user_id_of(connection: socket.socket) -> int:
+    """Of the other end of a Unix socket, as the kernel knows it."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user_id, _ = _CREDENTIALS.unpack(found)
+    return int(user_id)
 
 
 def _is_pipe(descriptor: int) -> bool:
