@@ -8,7 +8,7 @@ are.
 from __future__ import annotations
 
 from tests.golden.frames.families import families
-from tests.golden.frames.texts import FOLDER, file_of, text_of
+from tests.golden.frames.texts import FOLDER, OTHERS, file_of, text_of
 
 
 def main() -> None:
@@ -18,6 +18,8 @@ def main() -> None:
         file.unlink()
     for each in known:
         file_of(each.name).write_text(text_of(each))
+    for name, text in OTHERS.items():
+        (FOLDER / name).write_text(text())
 
 
 main()

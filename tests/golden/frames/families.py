@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from iriai.launcher import journal
 from iriai.launcher.messages import FromLauncher, ToLauncher
 from iriai.wire import greetings, inquiries, links, parts
 from iriai.wire.codec import decode_reply, decode_request, reply_frame, request_frame
@@ -68,18 +67,33 @@ def family(
     write: Write | None = None,
     read: Read | None = None,
     within: Callable[[Any], Any] = lambda value: value,
+    shapes: tuple[str, ...] = ("full", "least"),
 ) -> Family:
     """`kinds` by tag; `within` puts a value into the message that carries it.
 
     Without `write` and `read` what is written is msgpack, of exactly that type.
     """
-    samples = []
-    for tag, kind in kinds.items():
-        for shape, tree in (("full", full(kind)), ("least", least(kind))):
-            value = within(msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind))
-            content = (write or msgspec.msgpack.encode)(value)
-            samples.append(Sample(f"{tag} {shape}", content, value, read or reads(kind)))
+    samples = [
+        sample_of(f"{tag} {shape}", kind, shape, write, read, within)
+        for tag, kind in kinds.items()
+        for shape in shapes
+    ]
     return Family(name, tuple(kinds.values()), tuple(samples))
+
+
+def sample_of(
+    key: str,
+    kind: Any,
+    shape: str,
+    write: Write | None = None,
+    read: Read | None = None,
+    within: Callable[[Any], Any] = lambda value: value,
+) -> Sample:
+    """One of them."""
+    tree = full(kind) if shape == "full" else least(kind)
+    value = within(msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind))
+    content = (write or msgspec.msgpack.encode)(value)
+    return Sample(key, content, value, read or reads(kind))
 
 
 def reads(kind: Any) -> Read:
@@ -150,11 +164,8 @@ def wire_families() -> Iterator[Family]:
     yield family("from-launcher", by_tag(FromLauncher), _framed, _unframed(reads(FromLauncher)))
 
 
-def stored_families() -> Iterator[Family]:
-    """What a process reads back that it, or another run of it, has written."""
-    yield family("launcher-journal", by_tag(journal.Record), read=reads(journal.Record))
-
-
 def families() -> list[Family]:
     """All of them."""
+    from tests.golden.frames.stored import stored_families
+
     return [*wire_families(), *stored_families()]

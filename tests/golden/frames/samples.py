@@ -128,7 +128,7 @@ def _scalar(node: inspect.Type, place: int, default: Any) -> Any:
         case inspect.EnumType():
             return next(each.value for each in node.cls if each != default)
         case inspect.LiteralType():
-            return next(each for each in node.values if each != default)
+            return next(each for each in sorted(node.values, key=str) if each != default)
         case inspect.RawType() | inspect.AnyType():
             return place + 2
     raise TypeError(f"no value is made of {node}")

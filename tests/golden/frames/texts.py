@@ -1,13 +1,16 @@
-"""Golden files as texts: three lines for each sample, and how they are read and written."""
+"""Golden files as texts, and how they are read: of a family three lines for each sample."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.golden.frames.families import Family
+from tests.golden.frames.database import rows_text, schema_text
+from tests.golden.frames.families import Family, families
+from tests.golden.frames.kinds import choices
 
 FOLDER = Path(__file__).parent
 FRAME_PREFIX_BYTES = 4
@@ -28,12 +31,15 @@ def file_of(family: str) -> Path:
 
 
 def rendered(content: bytes) -> str:
-    """Msgpack, in a frame or not, as JSON; anything else as it is."""
+    """Msgpack, in a frame or not, as JSON, which may be it already; else the bytes themselves."""
     body = content[FRAME_PREFIX_BYTES:]
     is_framed = int.from_bytes(content[:FRAME_PREFIX_BYTES], "big") == len(body) > 0
     if not is_framed and content[:1] in (b"{", b"["):
         return " ".join(content.decode().split())
-    tree = msgspec.msgpack.decode(body if is_framed else content)
+    try:
+        tree = msgspec.msgpack.decode(body if is_framed else content)
+    except msgspec.DecodeError:
+        return repr(content)
     return msgspec.json.encode(tree).decode()
 
 
@@ -53,3 +59,23 @@ def read(family: str) -> dict[str, Golden]:
         key, rendering, content = block.splitlines()
         found[key] = Golden(key, rendering.strip(), bytes.fromhex(content.strip()))
     return found
+
+
+def choices_text() -> str:
+    """What enums may be, one a line: the name of an enum is nobody's business, its values are."""
+    kinds = (kind for family in families() for kind in family.kinds)
+    return "".join(" ".join(values) + "\n" for values in choices(kinds))
+
+
+OTHERS: Mapping[str, Callable[[], str]] = {
+    "choices.list": choices_text,
+    "schema.sql": schema_text,
+    "rows.jsonl": rows_text,
+}
+"""Golden files that hold no messages."""
+
+
+def golden_rows() -> list[tuple[str, dict[str, Any]]]:
+    """The rows that are held: the name of the table and the values by column."""
+    lines = (FOLDER / "rows.jsonl").read_text().splitlines()
+    return [msgspec.json.decode(line, type=tuple[str, dict[str, Any]]) for line in lines]

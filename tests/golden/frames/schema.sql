@@ -1,0 +1,17 @@
+PRAGMA application_id=1769105761;
+PRAGMA auto_vacuum=2;
+PRAGMA user_version=0;
+CREATE INDEX attempts_by_end ON attempts (ended_wall_s);
+CREATE INDEX jobs_by_finish ON jobs (finished_wall_s);
+CREATE TABLE alembic_version ( version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num) );
+CREATE TABLE attempts ( job BIGINT NOT NULL, task_index INTEGER NOT NULL, attempt INTEGER NOT NULL, machine VARCHAR NOT NULL, cause VARCHAR NOT NULL, exit_code INTEGER, signal INTEGER, cpu_s FLOAT NOT NULL, memory_peak_bytes BIGINT NOT NULL, read_bytes BIGINT NOT NULL, written_bytes BIGINT NOT NULL, started_wall_s FLOAT NOT NULL, ended_wall_s FLOAT NOT NULL, elapsed_s FLOAT NOT NULL, charge_s FLOAT NOT NULL, message VARCHAR NOT NULL, factors VARCHAR, PRIMARY KEY (job, task_index, attempt) ) WITHOUT ROWID;
+CREATE TABLE claims ( attempt VARCHAR NOT NULL, claim BLOB NOT NULL, PRIMARY KEY (attempt) ) WITHOUT ROWID;
+CREATE TABLE drain ( id INTEGER NOT NULL, reason VARCHAR NOT NULL, by_whom VARCHAR NOT NULL, since_wall_s FLOAT NOT NULL, PRIMARY KEY (id) );
+CREATE TABLE events ( job BIGINT NOT NULL, sequence INTEGER NOT NULL, wall_s FLOAT NOT NULL, change BLOB NOT NULL, story VARCHAR NOT NULL, PRIMARY KEY (job, sequence) ) WITHOUT ROWID;
+CREATE TABLE jobs ( number INTEGER NOT NULL, group_name VARCHAR NOT NULL, user_name VARCHAR NOT NULL, owner VARCHAR NOT NULL, job_name VARCHAR NOT NULL, spec BLOB NOT NULL, submitted_wall_s FLOAT NOT NULL, finished_wall_s FLOAT, cause VARCHAR, succeeded INTEGER, PRIMARY KEY (number) );
+CREATE TABLE ledger ( group_name VARCHAR NOT NULL, user_name VARCHAR NOT NULL, counter FLOAT NOT NULL, epoch_wall_s FLOAT NOT NULL, runs BIGINT NOT NULL, run_s FLOAT NOT NULL, advance FLOAT DEFAULT '0' NOT NULL, bucket_s FLOAT DEFAULT '0' NOT NULL, buckets VARCHAR, PRIMARY KEY (group_name, user_name) ) WITHOUT ROWID;
+CREATE TABLE meta ( name VARCHAR NOT NULL, value BIGINT NOT NULL, PRIMARY KEY (name) ) WITHOUT ROWID;
+CREATE TABLE notices ( job INTEGER NOT NULL, PRIMARY KEY (job) );
+CREATE TABLE payload_uses ( digest VARCHAR NOT NULL, job BIGINT NOT NULL, PRIMARY KEY (digest, job) ) WITHOUT ROWID;
+CREATE TABLE payloads ( digest VARCHAR NOT NULL, content BLOB NOT NULL, PRIMARY KEY (digest) );
+CREATE VIEW history AS SELECT attempts.*, jobs.group_name, jobs.user_name, jobs.owner, jobs.job_name, jobs.submitted_wall_s FROM attempts JOIN jobs ON jobs.number = attempts.job;

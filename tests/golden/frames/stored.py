@@ -1,0 +1,207 @@
+"""Families of what a process reads back that it, another run of it, or an operator has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import msgspec
+
+from iriai.daemon import culprits, measured_speed, state_directory
+from iriai.daemon.backup_file import MANIFEST, Manifest
+from iriai.home import job as home_job
+from iriai.identity import (
+    certificate,
+    cluster_document,
+    cluster_files,
+    dwelling,
+    operator_key,
+    operator_request,
+    roster,
+    sealing,
+    signed_document,
+)
+from iriai.identity.consents import Consent, Consents
+from iriai.identity.ejection import Ejection
+from iriai.identity.signed_document import DocumentKind
+from iriai.identity.token_book import Entry as TokenEntry
+from iriai.identity.token_book import TokenBook
+from iriai.identity.trusted_home import TrustedHome
+from iriai.launcher import environment, journal, machine_file
+from iriai.launcher.messages import Template
+from iriai.model import ad, token_text
+from iriai.model.bounds import Document, Few, Many, Name, Words
+from iriai.model.claim import Claim
+from iriai.model.factors import Factors
+from iriai.model.job import JobSpec
+from iriai.model.records import Bucket, Change
+from iriai.model.steadiness import Steadiness
+from iriai.model.token_text import Token, TokenKind, parse_token
+from iriai.protocol import doubts, entries, ledger, screening
+from iriai.protocol.members import Member
+from iriai.protocol.peer_messages import Doubt
+from iriai.store import codec
+from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
+from tests.golden.frames.samples import full
+
+
+def stored_families() -> Iterator[Family]:
+    """All of them."""
+    yield from _of_the_launcher()
+    yield from _of_the_store()
+    yield from _of_the_directory()
+    yield from _signed()
+    yield from _files()
+
+
+def _of_the_launcher() -> Iterator[Family]:
+    yield family("launcher-journal", by_tag(journal.Record), journal._frame, _journalled)
+    yield family("launcher-templates", {"template": Template})
+    yield family("environments", {"variables": environment.Variables})
+
+
+def _journalled(content: bytes) -> journal.Record:
+    found = journal._record_at(content, 0)
+    assert found is not None, "no sound record"
+    return found[0]
+
+
+def _of_the_store() -> Iterator[Family]:
+    yield family("store-changes", by_tag(Change), codec.encode, codec.decode_change)
+    yield family("store-specs", {"spec": JobSpec}, codec.encode, codec.decode_spec)
+    yield family("store-claims", {"claim": Claim}, codec.encode, codec.decode_claim)
+    yield family(
+        "store-snapshots", {"state": home_job._Folded}, home_job._encode, home_job._decode_folded
+    )
+    yield family(
+        "store-factors",
+        {"factors": Factors},
+        lambda factors: _text(codec.encode_factors(factors)),
+        lambda text: codec.decode_factors(text.decode()),
+        shapes=("full",),
+    )
+    yield family(
+        "store-buckets",
+        {"buckets": tuple[Bucket, ...]},
+        lambda buckets: _text(codec.encode_buckets(buckets)),
+        lambda text: codec.decode_buckets(text.decode()),
+        shapes=("full",),
+    )
+
+
+def _text(text: str | None) -> bytes:
+    assert text is not None, "the sample is what the column leaves out"
+    return text.encode()
+
+
+def _of_the_directory() -> Iterator[Family]:
+    bodies = {"member": Member, "ledger": ledger.LedgerBatch}
+    assert set(bodies) <= set(entries.EntryKind), "bodies are called after the kind of their entry"
+    yield family("directory-entries", {"entry": entries.Entry})
+    yield family("directory-bodies", bodies)
+    yield family("ad-attributes", {"attributes": Annotated[dict[Name, ad.Value], Many]})
+    member = value_of(Member)
+    assert screening.member_body(member) == msgspec.msgpack.encode(member)
+
+
+def _signed() -> Iterator[Family]:
+    """What is signed, and what carries it. Keys and signatures are any bytes here."""
+    documents = {
+        "document": signed_document._Signed,
+        "body-of-configuration": cluster_document._Body,
+        "body-of-roster": roster._Body,
+        "body-of-ejection": Ejection,
+        "body-of-trust": TrustedHome,
+        "sealed-to-keys": sealing.SealedToKeys,
+        "issuer": cluster_files.IssuerBundle,
+        "operator-request": operator_request._Request,
+        "proof-of-certificate": certificate.Proof,
+        "list-of-documents": Annotated[list[Document], Many],
+    }
+    yield family("documents", documents)
+    token = token_text._Packed
+    yield family("tokens", {"token": token})
+    yield Family("token-texts", (token,), tuple(_token(kind) for kind in TokenKind))
+    signed: dict[str, bytes] = {
+        "entry": entries.signed_content(value_of(entries.Entry)),
+        "doubt": doubts.signed_content(value_of(Doubt)),
+        "operator-request": operator_request._signed(value_of(operator_request._Request)),
+    }
+    for kind in DocumentKind:
+        signed[f"document-{kind.value}"] = signed_document._signed_bytes(kind, b"body")
+    texts = [Sample(f"{key} full", content, content, bytes) for key, content in signed.items()]
+    yield Family("signed-texts", (), tuple(texts))
+
+
+def _token(kind: TokenKind) -> Sample:
+    token = Token.make(kind, bytes(range(token_text.RANDOM_BYTES)), "ab" * 32, "ume:6174")
+    return Sample(
+        f"{kind.value} full",
+        token.text.encode(),
+        token,
+        lambda content: parse_token(content.decode(), kind),
+    )
+
+
+def _files() -> Iterator[Family]:
+    """Files of JSON in state directories, by name."""
+    samples, kinds = [], []
+    for name, (kind, write, shapes) in _JSON_FILES.items():
+        read = msgspec.json.Decoder(kind).decode
+        kinds.append(kind)
+        samples += [sample_of(f"{name} {shape}", kind, shape, write, read) for shape in shapes]
+    samples.append(_identity())
+    yield Family("files", tuple(kinds), tuple(samples))
+
+
+def _identity() -> Sample:
+    value = value_of(state_directory.StateIdentity)._replace(version=state_directory.STATE_VERSION)
+    with TemporaryDirectory() as directory:
+        paths = state_directory.absolute_paths(directory)
+        state_directory._write_identity(paths, value)
+        content = Path(paths.identity).read_bytes()
+    return Sample(f"{Path(paths.identity).name} full", content, value, _read_identity)
+
+
+def _read_identity(content: bytes) -> Any:
+    with TemporaryDirectory() as directory:
+        paths = state_directory.absolute_paths(directory)
+        Path(paths.identity).write_bytes(content)
+        return state_directory.read_identity(paths)
+
+
+def value_of(kind: Any) -> Any:
+    """A full one."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(full(kind)), type=kind)
+
+
+_BOTH = ("full", "least")
+_JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
+    cluster_files.CONSENTS_FILE: (
+        Annotated[list[Consent], Many],
+        lambda rows: Consents(rows).encode(),
+        _BOTH,
+    ),
+    cluster_files.TOKENS_FILE: (
+        Annotated[list[TokenEntry], Many],
+        lambda rows: TokenBook(rows).encode(),
+        _BOTH,
+    ),
+    cluster_files.SEEDS_FILE: (list[cluster_files.SeedMember], cluster_files.encode_seeds, _BOTH),
+    cluster_files.CONFLICTS_FILE: (list[Words], msgspec.json.encode, _BOTH),
+    cluster_files.ISSUED_FILE: (dict[str, cluster_files.Issued], msgspec.json.encode, _BOTH),
+    # One that saw nothing is never written: JSON knows no infinity.
+    cluster_files.STEADINESS_FILE: (Steadiness, msgspec.json.encode, ("full",)),
+    dwelling.DWELLING_FILE: (dwelling.Dwelling, msgspec.json.encode, _BOTH),
+    operator_key.KEY_FILE: (operator_key._KeyFile, msgspec.json.encode, _BOTH),
+    culprits.FILE: (
+        Annotated[dict[Name, culprits.Culprit], Few],
+        msgspec.json.encode,
+        _BOTH,
+    ),
+    machine_file.NAME: (machine_file.MachineSettings, msgspec.json.encode, _BOTH),
+    measured_speed.FILE_NAME: (measured_speed.Speed, msgspec.json.encode, _BOTH),
+    MANIFEST: (Manifest, msgspec.json.encode, _BOTH),
+}
