@@ -1,0 +1,1 @@
+"""What people and scripts see of the command line; `python -m tests.golden.cli` writes it anew."""

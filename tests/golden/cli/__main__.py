@@ -1,0 +1,11 @@
+"""Write every golden file of the command line anew: `python -m tests.golden.cli`."""
+
+from __future__ import annotations
+
+from tests.golden.cli.golden_file import write_folder
+from tests.golden.cli.help_pages import PAGES, pages
+from tests.golden.cli.problem_codes import CODES, codes_text
+
+if __name__ == "__main__":
+    write_folder(PAGES, pages())
+    CODES.write_text(codes_text(), encoding="utf-8")
