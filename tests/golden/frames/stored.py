@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from iriai.daemon import culprits, measured_speed, state_directory
+from iriai.daemon import culprits, known_machines, measured_speed, state_directory
 from iriai.daemon.backup_file import MANIFEST, Manifest
 from iriai.home import job as home_job
 from iriai.identity import (
@@ -17,6 +17,7 @@ from iriai.identity import (
     cluster_document,
     cluster_files,
     dwelling,
+    machine_identity,
     operator_key,
     operator_request,
     roster,
@@ -26,6 +27,7 @@ from iriai.identity import (
 from iriai.identity.consents import Consent, Consents
 from iriai.identity.ejection import Ejection
 from iriai.identity.signed_document import DocumentKind
+from iriai.identity.subject import Subject, SubjectKind
 from iriai.identity.token_book import Entry as TokenEntry
 from iriai.identity.token_book import TokenBook
 from iriai.identity.trusted_home import TrustedHome
@@ -45,6 +47,8 @@ from iriai.protocol.peer_messages import Doubt
 from iriai.store import codec
 from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
 from tests.golden.frames.samples import full
+
+OPERATOR = operator_key.OperatorKey("ann", bytes(range(32)))
 
 
 def stored_families() -> Iterator[Family]:
@@ -128,7 +132,14 @@ def _signed() -> Iterator[Family]:
         "entry": entries.signed_content(value_of(entries.Entry)),
         "doubt": doubts.signed_content(value_of(Doubt)),
         "operator-request": operator_request._signed(value_of(operator_request._Request)),
+        "machine": machine_identity.SIGNATURE_CONTEXT,
+        "operator-request-word": operator_request.request_word(OPERATOR).encode(),
+        "operator-opens": sealing.raw_public(OPERATOR.opening.public_key()),
     }
+    for subject in SubjectKind:
+        signed[f"subject-{subject.value}"] = Subject(
+            "0123456789abcdef", subject, "ume"
+        ).uri.encode()
     for kind in DocumentKind:
         signed[f"document-{kind.value}"] = signed_document._signed_bytes(kind, b"body")
     texts = [Sample(f"{key} full", content, content, bytes) for key, content in signed.items()]
@@ -152,24 +163,48 @@ def _files() -> Iterator[Family]:
         read = msgspec.json.Decoder(kind).decode
         kinds.append(kind)
         samples += [sample_of(f"{name} {shape}", kind, shape, write, read) for shape in shapes]
-    samples.append(_identity())
+    samples += [_identity(), _known_machines()]
     yield Family("files", tuple(kinds), tuple(samples))
 
 
 def _identity() -> Sample:
     value = value_of(state_directory.StateIdentity)._replace(version=state_directory.STATE_VERSION)
-    with TemporaryDirectory() as directory:
-        paths = state_directory.absolute_paths(directory)
-        state_directory._write_identity(paths, value)
-        content = Path(paths.identity).read_bytes()
-    return Sample(f"{Path(paths.identity).name} full", content, value, _read_identity)
+
+    def read(directory: str) -> Any:
+        return state_directory.read_identity(state_directory.absolute_paths(directory))
+
+    def write(directory: str) -> None:
+        state_directory._write_identity(state_directory.absolute_paths(directory), value)
+
+    return _file_sample(state_directory.absolute_paths("").identity, value, write, read)
 
 
-def _read_identity(content: bytes) -> Any:
+def _known_machines() -> Sample:
+    def read(directory: str) -> Any:
+        known = known_machines.KnownMachines(directory)
+        return {name: known.token_of(name) for name in known.names()}
+
+    def write(directory: str) -> None:
+        known_machines.KnownMachines(directory).learn("take", "token")
+
+    return _file_sample(known_machines.FILE, {"take": "token"}, write, read)
+
+
+def _file_sample(
+    path: str, value: Any, write: Callable[[str], None], read: Callable[[str], Any]
+) -> Sample:
+    """Of a file that the product writes and reads by itself, in a directory that is given."""
+    name = Path(path).name
+
+    def read_content(content: bytes) -> Any:
+        with TemporaryDirectory() as directory:
+            Path(directory, name).write_bytes(content)
+            return read(directory)
+
     with TemporaryDirectory() as directory:
-        paths = state_directory.absolute_paths(directory)
-        Path(paths.identity).write_bytes(content)
-        return state_directory.read_identity(paths)
+        write(directory)
+        content = Path(directory, name).read_bytes()
+    return Sample(f"{name} full", content, value, read_content)
 
 
 def value_of(kind: Any) -> Any:

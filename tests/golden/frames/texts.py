@@ -11,6 +11,7 @@ import msgspec
 from tests.golden.frames.database import rows_text, schema_text
 from tests.golden.frames.families import Family, families
 from tests.golden.frames.kinds import choices
+from tests.golden.frames.versions import versions_text
 
 FOLDER = Path(__file__).parent
 FRAME_PREFIX_BYTES = 4
@@ -70,6 +71,7 @@ def choices_text() -> str:
 OTHERS: Mapping[str, Callable[[], str]] = {
     "choices.list": choices_text,
     "schema.sql": schema_text,
+    "versions.list": versions_text,
     "rows.jsonl": rows_text,
 }
 """Golden files that hold no messages."""

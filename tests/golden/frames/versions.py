@@ -1,0 +1,28 @@
+"""What formats say of themselves, so that a peer or a later version can refuse them."""
+
+from __future__ import annotations
+
+from iriai.daemon import backup_file, state_directory
+from iriai.identity import certificate
+from iriai.launcher import journal, messages
+from iriai.store import schema
+from iriai.wire import greetings, inquiries, parts, requests
+
+VERSIONS = {
+    "backup": backup_file.FORMAT,
+    "certificate-proof": certificate._PROOF_VERSION,
+    "certificate-proof-oid": certificate.PROOF_OID.dotted_string,
+    "client-protocol": requests.PROTOCOL_VERSION,
+    "inquiries": inquiries.INQUIRY_VERSION,
+    "launcher": messages.LAUNCHER_VERSION,
+    "launcher-journal": journal.MAGIC.decode().strip(),
+    "links": greetings.LINK_VERSION,
+    "messages-between-parts": parts.PARTS_VERSION,
+    "state-directory": state_directory.STATE_VERSION,
+    "store": schema.REVISION,
+}
+
+
+def versions_text() -> str:
+    """One a line."""
+    return "".join(f"{name}: {value}\n" for name, value in sorted(VERSIONS.items()))
