@@ -111,3 +111,14 @@ def test_when_all_room_is_used_nobody_has_more_than_a_share(monkeypatch: pytest.
     with pytest.raises(ValueError, match="MiB of texts"):
         texts.come("oni", b"more")
     assert texts.has(b"honest")
+
+
+def test_a_link_that_ends_for_its_texts_is_over(monkeypatch: pytest.MonkeyPatch):
+    """Its end raised the same once more, so the link stayed in the books."""
+    monkeypatch.setattr(module, "TEXTS_BYTES_MAX", 10 * TEXT_BYTES)
+    texts = Texts()
+    with pytest.raises(ValueError, match="MiB of texts"):
+        texts.come("oni", *(b"%d" % number for number in range(10)))
+    texts.received.take("oni", (), forget=True)
+    texts.turn()
+    assert not texts.has(b"1")

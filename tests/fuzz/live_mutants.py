@@ -56,6 +56,17 @@ LIVE: dict[str, LiveMutant] = {
     "T9i: decoded environments": LiveMutant("decoded environments", floods.decoded_environments),
     "T9j: names of texts": LiveMutant("names of texts", port_floods.long_names_of_texts),
     "T9k: wrong signatures": LiveMutant("wrong signatures", port_floods.wrong_signatures),
+    "T9g: unfinished frames of links": LiveMutant(
+        "unfinished frames of links", port_floods.unfinished_frames_of_links
+    ),
+    "T9j: texts of a sender": LiveMutant("texts of a sender", port_floods.texts_of_a_member),
+    "T9k: messages a second": LiveMutant("messages a second", port_floods.messages_of_a_member),
+    "T8c: consents of a user": LiveMutant(
+        "consents of a user", port_floods.consents_without_number
+    ),
+    "T8c: lifetime of consents": LiveMutant(
+        "lifetime of a consent", port_floods.consents_without_end
+    ),
     "T9l: output without end": LiveMutant("size of output", floods.endless_output),
     "T9m: tokens of a user": LiveMutant("tokens of a user", port_floods.many_tokens),
 }

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 VARIABLE = "IRIAI_TEST_WITHOUT"
 HUGE = 1 << 60
+MIB = 1 << 20
+SMALL = "rooms as usual"
+"""Not a mending: without it bounds that no configuration lowers are lower, and floods short."""
 LONG_S = 1e9
 
 
@@ -154,6 +157,18 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         Patch("iriai.daemon.text_pieces", "DIGEST", re.compile(".*", re.DOTALL)),
         Patch("iriai.daemon.text_pieces", "TEXT_BYTES_MAX", HUGE),
     ),
+    SMALL: (
+        Patch("iriai.daemon.mesh", "UNFINISHED_BYTES_MAX", 4 * MIB),
+        Patch("iriai.daemon.received_texts", "TEXTS_BYTES_MAX", 4 * MIB),
+    ),
+    "unfinished frames of links": (Patch("iriai.daemon.mesh", "UNFINISHED_BYTES_MAX", HUGE),),
+    "texts of a sender": (
+        Patch("iriai.daemon.received_texts", "TEXTS_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.received_texts", "IN_ALL_BYTES_MAX", HUGE),
+    ),
+    "messages a second": (Patch("iriai.daemon.link", "MESSAGES_PER_S_MAX", HUGE),),
+    "consents of a user": (Patch("iriai.identity.consents", "OF_USER_MAX", HUGE),),
+    "lifetime of a consent": (Patch("iriai.identity.consents", "LIFETIME_S_MAX", 1e11),),
     "wrong signatures": (Patch("iriai.protocol.checks", "Checks.note_wrong", _nothing),),
     "size of output": (Patch("iriai.launcher.watch", "SPOOL_BYTES_MAX", HUGE),),
     "ends of tasks": (Patch("iriai.launcher.task", "Task.exit", _fail),),

@@ -9,11 +9,13 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
+from iriai.daemon.payloads import digest_of
+from iriai.daemon.text_pieces import pieces
 from iriai.model.problem import Problem
 from iriai.protocol.entries import EntryKind
 from iriai.wire.frames import frame
 from iriai.wire.joining import AskAuthority
-from iriai.wire.links import Batch, Piece, link_frame
+from iriai.wire.links import Batch, Piece, Pong, link_frame
 from iriai.wire.requests import Failure
 from tests.endtoend.bad_peer import Peer
 from tests.fuzz.scene import (
@@ -153,6 +155,78 @@ def wrong_signatures(scene: Scene) -> Complaints:
             yield "who sends wrong signatures may stay"
 
 
+def unfinished_frames_of_links(scene: Scene) -> Complaints:
+    """T9g: of a member: a frame, and a text in pieces, whose rest does not come."""
+    frames = [(8 * MIB).to_bytes(4, "big") + bytes(6 * MIB)]
+    texts = [link_frame(Piece("0" * 32, bytes(MIB), is_last=False))] * 6
+    for name, sent in (("oni-of-frames", frames), ("oni-of-pieces", texts)):
+        oni = Peer(scene.lab.member(name), scene.lab.address)
+        oni.begin()
+        with oni.socket:
+            with suppress(ConnectionError, ssl.SSLError):
+                for each in sent:
+                    oni.socket.sendall(each)
+            if not is_closed(_client(oni)):
+                yield f"{name} may keep a daemon waiting for the rest"
+
+
+def texts_of_a_member(scene: Scene) -> Complaints:
+    """T9j: more of them than one sender may have kept."""
+    oni = Peer(scene.lab.member("oni-of-texts"), scene.lab.address)
+    oni.begin()
+    with oni.socket:
+        with suppress(ConnectionError, ssl.SSLError):
+            for number in range(8):
+                text = bytes([number]) * MIB
+                for piece in pieces(digest_of(text), text):
+                    oni.socket.sendall(link_frame(piece))
+        if not is_closed(_client(oni)):
+            yield "a member may have any number of texts kept"
+
+
+def messages_of_a_member(scene: Scene) -> Complaints:
+    """T9k: more a second than are handled."""
+    oni = Peer(scene.lab.member("oni-of-messages"), scene.lab.address)
+    oni.begin()
+    pings = link_frame(Pong(1.0, 1.0)) * 10_000
+    with oni.socket:
+        with suppress(ConnectionError, ssl.SSLError):
+            for _ in range(20):
+                oni.socket.sendall(pings)
+        if not is_closed(_client(oni)):
+            yield "a member may say as much as it likes"
+
+
+def consents_without_number(scene: Scene) -> Complaints:
+    """T8c: of one user."""
+    scene.lab  # noqa: B018 - without a cluster there is none
+    given: list[str] = []
+    with scene.client() as client:
+        try:
+            for number in range(40):
+                client.consent(f"home{number}", 600.0)
+                given.append(f"home{number}")
+            yield "too-many-consents: what is beyond is not refused"
+        except Problem as problem:
+            if problem.code != "too-many-consents":
+                yield str(problem)
+        for home in given:
+            client.consent(home, 0.0)
+
+
+def consents_without_end(scene: Scene) -> Complaints:
+    """T8c: longer than they may hold."""
+    scene.lab  # noqa: B018 - as above
+    with scene.client() as client:
+        try:
+            client.consent("home", 1e9)
+            client.consent("home", 0.0)
+            yield "bad-lifetime: what is beyond is not refused"
+        except Problem as problem:
+            if problem.code != "bad-lifetime":
+                yield str(problem)
+
+
 def _client(peer: Peer) -> BadClient:
     return BadClient(peer.socket)
 
@@ -160,5 +234,7 @@ def _client(peer: Peer) -> BadClient:
 AT_PORT: tuple[Flood, ...] = (
     nested_values_at_the_port, nested_values_over_links, many_tokens, silent_strangers,
     silent_connections, requests_of_strangers, long_names_of_texts, wrong_signatures,
+    unfinished_frames_of_links, texts_of_a_member, messages_of_a_member,
+    consents_without_number, consents_without_end,
 )  # fmt: skip
 """Of a machine of a cluster."""

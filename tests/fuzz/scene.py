@@ -17,7 +17,7 @@ from iriai.wire.requests import Failure
 from tests.endtoend.bad_peer import Lab
 from tests.endtoend.installation import Installation
 from tests.endtoend.test_identity import machine, say
-from tests.fuzz.mendings import without
+from tests.fuzz.mendings import SMALL, without
 from tests.fuzz.watcher import IDENTITY, Watcher
 from tests.security.bad_client import BadClient, bad_client, nested
 from tests.support.people import People, TestPerson
@@ -145,10 +145,11 @@ Flood = Callable[[Scene], Complaints]
 def scene_of(people: People, *taken_out: str, has_usual_limits: bool = False) -> Iterator[Scene]:
     """A daemon of root's, started without these mendings, with lower limits than usual."""
     configuration = CONFIGURATION.partition("[limits]")[0] if has_usual_limits else CONFIGURATION
+    names = taken_out if has_usual_limits else (SMALL, *taken_out)
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         installation = stack.enter_context(
-            machine("ume", configuration, people.ann, environment=without(*taken_out))
+            machine("ume", configuration, people.ann, environment=without(*names))
         )
         yield Scene(installation, people, place)
 

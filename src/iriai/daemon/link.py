@@ -343,7 +343,7 @@ class MachineLink:
                 text = self._pieces.take(content)
                 why_not = self.hold(self._pieces.unfinished_bytes)
                 if why_not:
-                    raise ValueError(why_not)
+                    raise OutOfPlace(why_not)
                 if text is not None:
                     self._owner.texts(self, ((content.digest, text),), forget=False)
             case Bye():

@@ -45,6 +45,8 @@ class ReceivedTexts:
             raise OutOfPlace("a text that is not what it is called")
         if forget:
             self.forget(sender)
+        if not texts:
+            return  # a link that ends for its texts brings none
         held = self._texts.setdefault(sender, {})
         for digest, text in texts:
             if digest not in held:
