@@ -61,6 +61,7 @@ LIVE: dict[str, LiveMutant] = {
     ),
     "T9j: texts of a sender": LiveMutant("texts of a sender", port_floods.texts_of_a_member),
     "T9k: messages a second": LiveMutant("messages a second", port_floods.messages_of_a_member),
+    "T9k: signatures a second": LiveMutant("signatures checked", port_floods.right_signatures),
     "T8c: consents of a user": LiveMutant(
         "consents of a user", port_floods.consents_without_number
     ),

@@ -167,6 +167,10 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         Patch("iriai.daemon.received_texts", "IN_ALL_BYTES_MAX", HUGE),
     ),
     "messages a second": (Patch("iriai.daemon.link", "MESSAGES_PER_S_MAX", HUGE),),
+    "signatures checked": (
+        Patch("iriai.protocol.checks", "Checks.may_check", _true),
+        Patch("iriai.protocol.notices", "Allowance.takes", _true),
+    ),
     "consents of a user": (Patch("iriai.identity.consents", "OF_USER_MAX", HUGE),),
     "lifetime of a consent": (Patch("iriai.identity.consents", "LIFETIME_S_MAX", 1e11),),
     "wrong signatures": (Patch("iriai.protocol.checks", "Checks.note_wrong", _nothing),),

@@ -197,6 +197,26 @@ def messages_of_a_member(scene: Scene) -> Complaints:
             yield "a member may say as much as it likes"
 
 
+SLOWED = "more signatures than", "messages a period"
+"""Either of these holds alone."""
+
+
+def right_signatures(scene: Scene) -> Complaints:
+    """T9k: more of one member than are checked."""
+    oni = Peer(scene.lab.member("oni-of-checks"), scene.lab.address)
+    oni.begin()
+    entries = [oni.entry(EntryKind.AD, b"[]", version=each) for each in range(9_000)]
+    with oni.socket:
+        for start in range(0, len(entries), 500):
+            oni.publish(*entries[start : start + 500])
+        until_s = time.monotonic() + 2 * WAIT_S
+        while not any(words in each for words in SLOWED for each in scene.lab.told()):
+            if time.monotonic() > until_s:
+                yield "any number of signatures is checked"
+                return
+            time.sleep(0.2)
+
+
 def consents_without_number(scene: Scene) -> Complaints:
     """T8c: of one user."""
     scene.lab  # noqa: B018 - without a cluster there is none
@@ -234,7 +254,7 @@ def _client(peer: Peer) -> BadClient:
 AT_PORT: tuple[Flood, ...] = (
     nested_values_at_the_port, nested_values_over_links, many_tokens, silent_strangers,
     silent_connections, requests_of_strangers, long_names_of_texts, wrong_signatures,
-    unfinished_frames_of_links, texts_of_a_member, messages_of_a_member,
+    unfinished_frames_of_links, texts_of_a_member, messages_of_a_member, right_signatures,
     consents_without_number, consents_without_end,
 )  # fmt: skip
 """Of a machine of a cluster."""
