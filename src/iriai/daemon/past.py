@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from iriai.daemon.selection import Selected
@@ -34,12 +36,21 @@ _encode = msgspec.msgpack.Encoder().encode
 class Past:
     """Answers from the store; see the module."""
 
-    def __init__(self, home: str, spool: str, reader: Reader) -> None:
+    def __init__(
+        self,
+        home: str,
+        spool: str,
+        reader: Reader,
+        soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """`soon` calls something at the end of this round of the event loop."""
         self._home = home
         self._spool = spool
         self._reader = reader
+        self._soon = soon
         self._latest: JobRecord | None = None
-        """The finished job that was looked at last: often many of its tasks are asked for."""
+        """The finished job that was looked at last in this round, since many of its tasks may be
+        asked for at once; by the next it may be deleted."""
 
     def text_bytes(self) -> dict[str, int]:
         """The sizes of all environments, scripts and inputs that are stored, by digest."""
@@ -160,12 +171,17 @@ class Past:
             record = self._reader.job(selected.job.number)
             if record is None:
                 raise self._unknown(selected.job)
-            self._latest = None if record.finished_wall_s is None else record
+            if record.finished_wall_s is not None:
+                self._latest = record
+                self._soon(self._forget_latest)
         ranges = record.spec.array
         for index in selected.indices[:1]:
             if not any(f <= index <= last and (index - f) % step == 0 for f, last, step in ranges):
                 raise NotFound("no-such-task", f"{selected.job} has no task {index}")
         return record
+
+    def _forget_latest(self) -> None:
+        self._latest = None
 
     def _unknown(self, job: JobId) -> NotFound:
         is_gone = 0 < job.number <= self._reader.last_deleted()

@@ -127,7 +127,7 @@ class Service:
         if settings.role.has_node:
             self._launcher.on_event = self._sensor.heard
         self._launcher.on_epilog_failed = self._epilog_failed
-        self._past = Past(settings.home, settings.paths.spool, store)
+        self._past = Past(settings.home, settings.paths.spool, store, self._engine.soon)
         self._unstored = Unstored(self._engine, self._writer)
         users = Users(
             settings.configuration,
