@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -17,14 +16,14 @@ from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
 from iriai.model.records import Record
 from iriai.protocol.effects import Delivered, Part, Send
-from iriai.protocol.messages import BetweenClusters, End, ToBroker, ToHome, ToNode, ToSuccession
+from iriai.protocol.messages import End
 from iriai.protocol.saying import may_say
 from iriai.sim.machine_model import SimulatedMachine
 from iriai.wire.codec import decode_request
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GreetingFrame, decode_greeting
 from iriai.wire.links import LinkFrame, decode_link_frame
-from iriai.wire.parts import Envelope, pack, unpack
+from iriai.wire.parts import KINDS, Envelope, pack, unpack
 from iriai.wire.requests import Request
 from tests.fuzz.entrance import Entrance
 from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree, with_hostile_number
@@ -84,18 +83,16 @@ def _link_frame(content: bytes) -> None:
         unpack(envelope)
 
 
-_TO_CORES: dict[str, Any] = {
-    "node": ToNode,
-    "home": ToHome,
-    "broker": ToBroker | BetweenClusters,
-    "succession": ToSuccession,
-}
-_KINDS = [(part, kind) for part, union in _TO_CORES.items() for kind in typing.get_args(union)]
+_KINDS = [
+    (part, tag, kind)
+    for part in ("node", "home", "broker", "succession")
+    for tag, kind in KINDS[part].items()
+]
 
 
 def envelopes(rng: Random) -> bytes:
     """One message of a member to a part, often about things that are there."""
-    part, kind = rng.choice(_KINDS)
+    part, tag, kind = rng.choice(_KINDS)
     tree = value_of(kind, rng)
     choice = rng.random()
     if choice < 0.3:
@@ -105,7 +102,7 @@ def envelopes(rng: Random) -> bytes:
     body = encoded(tree)
     if rng.random() < 0.05:
         body = mutated_bytes(body, rng)
-    return encoded([part, kind.__name__, body])
+    return encoded([part, tag, body])
 
 
 class Cores:

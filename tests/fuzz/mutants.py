@@ -21,6 +21,7 @@ import pytest
 from iriai.broker.claimed_use import ClaimedUse
 from iriai.classad import parser
 from iriai.model import name_pattern
+from iriai.protocol.messages import Counted, End, Message, Renew
 from iriai.wire import codec, greetings, links, parts
 from tests.fuzz import messages, texts
 from tests.fuzz.entrance import Entrance, Find
@@ -52,19 +53,18 @@ def _nested(module: Any) -> Patch:
     return _of(module, "decoded", decoded)
 
 
-def _without_bounds(name: str) -> Patch:
+def _without_bounds(kind: type[Message]) -> Patch:
     """A message whose fields are of their types, whatever their bounds are."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        unchecked = Unbounded(parts._decoders[name].type)
-        monkeypatch.setitem(parts._decoders, name, unchecked)  # type: ignore[arg-type]
+        monkeypatch.setitem(parts._decoders, kind, Unbounded(kind))  # type: ignore[arg-type]
 
     return patch
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the decoder nor the broker looks at what is counted: either of them holds alone."""
-    _without_bounds("Counted")(monkeypatch)
+    _without_bounds(Counted)(monkeypatch)
     monkeypatch.setattr(ClaimedUse, "refuses", lambda *_: False)
 
 
@@ -81,8 +81,8 @@ IN_PROCESS: dict[str, Mutant] = {
         "launcher messages", _nested(messages)
     ),
     "T3e: numbers of any length": Mutant("expressions", _of(parser, "INTEGER_DIGITS", 1 << 40)),
-    "T3f: clocks of any kind in Renew": Mutant("messages to cores", _without_bounds("Renew")),
-    "T3g: use and charges of any size in End": Mutant("messages to cores", _without_bounds("End")),
+    "T3f: clocks of any kind in Renew": Mutant("messages to cores", _without_bounds(Renew)),
+    "T3g: use and charges of any size in End": Mutant("messages to cores", _without_bounds(End)),
     "T3h: charges of any kind in Counted": Mutant("messages to cores", _counted),
     "T9b: patterns of any length": Mutant(
         "patterns", _of(name_pattern, "PATTERN_LENGTH_MAX", 1 << 40)
