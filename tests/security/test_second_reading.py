@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -45,19 +46,21 @@ def test_a_descriptor_that_is_slow_to_close_stops_nobody(
     """T9f: the daemon waited for the other end of a connection that lingers."""
     first, first_end = lingering()
     second, second_end = lingering()
-    with bad_client(undisturbed, people.eve) as eve:
-        if is_read:
-            eve.greet()
-            socket.send_fds(eve.socket, [frame(b"no request")], [first, second])
-        else:  # the daemon closes the connection for the first, with the second in its queue
-            socket.send_fds(eve.socket, [b"\xff\xff\xff\xff"], [first])
-            socket.send_fds(eve.socket, [b"more"], [second])
-        os.close(first)
-        os.close(second)
-    with undisturbed.client(people.bob) as client:
-        assert client.jobs() is not None
-    first_end.close()
-    second_end.close()
+    with first_end, second_end:
+        with bad_client(undisturbed, people.eve) as eve:
+            if is_read:
+                eve.greet()
+                socket.send_fds(eve.socket, [frame(b"no request")], [first, second])
+            else:  # the daemon closes the connection for the first, with the second in its queue
+                daemon = undisturbed.pid("daemon")
+                os.kill(daemon, signal.SIGSTOP)
+                socket.send_fds(eve.socket, [b"\xff\xff\xff\xff"], [first])
+                socket.send_fds(eve.socket, [b"more"], [second])
+                os.kill(daemon, signal.SIGCONT)
+            os.close(first)
+            os.close(second)
+        with undisturbed.client(people.bob) as client:
+            assert client.jobs() is not None
 
 
 def test_more_that_are_slow_to_close_than_threads_that_wait_do_not_stay_open(
