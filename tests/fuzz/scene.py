@@ -176,5 +176,6 @@ def reported(
     until_s = time.monotonic() + BACK_S
     while (left_mb := watcher.memory_left_mb()) > LEFT_MB and time.monotonic() < until_s:
         time.sleep(0.5)
-    found += [f"{seen['slow_turns']} slow turns"] if seen["slow_turns"] else []
+    if seen["slow_turns"]:
+        found.append(f"{seen['slow_turns']} slow turns, {seen['slowest_turn_s']} s at most")
     return found + ([f"{left_mb} MB of memory do not come back"] if left_mb > LEFT_MB else [])

@@ -32,6 +32,8 @@ class Watcher:
         self._tracebacks = self._counted_tracebacks()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
+        self._client: Client | None = None
+        """Kept, since to connect and to say Hello takes several turns."""
         self.ends = 0
         """Of any part that nobody asked for."""
         self.slow_turns = 0
@@ -46,6 +48,7 @@ class Watcher:
         """What was seen."""
         self._is_over.set()
         self._thread.join()
+        self._forget_client()
         time.sleep(self.settle_s)
         return {
             "ends": self.ends,
@@ -87,16 +90,23 @@ class Watcher:
 
     def _ask(self) -> None:
         pid = self._pids["daemon"]
-        before_s = processor_s(pid)
         try:
-            with Client.connect(self._installation.state, follow=False) as client:
-                client.jobs()
+            if self._client is None:
+                self._client = Client.connect(self._installation.state, follow=False)
+            before_s = processor_s(pid)
+            self._client.jobs()
         except Problem:
             self.unanswered += 1
+            self._forget_client()
             return
         took_s = processor_s(pid) - before_s
         self.slowest_s = max(self.slowest_s, took_s)
         self.slow_turns += took_s > SLOW_S
+
+    def _forget_client(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def _memory(self) -> int:
         """Resident memory of daemon and launcher, in KiB."""
