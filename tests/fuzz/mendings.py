@@ -31,14 +31,16 @@ class Patch(NamedTuple):
     value: Any
 
 
-def take_out(name: str) -> None:
-    """Take a mending out of this process."""
-    for each in TAKEN_OUT[name]:
+def take_out(names: list[str]) -> None:
+    """Take mendings out of this process."""
+    patches = [each for name in names for each in TAKEN_OUT[name]]
+    # First what others import: they get what has been put there.
+    for each in sorted(patches, key=lambda each: not each.module.startswith("iriai.model.")):
         *path, last = each.name.split(".")
         place = reduce(getattr, path, import_module(each.module))
         setattr(place, last, each.value)
-    if name in MORE:
-        MORE[name]()
+    for name in names:
+        MORE.get(name, _nothing)()
 
 
 def without(*names: str) -> dict[str, str]:

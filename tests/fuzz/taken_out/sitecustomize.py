@@ -4,5 +4,4 @@ import os
 
 from tests.fuzz.mendings import VARIABLE, take_out
 
-for name in filter(None, os.environ.get(VARIABLE, "").split(",")):
-    take_out(name)
+take_out(list(filter(None, os.environ.get(VARIABLE, "").split(","))))
