@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.records import AttemptResult, LedgerRow
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages import Counted, End, Idle, Renew, Renewed
@@ -46,6 +47,7 @@ def _result(**changes: object) -> End:
         _result(usage=Usage(nan)),
         _result(factors=((nan, 1.0),)),
         _result(message="x" * (2 << 20)),
+        Idle("take", 1, 1, Resources(1), (), (), (), (), True, None, speed=0.0),
         Counted("take", (), ((ATTEMPT, inf),)),
         Counted("take", (LedgerRow(Account("g", "u"), nan, 0.0, 1, 1.0),), ()),
         Counted("take", (LedgerRow(Account("g", "u" * 5000), 1.0, 0.0, 1, 1.0),), ()),

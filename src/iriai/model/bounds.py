@@ -44,7 +44,9 @@ Real = Annotated[float, Meta(ge=-REAL_MAX, le=REAL_MAX)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
 """Charged seconds, and counters of them: a thousand cpus for thirty thousand years."""
 Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
-"""Speeds, loads, prices and shares."""
+"""Loads, prices and shares."""
+Speed = Annotated[float, Meta(ge=0.01, le=1e9)]
+"""Of a machine, relative to others, as may be configured at least: loads are divided by it."""
 URGENCY_MAX = 1000.0
 """A thousand turns in advance; more only makes numbers overflow, and charges as well."""
 Urgency = Annotated[float, Meta(gt=0.0, le=URGENCY_MAX)]

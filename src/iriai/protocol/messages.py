@@ -23,6 +23,7 @@ from iriai.model.bounds import (
     Real,
     Seconds,
     Span,
+    Speed,
     Urgency,
     Weight,
     Words,
@@ -115,7 +116,7 @@ class Idle(msgspec.Struct, frozen=True):
     whole: bool
     unavailable: Reason | None
     """Why nothing can be started there now; None: it can."""
-    speed: Weight = 1.0
+    speed: Speed = 1.0
     """Of the machine, relative to others; charges are multiplied by it."""
     load: Weight = 0.0
     """The machine's load average (over one minute)."""
