@@ -49,10 +49,10 @@ class Faults:
         """For `status` and `doctor`: nothing where there were none."""
         if not self.count:
             return []
-        return [said("ended a connection or request", self.count, self._last, "daemon")]
+        return [trouble_line("ended a connection or request", self.count, self._last, "daemon")]
 
 
-def said(did: str, count: int, last: str, part: str) -> str:
+def trouble_line(did: str, count: int, last: str, part: str) -> str:
     """A line for `status` and `doctor` of errors of ours in `part`, each of which `did` that."""
     times = "once" if count == 1 else f"{count} times"
     report = f"please report it, with what log/{part}.log says"

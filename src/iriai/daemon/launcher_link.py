@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from iriai.daemon.descriptors import Descriptors
-from iriai.daemon.faults import said
+from iriai.daemon.faults import trouble_line
 from iriai.daemon.payloads import Payloads
 from iriai.daemon.stream import Stream
 from iriai.launcher.failures import EXIT_NOT_RUN
@@ -213,7 +213,7 @@ class LauncherLink:
         if self._defective is None:
             return []
         did = "in the launcher cost an attempt or a message"
-        return [said(did, self._defective.count, self._defective.last, "launcher")]
+        return [trouble_line(did, self._defective.count, self._defective.last, "launcher")]
 
     def _launch(self, launches: list[LaunchAttempt]) -> None:
         batch = _Batch()

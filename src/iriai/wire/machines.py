@@ -13,6 +13,7 @@ from iriai.model.bounds import (
     Seconds,
     SizeBytes,
     Span,
+    Speed,
     Weight,
     Whole,
     Word,
@@ -41,7 +42,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     load: Weight
     foreign_load: Weight
     """The part of the load that is not of our tasks."""
-    speed: Weight
+    speed: Speed
     tasks: Count
     """That run or are about to."""
     link: Word

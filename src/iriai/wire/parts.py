@@ -9,10 +9,7 @@ import msgspec
 from iriai.model.bounds import Word
 from iriai.model.decoding import decoded
 from iriai.model.limits import limits_problem
-from iriai.protocol.inquiry_messages import (
-    Inform,
-    Inquire,
-)
+from iriai.protocol.inquiry_messages import Inform, Inquire
 from iriai.protocol.messages import (
     Accepted,
     Acknowledge,
@@ -43,10 +40,7 @@ from iriai.protocol.messages import (
     Wants,
     Withdraw,
 )
-from iriai.protocol.output_messages import (
-    AskOutput,
-    Output,
-)
+from iriai.protocol.output_messages import AskOutput, Output
 from iriai.protocol.peer_messages import (
     Counteroffer,
     Detail,

@@ -15,6 +15,7 @@ from iriai.model.bounds import (
     Seconds,
     SizeBytes,
     Span,
+    Speed,
     Weight,
     Whole,
     Word,
@@ -81,7 +82,7 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     up_s: Seconds
     capacity: Annotated[dict[Name, SizeBytes], Many]
     free: Annotated[dict[Name, Whole], Many]
-    speed: Weight
+    speed: Speed
     jobs: Count
     waiting: Count
     active: Count

@@ -27,7 +27,7 @@ from iriai.model.stored import StoredState
 from iriai.store import Store
 from iriai.store.migrate import migrate_here
 from iriai.store.sqlite import let_pages_go
-from tests.golden.frames.samples import full, least
+from tests.golden.frames.samples import value_of
 
 WRITTEN = (
     JobAccepted,
@@ -67,14 +67,9 @@ def rows_text() -> str:
 
 def records() -> list[Record]:
     """One of each, as full as may be, and one of a job that has only what it must."""
-    jobs = [value_of(full(JobAccepted), JobAccepted), value_of(least(JobAccepted), JobAccepted)]
+    jobs = [value_of(JobAccepted), value_of(JobAccepted, "least")]
     jobs[1] = msgspec.structs.replace(jobs[1], number=1)
-    return [*jobs, *(value_of(full(kind), kind) for kind in WRITTEN if kind is not JobAccepted)]
-
-
-def value_of(tree: Any, kind: Any) -> Any:
-    """The record that a sample's tree is."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind)
+    return [*jobs, *(value_of(kind) for kind in WRITTEN if kind is not JobAccepted)]
 
 
 def loaded(rows: list[tuple[str, dict[str, Any]]]) -> StoredState:

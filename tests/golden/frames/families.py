@@ -26,7 +26,7 @@ from iriai.wire.requests import (
     Request,
     RequestBody,
 )
-from tests.golden.frames.samples import full, least
+from tests.golden.frames.samples import value_of
 
 Read = Callable[[bytes], Any]
 Write = Callable[[Any], bytes]
@@ -90,8 +90,7 @@ def sample_of(
     within: Callable[[Any], Any] = lambda value: value,
 ) -> Sample:
     """One of them."""
-    tree = full(kind) if shape == "full" else least(kind)
-    value = within(msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind))
+    value = within(value_of(kind, shape))
     content = (write or msgspec.msgpack.encode)(value)
     return Sample(key, content, value, read or reads(kind))
 

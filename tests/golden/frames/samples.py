@@ -50,6 +50,12 @@ def least(kind: Any) -> Any:
     return _least(described(kind), 0)
 
 
+def value_of(kind: Any, shape: str = "full") -> Any:
+    """A message of a type: `full`, or `least` with its required fields only."""
+    tree = full(kind) if shape == "full" else least(kind)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind)
+
+
 def bare(node: inspect.Type) -> tuple[inspect.Type, inspect.Metadata | None]:
     """A type without what is only said of it."""
     extra = None

@@ -46,7 +46,7 @@ from iriai.protocol.members import Member
 from iriai.protocol.peer_messages import Doubt
 from iriai.store import codec
 from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
-from tests.golden.frames.samples import full
+from tests.golden.frames.samples import value_of
 
 OPERATOR = operator_key.OperatorKey("ann", bytes(range(32)))
 
@@ -205,11 +205,6 @@ def _file_sample(
         write(directory)
         content = Path(directory, name).read_bytes()
     return Sample(f"{name} full", content, value, read_content)
-
-
-def value_of(kind: Any) -> Any:
-    """A full one."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(full(kind)), type=kind)
 
 
 _BOTH = ("full", "least")

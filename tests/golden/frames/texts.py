@@ -13,7 +13,7 @@ from tests.golden.frames.families import Family, families
 from tests.golden.frames.kinds import choices
 from tests.golden.frames.versions import versions_text
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "held"
 FRAME_PREFIX_BYTES = 4
 
 
