@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -59,12 +61,10 @@ def told_to_nobody(path):
 
 @pytest.fixture
 def public(path):
-    """The database in a place that every user can reach."""
-    for directory in path.parents:
-        if directory.stat().st_mode & 0o005 == 0o005:
-            break
-        directory.chmod(0o755)
-    return path
+    """The database in a place that every user can reach, and that no other run of tests closes."""
+    with tempfile.TemporaryDirectory(prefix="iriai-test-") as place:
+        Path(place).chmod(0o755)
+        yield Path(shutil.copy(path, place))
 
 
 def test_a_new_database_is_only_for_its_owner(tmp_path):
