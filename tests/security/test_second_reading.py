@@ -50,15 +50,16 @@ def test_a_descriptor_that_is_slow_to_close_stops_nobody(
         with bad_client(undisturbed, people.eve) as eve:
             if is_read:
                 eve.greet()
+            daemon = undisturbed.pid("daemon")
+            os.kill(daemon, signal.SIGSTOP)  # our own copies must not be the last that are closed
+            if is_read:
                 socket.send_fds(eve.socket, [frame(b"no request")], [first, second])
             else:  # the daemon closes the connection for the first, with the second in its queue
-                daemon = undisturbed.pid("daemon")
-                os.kill(daemon, signal.SIGSTOP)
                 socket.send_fds(eve.socket, [b"\xff\xff\xff\xff"], [first])
                 socket.send_fds(eve.socket, [b"more"], [second])
-                os.kill(daemon, signal.SIGCONT)
             os.close(first)
             os.close(second)
+            os.kill(daemon, signal.SIGCONT)
         with undisturbed.client(people.bob) as client:
             assert client.jobs() is not None
 
