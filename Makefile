@@ -17,7 +17,7 @@ WORKERS ?= 2
 NAME ?= *
 # The longest a single soak test may take before it counts as hung.
 SOAK_TIMEOUT_S := 3600
-PROGRAM := src/iriai/launcher/iriai-exec
+PROGRAM := src/iriai/launcher/spawn/iriai-exec
 
 help:
 	@echo "make run     a demonstration: real work of three accounts on this machine"
@@ -40,6 +40,7 @@ lint: test-environment $(PROGRAM)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 	$(PYTEST) -q tests/architecture
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
@@ -66,5 +67,5 @@ test-environment:
 
 # Installing compiles the C program; this does so again when its source has changed. Without a
 # compiler there is none, which is no error.
-$(PROGRAM): $(wildcard $(PROGRAM).c src/iriai/launcher/system-calls.h) scripts/compile_program.py
+$(PROGRAM): $(wildcard $(PROGRAM).c src/iriai/launcher/spawn/system-calls.h) scripts/compile_program.py
 	@$(PYTHON) scripts/compile_program.py

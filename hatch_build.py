@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAM = "src/iriai/launcher/iriai-exec"
+PROGRAM = "src/iriai/launcher/spawn/iriai-exec"
 
 
 class CompiledProgram(BuildHookInterface[Any]):

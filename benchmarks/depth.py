@@ -42,19 +42,19 @@ from typing import NamedTuple, TypeVar
 from harness.report import Figure, finish, machine_facts, median, percentile, progress, ratio
 
 from iriai.broker.core import Broker
-from iriai.broker.state import BrokerSettings
-from iriai.daemon.collection import keep_pauses_short
+from iriai.broker.state.state import BrokerSettings
+from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection
+from iriai.daemon.loop.gc_tuning import keep_pauses_short
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import GroupSection
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.order import OrderSettings
-from iriai.policy.registry import order_named
-from iriai.protocol.effects import Effect, Part, Send, Wake, WakeAt
-from iriai.protocol.messages import Capability, Counted, Idle, Match, Running, Want
+from iriai.policy.orders.order import OrderSettings
+from iriai.policy.orders.registry import order_named
+from iriai.protocol.messages.effects import Effect, Part, Send, Wake, WakeAt
+from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Match, Running, Want
 
 Result = TypeVar("Result")
 

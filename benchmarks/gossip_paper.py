@@ -26,7 +26,7 @@ from harness.paper_grid import ArrayTables, Grid, by_gossip, by_manager, by_orac
 from harness.paper_pictures import draw_all
 from harness.report import finish, machine_facts, progress
 
-from iriai.protocol.directory import DirectorySettings, Mode
+from iriai.protocol.directory.directory import DirectorySettings, Mode
 
 ROUNDS_MAX = 150
 PAPER_TABLE_1 = {1: 0.939, 2: 0.941, 4: 0.967, 8: 0.970}

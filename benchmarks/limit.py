@@ -20,9 +20,9 @@ from harness.kept_folder import kept_folder
 from harness.report import as_number, finish, machine_facts, median, progress, read_answer
 from harness.task_user import make_folder, task_user
 
-from iriai.launcher.enclosure import Enclosure, Limits
-from iriai.launcher.groups.choose import choose
-from iriai.launcher.spawn import find_helper
+from iriai.launcher.containment.cgroups.choose import choose
+from iriai.launcher.containment.container import Enclosure, Limits
+from iriai.launcher.spawn.spawn import find_helper
 
 OUTSTANDING = 64
 """Processes at a time: enough that neither the loop nor a processor ever waits."""

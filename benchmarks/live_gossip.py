@@ -34,11 +34,11 @@ from harness.options import Options, read_options
 from harness.report import finish, machine_facts, percentile, progress
 
 from iriai.client import Client
-from iriai.identity.ejection import Ejection
-from iriai.identity.operator_key import Operator
-from iriai.identity.signed_document import DocumentKind
+from iriai.identity.documents.operator_key import Operator
+from iriai.identity.documents.revocation import Ejection
+from iriai.identity.documents.signed_document import DocumentKind
 from iriai.model.paths import StatePaths
-from iriai.protocol.directory import DirectorySettings
+from iriai.protocol.directory.directory import DirectorySettings
 
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 30, 2

@@ -24,8 +24,8 @@ from iriai.classad.moment import clock_attributes, load_attributes
 from iriai.model.account import Account
 from iriai.model.ad import MachineAd, Value, job_attributes, machine_ad
 from iriai.model.resources import Resources
-from iriai.policy.demand import DemandKey
-from iriai.policy.match import Matches
+from iriai.policy.matching.job_requirements import DemandKey
+from iriai.policy.matching.match import Matches
 
 MACHINES, REQUIREMENTS = 10_000, 1_000
 SAMPLE_MACHINES, SAMPLE_REQUIREMENTS = 200, 100

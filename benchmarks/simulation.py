@@ -55,9 +55,9 @@ def measure_replay(name: str, policy: str, jobs_max: int) -> dict[str, object]:
     """Replay one log in this process; all of its jobs where `jobs_max` is 0."""
     from dataclasses import replace
 
-    from iriai.sim.replay import replay
-    from iriai.sim.settings import Settings
-    from iriai.sim.swf import read_swf
+    from iriai.sim.workload.replay import replay
+    from iriai.sim.workload.settings import Settings
+    from iriai.sim.workload.swf import read_swf
 
     began = time.perf_counter()
     log = read_swf(traces() / f"{name}.swf.gz")
@@ -96,7 +96,7 @@ def count_handles(machines: int, jobs: int) -> dict[str, object]:
     from iriai.broker.core import Broker
     from iriai.home.core import Home
     from iriai.node.core import Node
-    from iriai.sim.load import large_world, run_to_the_end
+    from iriai.sim.world.large_world import large_world, run_to_the_end
 
     handles = 0
 
@@ -117,7 +117,7 @@ def count_handles(machines: int, jobs: int) -> dict[str, object]:
 
 def measure_full(machines: int, jobs: int) -> dict[str, object]:
     """The same world against the clock; then a heap with as many entries, and a call for each."""
-    from iriai.sim.load import large_world, run_to_the_end
+    from iriai.sim.world.large_world import large_world, run_to_the_end
 
     world = large_world(machines, jobs)
     gc.collect()
@@ -145,8 +145,8 @@ def _bare_events_per_s(machines: int) -> float:
 
 def measure_seeds(first: int, seeds: int) -> dict[str, object]:
     """Small worlds with faults."""
-    from iriai.sim.faults import fails
-    from iriai.sim.scenario import scenario_of
+    from iriai.sim.faults.scenario import scenario_of
+    from iriai.sim.faults.search import fails
 
     began = time.perf_counter()
     failed = [seed for seed in range(first, first + seeds) if fails(scenario_of(seed)) is not None]

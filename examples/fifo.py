@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iriai.model.instant import Instant
-from iriai.policy.plan import Start, View
+from iriai.policy.placement.policy_api import Start, View
 
 
 class Fifo:

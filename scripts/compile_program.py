@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = "src/iriai/launcher/iriai-exec"
+PROGRAM = "src/iriai/launcher/spawn/iriai-exec"
 # Without a C library first: it is started once for every task, and a library's own start takes
 # longer than all it does (docs/adr/0010). Where its source does not know the processor's system
 # calls: with a static library, which needs no dynamic loader; some systems ship none, hence the

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iriai.sim.plots import COLOURS, drawn
+from iriai.sim.report.plots import COLOURS, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

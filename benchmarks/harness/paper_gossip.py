@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iriai.model.instant import Instant
-from iriai.protocol.choosing import some
-from iriai.protocol.directory import Directory, DirectorySettings, Mode
-from iriai.protocol.effects import Effect, Send
-from iriai.protocol.entries import Entry, EntryKind, Key, signed_content
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.notices import Notices
-from iriai.protocol.peer_messages import ToDirectory
-from iriai.protocol.publisher import Publisher
-from iriai.protocol.table import Table
-from iriai.sim.dice import generator
-from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.protocol.directory.directory import Directory, DirectorySettings, Mode
+from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.publisher import Publisher
+from iriai.protocol.incidents import Notices
+from iriai.protocol.messages.effects import Effect, Send
+from iriai.protocol.messages.entries import Entry, EntryKind, Key, signed_content
+from iriai.protocol.messages.gossip import ToDirectory
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.sampling import some
+from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.sim.world.rng import generator
 
 ROUND_S = 60.0
 CLUSTER_NAME = "grid"

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iriai.sim.dice import Dice
+from iriai.sim.world.rng import Dice
 
 HORIZON_S = 12 * 3600.0
 FROM_S = 2 * 3600.0

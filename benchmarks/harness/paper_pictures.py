@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iriai.sim.plots import COLOURS, drawn
+from iriai.sim.report.plots import COLOURS, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from typing import TypeVar
 from harness.descendants import none_left
 from harness.private_iriai import PrivateIriai
 from iriai.client import Client
-from iriai.daemon.role import BACK_END, FRONT_END, Wanted
+from iriai.daemon.startup.role import BACK_END, FRONT_END, Wanted
 from iriai.model.paths import StatePaths
 
 LINK_S_MAX = 30.0

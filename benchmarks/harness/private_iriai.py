@@ -15,9 +15,9 @@ from harness.descendants import none_left
 from harness.kept_folder import kept_folder
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
-from iriai.daemon.role import AS_BEFORE, Wanted
-from iriai.daemon.up import bring_up
+from iriai.daemon.startup.role import AS_BEFORE, Wanted
 from iriai.model.problem import Problem
+from iriai.supervisor.up import bring_up
 from iriai.wire.reports import StatusReport
 
 END_S_MAX = 30.0

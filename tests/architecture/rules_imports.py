@@ -1,4 +1,4 @@
-"""Who may import whom: the table of docs/architecture.md, and no circles."""
+"""Which package may import which: the table of docs/architecture.md. Folders: pyproject.toml."""
 
 from __future__ import annotations
 
@@ -11,59 +11,51 @@ from tests.architecture.source import PRODUCT, Module, Violation
 
 CORES = frozenset({"node", "home", "broker"})
 EVERYTHING_FOR_DAEMON = frozenset(
-    {"model", "classad", "policy", "protocol", "machine", "wire", "launcher", "store", "identity"}
-    | {"managers", "plugins", "api", "client"}
+    {"model", "config", "system", "classad", "policy", "protocol", "machine", "wire", "launcher"}
+    | {"store", "identity", "plugins", "client"}
     | CORES
 )
 
-# What a package may import of ours. "protocol.messages" permits that module alone.
+# What a package may import of ours. "protocol.messages" permits that folder alone.
 TABLE: Mapping[str, frozenset[str]] = {
     "model": frozenset(),
+    "config": frozenset({"model"}),
+    "system": frozenset({"model"}),
     "classad": frozenset({"model"}),
-    "policy": frozenset({"model", "classad"}),
-    "protocol": frozenset({"policy", "model", "classad"}),
+    "policy": frozenset({"model", "config", "classad"}),
+    "protocol": frozenset({"policy", "model", "config", "classad"}),
     "node": frozenset({"policy", "protocol", "model", "classad"}),
-    "home": frozenset({"policy", "protocol", "model", "classad"}),
-    "broker": frozenset({"policy", "protocol", "model", "classad"}),
-    "machine": CORES | {"policy", "protocol", "model"},
-    "wire": frozenset(
-        {
-            "protocol.messages",
-            "protocol.inquiry_messages",
-            "protocol.output_messages",
-            "protocol.peer_messages",
-            "model",
-        }
-    ),
-    "launcher": frozenset({"model"}),
+    "home": frozenset({"protocol", "model"}),
+    "broker": frozenset({"policy", "protocol", "model", "config", "classad"}),
+    "machine": CORES | {"protocol", "model"},
+    "wire": frozenset({"protocol.messages", "model"}),
+    "launcher": frozenset({"model", "system"}),
     "store": frozenset({"model"}),
-    "identity": frozenset({"model"}),
-    "managers": frozenset({"protocol.messages", "model"}),
+    "identity": frozenset({"model", "config", "system"}),
     "plugins": frozenset({"policy", "model"}),
-    "api": frozenset({"wire", "store", "identity", "model"}),
     "client": frozenset({"wire", "model"}),
-    "web": frozenset({"client", "model"}),
     "daemon": EVERYTHING_FOR_DAEMON,
-    "sim": CORES | {"machine", "policy", "protocol", "plugins", "wire", "classad", "model"},
-    "cli": frozenset({"client", "model"}),
+    "supervisor": frozenset({"daemon", "protocol.messages", "wire", "system", "model"}),
+    "sim": CORES | {"machine", "policy", "protocol", "plugins", "wire", "model", "config"},
+    "cli": frozenset({"client", "model", "config"}),
 }
 
 # Single modules that may import more, and then only inside a function or for types: a command that
 # does not need them must not pay for loading them.
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
-    "iriai.cli.up": frozenset({"daemon"}),
-    "iriai.cli.down": frozenset({"daemon"}),
-    "iriai.cli.backup": frozenset({"daemon"}),
-    "iriai.cli.restore": frozenset({"daemon"}),
-    "iriai.cli.cluster": frozenset({"daemon", "identity"}),
-    "iriai.cli.config_edit": frozenset({"identity"}),
-    "iriai.cli.eject": frozenset({"identity"}),
-    "iriai.cli.operator": frozenset({"identity"}),
-    "iriai.cli.join": frozenset({"daemon", "identity"}),
-    "iriai.cli.operating": frozenset({"identity"}),
-    "iriai.cli.simulate": frozenset({"sim"}),
-    "iriai.cli.simulate_experiment": frozenset({"sim"}),
-    "iriai.cli.simulate_faults": frozenset({"sim"}),
+    "iriai.cli.machine.up": frozenset({"supervisor", "daemon"}),
+    "iriai.cli.machine.down": frozenset({"supervisor", "daemon"}),
+    "iriai.cli.machine.backup": frozenset({"daemon"}),
+    "iriai.cli.machine.restore": frozenset({"daemon"}),
+    "iriai.cli.cluster.cluster": frozenset({"daemon", "identity"}),
+    "iriai.cli.machine.config_edit": frozenset({"identity"}),
+    "iriai.cli.cluster.eject": frozenset({"identity"}),
+    "iriai.cli.cluster.operator": frozenset({"identity"}),
+    "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
+    "iriai.cli.cluster.operator_session": frozenset({"identity"}),
+    "iriai.cli.simulate.simulate": frozenset({"sim"}),
+    "iriai.cli.simulate.experiment": frozenset({"sim"}),
+    "iriai.cli.simulate.faults": frozenset({"sim"}),
 }
 
 # A process imports what it uses: libraries that cost memory or start-up time, and the packages
@@ -172,56 +164,3 @@ def undeclared_libraries(modules: Iterable[Module], declared: Set[str]) -> list[
         for each in imports_of(module)
         if each.target.split(".")[0] not in known
     ]
-
-
-def _circle(graph: Mapping[str, list[str]]) -> list[str]:
-    """Return one circle of the graph as a path that ends where it begins, or nothing."""
-    done: set[str] = set()
-    for start in graph:
-        path: list[str] = []
-        pending: list[tuple[str, Iterator[str]]] = []
-        if start not in done:
-            path.append(start)
-            pending.append((start, iter(graph[start])))
-        while pending:
-            name, following = pending[-1]
-            after = next((each for each in following if each not in done), None)
-            if after is None:
-                done.add(name)
-                path.pop()
-                pending.pop()
-            elif after in path:
-                return [*path[path.index(after) :], after]
-            else:
-                path.append(after)
-                pending.append((after, iter(graph.get(after, ()))))
-    return []
-
-
-def circular_modules(modules: Iterable[Module]) -> list[Violation]:
-    """Find modules that need each other: to load, in a function, or for types alone."""
-    named = {module.name: module for module in modules}
-    graph: dict[str, list[str]] = {}
-    for name, module in named.items():
-        graph[name] = []
-        for each in imports_of(module):
-            target = each.target if each.target in named else each.target.rpartition(".")[0]
-            if target in named and target != name:
-                graph[name].append(target)
-    circle = _circle(graph)
-    return [Violation(circle[0], 1, f"circular import: {' -> '.join(circle)}")] if circle else []
-
-
-def circular_packages(modules: Iterable[Module]) -> list[Violation]:
-    """Find packages of ours that import each other, by whatever way."""
-    graph: dict[str, list[str]] = {}
-    for module in modules:
-        following = graph.setdefault(module.package, [])
-        for each in imports_of(module):
-            words = each.target.split(".")
-            if words[0] == PRODUCT and len(words) > 1 and words[1] not in following:
-                following.append(words[1])
-    for package, following in graph.items():
-        graph[package] = [each for each in following if each != package and each in graph]
-    circle = _circle(graph)
-    return [Violation(circle[0], 1, f"circular import: {' -> '.join(circle)}")] if circle else []

@@ -24,47 +24,29 @@ UNIONS = (
     ("iriai.wire.links", "LinkFrame"),
     ("iriai.wire.inquiries", "Question"),
     ("iriai.wire.inquiries", "Told"),
-    ("iriai.protocol.messages", "Message"),
-    ("iriai.launcher.messages", "ToLauncher"),
-    ("iriai.launcher.messages", "FromLauncher"),
+    ("iriai.protocol.messages.scheduling", "Message"),
+    ("iriai.launcher.contract.messages", "ToLauncher"),
+    ("iriai.launcher.contract.messages", "FromLauncher"),
 )
 """What entrances take in, whoever decodes it."""
-OUR_OWN = ("iriai.store.", "iriai.home.", "iriai.sim.", "iriai.launcher.journal")
+OUR_OWN = ("iriai.store.", "iriai.home.", "iriai.sim.", "iriai.launcher.journal.journal")
 """What reads back only what it has written itself, or fails as a whole where that is damaged."""
 OUR_FILES = (
     *OUR_OWN,
-    "iriai.daemon.backup_file",
-    "iriai.daemon.measured_speed",
-    "iriai.launcher.machine_file",
-    "iriai.identity.cluster_files",
+    "iriai.daemon.storage.backup_archive",
+    "iriai.daemon.host.speed_benchmark",
+    "iriai.launcher.contract.machine_config",
+    "iriai.identity.storage.cluster_files",
 )
 """Files of the administrator, a few kB each, which nobody else can write."""
 DECODES_ITSELF = (*OUR_OWN, "iriai.model.decoding", "iriai.client.client")
 """Who may call a decoder: the client reads rows of a listing by the million, from a daemon that it
 trusts with its jobs."""
-ENTRANCES = frozenset(
-    f"iriai.daemon.{name}"
-    for name in (
-        "circuit",
-        "circuits",
-        "clients",
-        "doorway",
-        "greeter",
-        "inquirer",
-        "link",
-        "links",
-        "mesh",
-        "pipe",
-        "relay",
-        "selection",
-        "strangers",
-        "stream",
-        "submission",
-        "tls_stream",
-        "uplink",
-    )
+ENTRANCES = tuple(
+    f"iriai.daemon.{name}."
+    for name in ("cluster", "net", "requests.cluster", "requests.jobs", "server", "transport")
 )
-"""Modules of the daemon that bytes of others pass through."""
+"""Packages of the daemon that bytes of others pass through."""
 TOLD = frozenset({"wire", "protocol"})
 """Packages whose names are seen by nobody else."""
 CLASS_NAMES = frozenset({"__name__", "__qualname__"})
@@ -202,7 +184,7 @@ def asserted_input(modules: Iterable[Module]) -> list[Violation]:
     return [
         Violation(module.name, line, "asserts what comes from outside; refuse it, or drop it")
         for module in modules
-        if module.package == "wire" or module.package == "protocol" or module.name in ENTRANCES
+        if module.package in TOLD or module.name.startswith(ENTRANCES)
         for line in _assertions(module.tree)
     ]
 

@@ -11,16 +11,16 @@ PATHS = frozenset({"working_directory", "output", "error"})
 """Fields of a job that name files and directories of its user."""
 HANDED_ON = frozenset(
     {
-        "iriai.launcher.contents",
-        "iriai.launcher.spawn",
-        "iriai.launcher.failures",
-        "iriai.launcher.namespaces.visible",
+        "iriai.launcher.tasks.content_check",
+        "iriai.launcher.spawn.spawn",
+        "iriai.launcher.spawn.spawn_failures",
+        "iriai.launcher.containment.namespaces.visible",
     }
 )
 """Modules of the launcher that read them: to look at their size, to have the helper open them once
 it is the user, to say what was wrong, and to see in which entry of /tmp they lie. The one directory
-that a message names and root opens is the daemon's spool, in `iriai.launcher.spool`, which looks
-whose it is."""
+that a message names and root opens is the daemon's spool, in `iriai.launcher.directories.spool`,
+which looks whose it is."""
 JOBS = frozenset({"spec", "job_spec"})
 """What variables and attributes that hold a job's description are called."""
 OPENING = frozenset(

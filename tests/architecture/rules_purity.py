@@ -14,7 +14,8 @@ from tests.architecture.rules_imports import imports_of
 from tests.architecture.source import PRODUCT, Module, Violation, terminal_name
 
 PURE_PACKAGES = frozenset(
-    {"model", "classad", "policy", "protocol", "node", "home", "broker", "machine", "wire"}
+    {"model", "config", "classad", "policy", "protocol"}
+    | {"node", "home", "broker", "machine", "wire"}
 )
 
 PERMITTED_MODULES = frozenset(

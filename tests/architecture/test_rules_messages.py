@@ -73,7 +73,9 @@ def test_text_may_be_decoded():
     assert uncontained_decoding([module_from_text("iriai.daemon.x", "content.decode()")]) == []
 
 
-@pytest.mark.parametrize("name", ["iriai.wire.links", "iriai.protocol.peers", "iriai.daemon.link"])
+@pytest.mark.parametrize(
+    "name", ["iriai.wire.links", "iriai.protocol.membership.cluster_core", "iriai.daemon.net.link"]
+)
 def test_an_assertion_at_an_entrance_is_found(name: str):
     for text in ("def take(x):\n    assert x", "def take(x):\n    raise AssertionError('no')"):
         assert asserted_input([module_from_text(name, text)])

@@ -11,9 +11,9 @@ from tests.architecture.source import module_from_text
 @pytest.mark.parametrize("field", ["working_directory", "output", "error"])
 def test_a_path_that_is_read_elsewhere_is_found(field: str):
     text = f"def f(task):\n    return task.spec.{field}\n"
-    assert paths_of_users([module_from_text("iriai.launcher.tasks", text)])
-    assert paths_of_users([module_from_text("iriai.launcher.spawn", text)]) == []
-    assert paths_of_users([module_from_text("iriai.daemon.views", text)]) == []
+    assert paths_of_users([module_from_text("iriai.launcher.tasks.tasks", text)])
+    assert paths_of_users([module_from_text("iriai.launcher.spawn.spawn", text)]) == []
+    assert paths_of_users([module_from_text("iriai.daemon.requests.jobs.views", text)]) == []
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,5 @@ def test_a_path_that_is_read_elsewhere_is_found(field: str):
 )
 def test_what_opens_where_paths_are_handed_on_is_found(call: str):
     text = f"def f(path):\n    {call}\n"
-    assert paths_of_users([module_from_text("iriai.launcher.spawn", text)])
-    assert paths_of_users([module_from_text("iriai.launcher.spool", text)]) == []
+    assert paths_of_users([module_from_text("iriai.launcher.spawn.spawn", text)])
+    assert paths_of_users([module_from_text("iriai.launcher.directories.spool", text)]) == []

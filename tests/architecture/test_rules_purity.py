@@ -59,7 +59,7 @@ def test_other_packages_may_do_what_they_are_for():
 
 def test_a_decision_is_let_through():
     decision = module_from_text(
-        "iriai.policy.lottery",
+        "iriai.policy.orders.lottery",
         """
         import math
         import random

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from random import Random
 
 from iriai.broker.core import Broker
-from iriai.broker.state import TURN_WORK_MAX, BrokerSettings
+from iriai.broker.state.state import TURN_WORK_MAX, BrokerSettings
+from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection, OrderSection
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import GroupSection, OrderSection
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.order import OrderSettings
-from iriai.policy.plan import PlanSource
-from iriai.policy.registry import order_named
-from iriai.protocol.effects import Effect, Part, Wake, WakeAt
-from iriai.protocol.messages import (
+from iriai.policy.orders.order import OrderSettings
+from iriai.policy.orders.registry import order_named
+from iriai.policy.placement.policy_api import PlanSource
+from iriai.protocol.messages.effects import Effect, Part, Wake, WakeAt
+from iriai.protocol.messages.scheduling import (
     Capability,
     Counted,
     Idle,

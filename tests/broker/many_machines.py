@@ -13,9 +13,17 @@ from iriai.model.ad import Value, job_attributes, machine_ad
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.policy.calendar import longest_stay_s
-from iriai.protocol.effects import LinkDown, LinkUp, Part, Wake, WakeAt
-from iriai.protocol.messages import Decline, FailedAtOnce, Idle, Match, Running, Want, Withdraw
+from iriai.policy.placement.calendar import longest_stay_s
+from iriai.protocol.messages.effects import LinkDown, LinkUp, Part, Wake, WakeAt
+from iriai.protocol.messages.scheduling import (
+    Decline,
+    FailedAtOnce,
+    Idle,
+    Match,
+    Running,
+    Want,
+    Withdraw,
+)
 from tests.broker.lone_broker import LoneBroker, as_running, want
 from tests.support.told import instant, job, told
 

@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
-from iriai.protocol.messages import Promise
+from iriai.protocol.messages.scheduling import Promise
 from tests.broker.many_machines import ManyMachines
 from tests.support.told import instant, told
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.broker.queued import Entry
-from iriai.broker.state import TURN_WORK_MAX
+from iriai.broker.queue.entries import Entry
+from iriai.broker.state.state import TURN_WORK_MAX
 from iriai.model.resources import Resources
 from tests.broker.many_machines import KINDS, ManyMachines
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from iriai.model.account import Account
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.policy.calendar import END_SLACK_S
-from iriai.protocol.messages import Running, Want, Withdraw
+from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.protocol.messages.scheduling import Running, Want, Withdraw
 from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
 from tests.support.told import attempt, instant, job
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.cli.command_line import run_words
+from iriai.cli.framework.run import run_words
 
 
 class Said(NamedTuple):

@@ -230,7 +230,7 @@ def test_a_mistake_of_ours_is_one_line_as_well(shell, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object):
         raise RuntimeError("oh")
 
-    monkeypatch.setattr("iriai.cli.status.status", fail)
+    monkeypatch.setattr("iriai.cli.machine.status.status", fail)
     monkeypatch.setattr("iriai.client.client.Client.connect", fail)
     said = shell("status")
     assert (said.code, said.err.count("\n")) == (1, 1)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from math import inf
 
 from iriai.model.ids import AttemptId
-from iriai.protocol.effects import Effect, LauncherLost
-from iriai.sim.clock import Clock
-from iriai.sim.execution import Work, Works
-from iriai.sim.launcher_model import LauncherModel
+from iriai.protocol.messages.effects import Effect, LauncherLost
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.launcher_model import LauncherModel
+from iriai.sim.world.work import Work, Works
 from tests.conformance.place import Place
 
 

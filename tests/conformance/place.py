@@ -14,7 +14,7 @@ from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     AttemptExited,
     AttemptsSampled,
     AttemptStarted,
@@ -28,7 +28,7 @@ from iriai.protocol.effects import (
     SampleAttempts,
     TerminateAttempt,
 )
-from iriai.sim.execution import End, Work
+from iriai.sim.world.work import End, Work
 
 HOME = "ume"
 LONG = Work(600.0)

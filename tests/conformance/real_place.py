@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iriai.daemon.descriptors import Descriptors
-from iriai.daemon.launcher_link import LauncherLink
-from iriai.daemon.payloads import Payloads
-from iriai.launcher.clock import steady_s, wall_s
-from iriai.launcher.machine_file import MachineSettings, write_machine_file
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
+from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.model.ids import AttemptId
-from iriai.protocol.effects import Effect, LauncherAttached, LauncherLost
-from iriai.sim.execution import Work
+from iriai.protocol.messages.effects import Effect, LauncherAttached, LauncherLost
+from iriai.sim.world.work import Work
 from tests.conformance.place import Place
 from tests.launcher.harness import WAIT_S, Machine, is_running
 

@@ -5,7 +5,7 @@ import pytest
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.sim.execution import FAILURE, KILLED, SUCCESS, TERMINATED, End, Work
+from iriai.sim.world.work import FAILURE, KILLED, SUCCESS, TERMINATED, End, Work
 from tests.conformance.place import HOME, LONG, STUBBORN, Place
 
 LOST: End = (EndCause.LOST, None, None)

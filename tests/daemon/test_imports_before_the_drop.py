@@ -81,7 +81,7 @@ def test_what_is_imported_late_is_there_before_privileges_are_given_up(daemon: D
     missing = {each for each in late_imports(ours) if each[1] not in daemon.loaded}
     assert missing == NEVER_AFTER_THE_DROP.keys()
     by_name = {each.name for each in ours if "import_module(" in each.text}
-    assert by_name == {"iriai.daemon.machine_facts"}  # NVIDIA's library: before the drop
+    assert by_name == {"iriai.daemon.startup.hardware"}  # NVIDIA's library: before the drop
 
 
 def test_what_a_daemon_does_after_that_loads_nothing_more(daemon: Daemon):

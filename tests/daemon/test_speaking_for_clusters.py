@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from iriai.daemon.cluster_network import ClusterNetwork
-from iriai.daemon.offences import Offences
-from iriai.protocol.effects import Delivered, Part
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.messages import Summary
+from iriai.daemon.cluster.network import ClusterNetwork
+from iriai.daemon.net.violations import Offences
+from iriai.protocol.messages.effects import Delivered, Part
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.messages.scheduling import Summary
 
 
 def hears(sender: str, cluster: str) -> tuple[bool, list[str]]:

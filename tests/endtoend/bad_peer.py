@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 
 from iriai.client import Client
+from iriai.identity.certificates.machine_identity import Enrolment, MachineIdentity
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.machine_identity import Enrolment, MachineIdentity
-from iriai.identity.tls import client_context
-from iriai.identity.trust import Trust
+from iriai.identity.trust.tls import client_context
+from iriai.identity.trust.trust import Trust
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.protocol.entries import Carried, Entry, EntryKind, signed_content
-from iriai.protocol.members import MemberState
-from iriai.protocol.peer_messages import Entries
+from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
+from iriai.protocol.messages.gossip import Entries
+from iriai.protocol.messages.members import MemberState
 from iriai.wire.frames import FrameReader
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, decode_greeting, greeting_frame
 from iriai.wire.links import Batch, link_frame

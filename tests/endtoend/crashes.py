@@ -19,7 +19,7 @@ STEPS = (
     *("before-commit", "after-commit", "after-launch-sent"),
     *("after-intent", "after-spawn", "before-exit-journal", "after-exit-journal"),
 )
-"""Where daemon and launcher kill themselves when told to; see iriai.launcher.crash."""
+"""Where daemon and launcher kill themselves when told to; see launcher.system.crash_points."""
 PAUSE_S_MAX = 1.2
 """Longer than a restart takes, so that kills fall into it as well as into ordinary work."""
 AFTER_RETURN = 0.7

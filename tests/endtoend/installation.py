@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from iriai.client import Client, draft
-from iriai.daemon.lock_file import lock_holder
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
+from iriai.system.lock_file import lock_holder
 from iriai.wire.requests import JobDraft
 from tests.support.people import TestPerson
 from tests.support.trusted_place import PARENT

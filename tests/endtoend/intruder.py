@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iriai.daemon.dialling import NotReached, dial_address
-from iriai.daemon.greeter import UNPROVED
-from iriai.daemon.passport import Passport
+from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.dialer import NotReached, dial_address
+from iriai.daemon.net.handshake import UNPROVED
 from iriai.identity.cluster_state import ClusterState
 from tests.endtoend.network import Networked
 from tests.endtoend.switch import enter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.identity.dwelling import DWELLING_FILE
+from iriai.identity.certificates.host_binding import DWELLING_FILE
 from tests.endtoend.network import Network, Networked
 from tests.support.waiting import until
 

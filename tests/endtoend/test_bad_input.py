@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from iriai.model.configuration_limits import LimitsSection
+from iriai.config.limits import LimitsSection
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 from iriai.wire.changes import Alter
 from iriai.wire.requests import LogFile

@@ -20,18 +20,18 @@ import msgspec
 import pytest
 
 from iriai.client import Client
-from iriai.identity.cluster_document import document_body, read_cluster_document
+from iriai.identity.certificates.machine_identity import MachineIdentity
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.machine_identity import MachineIdentity
-from iriai.identity.operator_key import Operator
-from iriai.identity.signed_document import DocumentKind
-from iriai.identity.tls import client_context
+from iriai.identity.documents.cluster_document import document_body, read_cluster_document
+from iriai.identity.documents.operator_key import Operator
+from iriai.identity.documents.signed_document import DocumentKind
+from iriai.identity.trust.tls import client_context
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.protocol.entries import EntryKind, signed_content
-from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peer_messages import Offer
-from iriai.protocol.screening import member_body
+from iriai.protocol.directory.validation import member_body
+from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.messages.entries import EntryKind, signed_content
+from iriai.protocol.messages.gossip import Offer
+from iriai.protocol.messages.members import Member, MemberState
 from iriai.wire.frames import frame
 from iriai.wire.greetings import LINK_VERSION
 from iriai.wire.links import Batch, link_frame

@@ -14,7 +14,7 @@ import pytest
 
 from iriai.client.remote import authenticated
 from iriai.client.transport import ConnectionLost
-from iriai.daemon.cluster_part import renew
+from iriai.daemon.requests.cluster.authority import renew
 from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.wire.requests import JobList, Jobs

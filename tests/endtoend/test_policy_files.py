@@ -23,7 +23,7 @@ name = "fifo"
 policy = "{path}:{name}"
 """
 OVERBOOKS = """
-from iriai.policy.plan import Start
+from iriai.policy.placement.policy_api import Start
 
 
 class Hopeful:

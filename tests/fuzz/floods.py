@@ -14,9 +14,9 @@ from pathlib import Path
 
 from iriai.client import Client
 from iriai.client.answers import Jobs, Submitted
-from iriai.launcher.closing import THREADS_MAX
 from iriai.model.job import Interaction
 from iriai.model.problem import Problem
+from iriai.system.closing import THREADS_MAX
 from iriai.wire.changes import IDS_MAX, Cancel, Hold
 from iriai.wire.codec import request_frame
 from iriai.wire.frames import frame

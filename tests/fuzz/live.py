@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
+from iriai.identity.certificates.machine_identity import Enrolment, MachineIdentity
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.machine_identity import Enrolment, MachineIdentity
-from iriai.identity.tls import client_context
-from iriai.identity.trust import Trust
-from iriai.launcher.messages import (
+from iriai.identity.trust.tls import client_context
+from iriai.identity.trust.trust import Trust
+from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Attach,
     Forget,
@@ -38,10 +38,16 @@ from iriai.launcher.messages import (
 from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.protocol.inquiry_messages import ToInquiry
-from iriai.protocol.messages import BetweenClusters, ToBroker, ToHome, ToNode, ToSuccession
-from iriai.protocol.output_messages import ToOutput
-from iriai.protocol.peer_messages import ToDirectory, ToMembership
+from iriai.protocol.messages.gossip import ToDirectory, ToMembership
+from iriai.protocol.messages.output import ToOutput
+from iriai.protocol.messages.rpc import ToInquiry
+from iriai.protocol.messages.scheduling import (
+    BetweenClusters,
+    ToBroker,
+    ToHome,
+    ToNode,
+    ToSuccession,
+)
 from iriai.wire.frames import FrameReader, frame
 from iriai.wire.greetings import (
     LINK_VERSION,

@@ -52,7 +52,7 @@ def without(*names: str) -> dict[str, str]:
 
 def _limit(*keys: str) -> tuple[Patch, ...]:
     """Without limits of `[limits]`, whatever the configuration says."""
-    module = "iriai.model.configuration_limits"
+    module = "iriai.config.limits"
     return tuple(Patch(module, f"LimitsSection.{key}", HUGE) for key in keys)
 
 
@@ -71,7 +71,7 @@ _work: Any = None
 
 def _keep_work() -> None:
     global _work
-    clients = import_module("iriai.daemon.clients")
+    clients = import_module("iriai.daemon.server.connections")
     _work, clients.Connection.work = clients.Connection.work, _unsliced
 
 
@@ -109,19 +109,19 @@ def _all_parts(item: Any) -> Iterator[Any]:
 TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "nesting": (Patch("iriai.model.decoding", "decoded", _raw),),
     "environment": (
-        Patch("iriai.daemon.submission", "ENVIRONMENT_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.submission", "ARGUMENT_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.submission", "ENVIRONMENT_VARIABLES_MAX", HUGE),
+        Patch("iriai.daemon.requests.jobs.submission", "ENVIRONMENT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.requests.jobs.submission", "ARGUMENT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.requests.jobs.submission", "ENVIRONMENT_VARIABLES_MAX", HUGE),
     ),
     "orders in several messages": (
-        Patch("iriai.daemon.launcher_link", "LAUNCH_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.launcher_link", "TEMPLATE_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.tasks.launcher_client", "LAUNCH_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.tasks.launcher_client", "TEMPLATE_BYTES_MAX", HUGE),
     ),
-    "ids of a request": (Patch("iriai.daemon.selection", "IDS_MAX", HUGE),),
+    "ids of a request": (Patch("iriai.daemon.requests.jobs.selection", "IDS_MAX", HUGE),),
     "slices": (
-        Patch("iriai.daemon.serving.turns", "TURN_S", LONG_S),
-        Patch("iriai.daemon.serving.turns", "TURN_ALONE_S", LONG_S),
-        Patch("iriai.daemon.serving.turns", "SLICE_S", LONG_S),
+        Patch("iriai.daemon.server.turns", "TURN_S", LONG_S),
+        Patch("iriai.daemon.server.turns", "TURN_ALONE_S", LONG_S),
+        Patch("iriai.daemon.server.turns", "SLICE_S", LONG_S),
     ),
     "letters of a pattern": (Patch("iriai.model.name_pattern", "PATTERN_LENGTH_MAX", HUGE),),
     "connections": _limit("connections"),
@@ -138,49 +138,53 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         Patch("iriai.policy.service.unproved", "Unproved._first_to_go", _nothing),
     ),
     "requests of strangers": (
-        Patch("iriai.daemon.strangers", "Strangers._limited", _handler_itself),
+        Patch(
+            "iriai.daemon.requests.cluster.unauthenticated", "Strangers._limited", _handler_itself
+        ),
     ),
     "descriptors": (
-        Patch("iriai.daemon.stream", "CLIENT_DESCRIPTORS_MAX", HUGE),
-        Patch("iriai.daemon.pipe", "DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.transport.framed_stream", "CLIENT_DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.transport.transport", "DESCRIPTORS_MAX", HUGE),
     ),
     "descriptors_per_user": _limit("descriptors_per_user"),
-    "closing that takes long": (Patch("iriai.launcher.closing", "_handle_signal", _nothing),),
-    "a frame before Hello": (Patch("iriai.daemon.clients", "HELLO_BYTES_MAX", 1 << 30),),
+    "closing that takes long": (Patch("iriai.system.closing", "_handle_signal", _nothing),),
+    "a frame before Hello": (Patch("iriai.daemon.server.connections", "HELLO_BYTES_MAX", 1 << 30),),
     "unfinished_bytes_per_user": _limit("unfinished_bytes_per_user"),
     "unsent_bytes_per_user": (
         *_limit("unsent_bytes_per_user"),
-        Patch("iriai.daemon.clients", "UNSENT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.server.connections", "UNSENT_BYTES_MAX", HUGE),
     ),
     "jobs_per_user": _limit("jobs_per_user"),
     "job_bytes_per_user": _limit("job_bytes_per_user"),
-    "decoded environments": (Patch("iriai.launcher.environment", "_KEPT_BYTES_MAX", HUGE),),
+    "decoded environments": (
+        Patch("iriai.launcher.environment.environment", "_KEPT_BYTES_MAX", HUGE),
+    ),
     "names of texts": (
-        Patch("iriai.daemon.text_pieces", "DIGEST", re.compile(".*", re.DOTALL)),
-        Patch("iriai.daemon.text_pieces", "TEXT_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.payloads.chunking", "DIGEST", re.compile(".*", re.DOTALL)),
+        Patch("iriai.daemon.payloads.chunking", "TEXT_BYTES_MAX", HUGE),
     ),
     SMALL: (
-        Patch("iriai.daemon.mesh", "UNFINISHED_BYTES_MAX", 4 * MIB),
-        Patch("iriai.daemon.received_texts", "TEXTS_BYTES_MAX", 4 * MIB),
+        Patch("iriai.daemon.net.mesh", "UNFINISHED_BYTES_MAX", 4 * MIB),
+        Patch("iriai.daemon.payloads.remote_payloads", "TEXTS_BYTES_MAX", 4 * MIB),
     ),
-    "unfinished frames of links": (Patch("iriai.daemon.mesh", "UNFINISHED_BYTES_MAX", HUGE),),
+    "unfinished frames of links": (Patch("iriai.daemon.net.mesh", "UNFINISHED_BYTES_MAX", HUGE),),
     "texts of a sender": (
-        Patch("iriai.daemon.received_texts", "TEXTS_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.received_texts", "IN_ALL_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.payloads.remote_payloads", "TEXTS_BYTES_MAX", HUGE),
+        Patch("iriai.daemon.payloads.remote_payloads", "IN_ALL_BYTES_MAX", HUGE),
     ),
-    "messages a second": (Patch("iriai.daemon.link", "MESSAGES_PER_S_MAX", HUGE),),
+    "messages a second": (Patch("iriai.daemon.net.link", "MESSAGES_PER_S_MAX", HUGE),),
     "signatures checked": (
-        Patch("iriai.protocol.checks", "Checks.may_check", _true),
-        Patch("iriai.protocol.notices", "Allowance.takes", _true),
+        Patch("iriai.protocol.directory.checks", "Checks.may_check", _true),
+        Patch("iriai.protocol.incidents", "Allowance.takes", _true),
     ),
-    "consents of a user": (Patch("iriai.identity.consents", "OF_USER_MAX", HUGE),),
-    "lifetime of a consent": (Patch("iriai.identity.consents", "LIFETIME_S_MAX", 1e11),),
-    "wrong signatures": (Patch("iriai.protocol.checks", "Checks.note_wrong", _nothing),),
-    "size of output": (Patch("iriai.launcher.watch", "SPOOL_BYTES_MAX", HUGE),),
-    "ends of tasks": (Patch("iriai.launcher.task", "Task.exit", _fail),),
+    "consents of a user": (Patch("iriai.identity.trust.consents", "OF_USER_MAX", HUGE),),
+    "lifetime of a consent": (Patch("iriai.identity.trust.consents", "LIFETIME_S_MAX", 1e11),),
+    "wrong signatures": (Patch("iriai.protocol.directory.checks", "Checks.note_wrong", _nothing),),
+    "size of output": (Patch("iriai.launcher.tasks.limit_monitor", "SPOOL_BYTES_MAX", HUGE),),
+    "ends of tasks": (Patch("iriai.launcher.tasks.task", "Task.exit", _fail),),
     "tokens of a user": (
-        Patch("iriai.identity.token_book", "TOKENS_OF_USER_MAX", HUGE),
-        Patch("iriai.identity.token_book", "OF_USERS_MAX", HUGE),
+        Patch("iriai.identity.storage.join_tokens", "TOKENS_OF_USER_MAX", HUGE),
+        Patch("iriai.identity.storage.join_tokens", "OF_USERS_MAX", HUGE),
     ),
 }
 """By name: what is put into the place of what."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from iriai.launcher.messages import ToLauncher
+from iriai.launcher.contract.messages import ToLauncher
 from iriai.machine.core import Machine
 from iriai.model.decoding import decoded
 from iriai.model.problem import Problem
 from iriai.model.records import Record
-from iriai.protocol.effects import Delivered, Part, Send
-from iriai.protocol.messages import End
-from iriai.protocol.saying import may_say
-from iriai.sim.machine_model import SimulatedMachine
+from iriai.protocol.delivery.authorization import may_say
+from iriai.protocol.messages.effects import Delivered, Part, Send
+from iriai.protocol.messages.scheduling import End
+from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.wire.codec import decode_request
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GreetingFrame, decode_greeting

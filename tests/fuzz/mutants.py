@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from iriai.broker.claimed_use import ClaimedUse
+from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.classad import parser
 from iriai.model import name_pattern
-from iriai.protocol.messages import Counted, End, Message, Renew
+from iriai.protocol.messages.scheduling import Counted, End, Message, Renew
 from iriai.wire import codec, greetings, links, parts
 from tests.fuzz import messages, texts
 from tests.fuzz.entrance import Entrance, Find

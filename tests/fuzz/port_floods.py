@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
-from iriai.daemon.payloads import digest_of
-from iriai.daemon.text_pieces import pieces
+from iriai.daemon.payloads.chunking import pieces
+from iriai.daemon.payloads.payload_store import digest_of
 from iriai.model.problem import Problem
-from iriai.protocol.entries import EntryKind
+from iriai.protocol.messages.entries import EntryKind
 from iriai.wire.frames import frame
 from iriai.wire.joining import AskAuthority
 from iriai.wire.links import Batch, Piece, Pong, link_frame

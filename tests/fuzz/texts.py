@@ -16,20 +16,24 @@ from iriai.classad.expression import parse_expression
 from iriai.client.directives.block import read_block
 from iriai.client.directives.option import Surroundings
 from iriai.client.directives.reading import translate
-from iriai.daemon.spool_files import attempt_of
-from iriai.identity.authority import Authority
-from iriai.identity.cluster_document import document_body, read_cluster_document
-from iriai.identity.operator_key import OperatorKey
-from iriai.identity.signed_document import DocumentKind, sign_document
-from iriai.launcher.journal import DamagedJournal, Exits, Intent, Intents, Journal, Lines
-from iriai.launcher.machine_file import NAME as MACHINE_FILE
-from iriai.launcher.machine_file import BadMachineFile, MachineSettings, read_machine_file
-from iriai.model.cluster_configuration import parse_cluster_configuration
-from iriai.model.configuration import parse_configuration
+from iriai.config.cluster_part import parse_cluster_configuration
+from iriai.config.reader import parse_configuration
+from iriai.daemon.tasks.spool_cleanup import attempt_of
+from iriai.identity.certificates.authority import Authority
+from iriai.identity.documents.cluster_document import document_body, read_cluster_document
+from iriai.identity.documents.operator_key import OperatorKey
+from iriai.identity.documents.signed_document import DocumentKind, sign_document
+from iriai.launcher.contract.machine_config import NAME as MACHINE_FILE
+from iriai.launcher.contract.machine_config import (
+    BadMachineFile,
+    MachineSettings,
+    read_machine_file,
+)
+from iriai.launcher.journal.journal import DamagedJournal, Exits, Intent, Intents, Journal, Lines
 from iriai.model.ids import AttemptId
 from iriai.model.name_pattern import name_pattern
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.sim.swf import read_swf
+from iriai.sim.workload.swf import read_swf
 from tests.fuzz.entrance import Entrance
 from tests.fuzz.messages import refusing
 from tests.fuzz.mutation import mutated_bytes, mutated_text
@@ -205,21 +209,21 @@ def _written_by_people() -> list[Entrance]:
             "workload logs",
             _text_maker((LOG,), LOG_WORDS),
             refusing(files.log),
-            ("iriai.sim.swf",),
+            ("iriai.sim.workload.swf",),
         ),
         Entrance(
             "E12",
             "configuration",
             changed,
             refusing(lambda content: parse_configuration(_text(content), "iriai.toml")),
-            ("iriai.model.configuration", "iriai.model.configuration_values"),
+            ("iriai.config.reader", "iriai.config.values"),
         ),
         Entrance(
             "E13",
             "cluster configuration",
             changed_cluster,
             refusing(lambda content: parse_cluster_configuration(_text(content), "document")),
-            ("iriai.model.cluster_configuration",),
+            ("iriai.config.cluster_part",),
         ),
         Entrance(
             "E14",
@@ -241,28 +245,28 @@ def _written_by_iriai() -> list[Entrance]:
             "machine file",
             hostile_json(MachineSettings()),
             files.machine_file,
-            ("iriai.launcher.machine_file",),
+            ("iriai.launcher.contract.machine_config",),
         ),
         Entrance(
             "E13",
             "signed documents",
             _bytes_maker(*documents),
             refusing(lambda content: read_cluster_document(content, authority)),
-            ("iriai.identity.signed_document", "iriai.identity.certificate"),
+            ("iriai.identity.documents.signed_document", "iriai.identity.certificates.certificate"),
         ),
         Entrance(
             "E15",
             "journal",
             _bytes_maker(files.journal_seed()),
             files.journal,
-            ("iriai.launcher.journal",),
+            ("iriai.launcher.journal.journal",),
         ),
         Entrance(
             "E15",
             "names in the spool",
             _text_maker(spool_names, ("9" * 5000, ".", "-", "/", "\0")),
             lambda content: void(attempt_of(_text(content))),
-            ("iriai.daemon.spool_files",),
+            ("iriai.daemon.tasks.spool_cleanup",),
         ),
     ]
 

@@ -7,8 +7,8 @@ from iriai.model.ids import AttemptId
 from iriai.model.records import AttemptResult, JobAccepted, JobEvent
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.messages import Begun, Capability, End, Match, Run, Want
-from iriai.sim.store_model import StoreModel
+from iriai.protocol.messages.scheduling import Begun, Capability, End, Match, Run, Want
+from iriai.sim.world.store_model import StoreModel
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, job, spec, told
 
 CAPABILITY = Capability(1, 1, 1, 1)

@@ -14,7 +14,7 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Rule
 from iriai.model.records import DependencyFailed, DependencyMet, JobFinished
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effects import WakeAt
+from iriai.protocol.messages.effects import WakeAt
 from tests.home.lone_home import LoneHome, changes, end, wants
 from tests.support.told import HOME, instant, only, spec
 

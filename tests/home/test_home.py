@@ -19,8 +19,8 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effects import JobSettled
-from iriai.protocol.messages import (
+from iriai.protocol.messages.effects import JobSettled
+from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
     Begun,

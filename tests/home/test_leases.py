@@ -11,8 +11,17 @@ import pytest
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
-from iriai.protocol.effects import LinkDown, LinkUp, Part, Wake, WakeAt
-from iriai.protocol.messages import Accepted, Acknowledge, Begun, Refusal, Renew, Renewed, Run, Stop
+from iriai.protocol.messages.effects import LinkDown, LinkUp, Part, Wake, WakeAt
+from iriai.protocol.messages.scheduling import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Refusal,
+    Renew,
+    Renewed,
+    Run,
+    Stop,
+)
 from tests.home.lone_home import LoneHome, end, match, wants
 from tests.support.told import HOME, NOTHING_TOLD, WALL_S, attempt, only
 

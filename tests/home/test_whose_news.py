@@ -6,8 +6,8 @@ import pytest
 
 from iriai.model.reason import Reason, Rule
 from iriai.model.state import TaskState
-from iriai.protocol.effects import PeerNoticed
-from iriai.protocol.messages import Accepted, Begun, Refusal, Renew, Renewed
+from iriai.protocol.messages.effects import PeerNoticed
+from iriai.protocol.messages.scheduling import Accepted, Begun, Refusal, Renew, Renewed
 from tests.home.lone_home import LoneHome, end, match
 from tests.support.told import WALL_S, attempt
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from iriai.identity.authority import Authority
-from iriai.identity.cluster_files import ClusterFiles, SeedMember, bundle_of
+from iriai.identity.certificates.authority import Authority
+from iriai.identity.certificates.host_binding import check_dwelling
+from iriai.identity.certificates.machine_identity import Enrolment
+from iriai.identity.certificates.sealed_secrets import seal_to_secret
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.dwelling import check_dwelling
-from iriai.identity.ejection import Ejection
-from iriai.identity.founding import enter_cluster, found_cluster
-from iriai.identity.machine_identity import Enrolment
-from iriai.identity.operator_key import Operator
-from iriai.identity.roster import open_authority
-from iriai.identity.sealing import seal_to_secret
-from iriai.identity.signed_document import DocumentKind
-from iriai.identity.token_book import Entry, digest_of
+from iriai.identity.documents.operator_key import Operator
+from iriai.identity.documents.operator_roster import open_authority
+from iriai.identity.documents.revocation import Ejection
+from iriai.identity.documents.signed_document import DocumentKind
+from iriai.identity.enrolment.bootstrap import enter_cluster, found_cluster
+from iriai.identity.storage.cluster_files import ClusterFiles, SeedMember, bundle_of
+from iriai.identity.storage.join_tokens import Entry, digest_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind

@@ -8,7 +8,7 @@ import os
 import sys
 
 import iriai.launcher.__main__ as launcher
-from iriai.launcher import spawn
+from iriai.launcher.spawn import spawn
 
 PR_SET_DUMPABLE = 4
 

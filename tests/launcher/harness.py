@@ -18,9 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.launcher.digest import digest_of
-from iriai.launcher.journal import Boot, Journal
-from iriai.launcher.messages import (
+from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
@@ -38,7 +36,9 @@ from iriai.launcher.messages import (
     Unfit,
     Welcome,
 )
-from iriai.launcher.spawn import HELPER
+from iriai.launcher.journal.journal import Boot, Journal
+from iriai.launcher.spawn.spawn import HELPER
+from iriai.launcher.system.digest import digest_of
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec

@@ -5,16 +5,16 @@ import os
 
 import pytest
 
-from iriai.launcher.enclosure import Use
-from iriai.launcher.failures import Failure, Stage, explain
-from iriai.launcher.limits import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
-from iriai.launcher.processes import Process
-from iriai.launcher.timers import STALE_MIN, Timers
-from iriai.launcher.tree import Forest, Snapshot
+from iriai.launcher.containment.container import Use
+from iriai.launcher.containment.process_tree import Forest, Snapshot
+from iriai.launcher.spawn.spawn_failures import Failure, Stage, explain
+from iriai.launcher.system.timers import STALE_MIN, Timers
+from iriai.launcher.tasks.limits import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
 from iriai.model.account import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.system.procfs import Process
 from tests.launcher.harness import attempt
 
 

@@ -3,7 +3,7 @@
 import os
 import stat
 
-from iriai.launcher.messages import Terminate
+from iriai.launcher.contract.messages import Terminate
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from tests.launcher.harness import Lab

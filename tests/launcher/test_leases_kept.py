@@ -7,8 +7,8 @@ import time
 import msgspec
 import pytest
 
-from iriai.launcher.clock import steady_s
-from iriai.launcher.messages import Launch, Order, Prolong, Template
+from iriai.launcher.contract.messages import Launch, Order, Prolong, Template
+from iriai.launcher.system.clock import steady_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from tests.launcher.harness import Link, Machine, is_running, until

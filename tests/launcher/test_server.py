@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from iriai.launcher.messages import (
+from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Attach,
     Launch,

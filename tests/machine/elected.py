@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
-from iriai.sim.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.network import NetworkPlan
-from iriai.sim.world import World
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.world import World
 from tests.machine.watched_cluster import check
 from tests.sim.cluster import LAN
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection, OrderSection
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import GroupSection, OrderSection
 from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
 from iriai.model.problem import Problem, Refused

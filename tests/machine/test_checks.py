@@ -7,16 +7,16 @@ from random import Random
 import pytest
 
 from iriai.broker.core import Broker
-from iriai.broker.heads import Heads
-from iriai.broker.passes import Outcome, Pass
-from iriai.broker.rooms import Rooms
+from iriai.broker.scheduling.scheduling_pass import Outcome, Pass
+from iriai.broker.state.placement import Rooms
+from iriai.broker.state.reserved_heads import Heads
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from iriai.home.attempts import Attempts
 from iriai.home.core import Home
 from iriai.home.job import JobState
 from iriai.home.nodes import Nodes
 from iriai.home.recording import Recording
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
 from iriai.model.records import (
     ClaimsDropped,
     ClaimStored,
@@ -31,9 +31,9 @@ from iriai.node.claims import Claims
 from iriai.node.core import Node
 from iriai.node.held import Held
 from iriai.node.ledger import Ledger
-from iriai.policy.backfill import ReservedHead
-from iriai.policy.limits import within_running_cap
-from iriai.sim.store_model import StoreModel
+from iriai.policy.placement.backfill import ReservedHead
+from iriai.policy.placement.cpu_limits import within_running_cap
+from iriai.sim.world.store_model import StoreModel
 from tests.node.lone_node import LoneNode, exited
 from tests.support.virtual import VirtualMachine
 
@@ -301,7 +301,7 @@ def test_a_launch_that_got_lost_is_never_ordered_again(monkeypatch):
 
 def test_a_cap_is_no_excuse_for_a_promise_that_is_broken(monkeypatch):
     """Without a place in the cap, what fills in beside a head takes the cap from it."""
-    monkeypatch.setattr("iriai.broker.state.BrokerState.running_cap", _cap_without_heads)
+    monkeypatch.setattr("iriai.broker.state.state.BrokerState.running_cap", _cap_without_heads)
     order = OrderSection(running_cap_cpus=4)
     machine = VirtualMachine(4, configuration=Configuration(order=order))
     machine.submit("eve", cpus=2, run_s=20.0, limit_s=20.0)

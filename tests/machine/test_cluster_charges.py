@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from iriai.model.resources import Resources
-from iriai.protocol.effects import Part
-from iriai.protocol.messages import Charging
-from iriai.sim.machine_model import MachinePlan
-from iriai.sim.world import World
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Charging
+from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.world import World
 from tests.broker.lone_broker import LoneBroker
 from tests.machine.watched_cluster import check
 from tests.sim.cluster import LAN, front, run, submit

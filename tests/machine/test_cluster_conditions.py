@@ -6,9 +6,9 @@ import pytest
 
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.protocol.effects import LoadMeasured, Part
-from iriai.sim.machine_model import MachinePlan
-from iriai.sim.world import World
+from iriai.protocol.messages.effects import LoadMeasured, Part
+from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.world import World
 from tests.machine.watched_cluster import check, watched
 from tests.sim.cluster import LAN, causes, front, run, starts, submit
 

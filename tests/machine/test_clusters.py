@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.protocol.messages import Run
-from iriai.sim.network import NetworkPlan
-from iriai.sim.world import World
+from iriai.protocol.messages.scheduling import Run
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.world import World
 from tests.machine.watched_cluster import watched
 from tests.sim.cluster import LEASE_S, causes, front, run, starts, submit
 

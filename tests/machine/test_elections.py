@@ -6,11 +6,11 @@ import pytest
 
 from iriai.model.account import Account
 from iriai.model.reason import Rule
-from iriai.protocol.candidates import Peer, ranked
-from iriai.protocol.effects import UsageLearned
-from iriai.protocol.messages import Match
-from iriai.sim.clock import WALL_S
-from iriai.sim.network import NetworkPlan
+from iriai.protocol.messages.candidates import Peer, ranked
+from iriai.protocol.messages.effects import UsageLearned
+from iriai.protocol.messages.scheduling import Match
+from iriai.sim.world.clock import WALL_S
+from iriai.sim.world.network import NetworkPlan
 from tests.machine.elected import CLUSTER, broker, brokers, elected, followed, has_ended, up
 from tests.sim.cluster import run, submit
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.model.configuration import parse_configuration
+from iriai.config.reader import parse_configuration
 from tests.support.virtual import VirtualMachine
 
 GROUPS = "[groups.lab]\nright = 1\n[groups.shop]\nright = 1\n"

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection, OrderSection
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import GroupSection, OrderSection
 from iriai.model.records import LedgerRow
 from tests.support.virtual import WALL_S, VirtualMachine
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import JobSection
+from iriai.config.reader import Configuration
+from iriai.config.sections import JobSection
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause, TaskState
-from iriai.policy.calendar import END_SLACK_S
-from iriai.protocol.effects import Part
+from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.protocol.messages.effects import Part
 from tests.support.virtual import VirtualMachine, Work
 
 GRACE_S = 10.0

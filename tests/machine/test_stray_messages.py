@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from iriai.machine.checks import check_attempts, check_stored
 from iriai.machine.core import Machine
-from iriai.protocol.effects import Part, Send
-from iriai.protocol.messages import Decline, Match, Promise
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Decline, Match, Promise
 from tests.machine.scenario import PATIENCE_S, Room, end_all_troubles, peaceful, play
 from tests.support.virtual import VirtualMachine
 

@@ -9,8 +9,8 @@ from statistics import mean
 
 import pytest
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from tests.support.virtual import VirtualMachine
 
 RUN_S = 600.0

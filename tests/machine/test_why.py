@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from iriai.model.alteration import Alteration
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
 from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
 from iriai.model.reason import Rule

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iriai.machine.cluster_checks import check_cluster
-from iriai.sim.machine_model import SimulatedMachine
-from iriai.sim.world import World
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.world import World
 from tests.sim.cluster import LAN, cluster
 
 

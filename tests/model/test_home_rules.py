@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.configuration import BadConfiguration, parse_configuration
+from iriai.config.reader import BadConfiguration, parse_configuration
 from iriai.model.home_rules import HomeRules
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.steadiness import Steadiness
-from iriai.protocol.candidates import WEIGHTS
+from iriai.protocol.messages.candidates import WEIGHTS
 
 HOUR_S = 3600.0
 HIGHEST, MIDDLE = WEIGHTS[0][0], WEIGHTS[1][0]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from iriai.broker.attendance import Attendance
+from iriai.broker.intake.sessions import Attendance
 from iriai.home.posts import Posts
 from iriai.machine.core import Machine
 from iriai.node.admission import Admission, everybody
 from iriai.node.capabilities import Capabilities
-from iriai.protocol.messages import AskBroker, BrokerIs
+from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
 
 

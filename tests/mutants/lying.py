@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from iriai.protocol import table
-from iriai.protocol.doubts import Doubts
-from iriai.protocol.members import MemberState
-from iriai.protocol.membership import Membership
-from iriai.protocol.probes import Probes
-from iriai.protocol.use_bounds import UseBounds
+from iriai.protocol.directory import entry_table
+from iriai.protocol.ledger.use_bounds import UseBounds
+from iriai.protocol.membership.doubts import Doubts
+from iriai.protocol.membership.membership import Membership
+from iriai.protocol.membership.probes import Probes
+from iriai.protocol.messages.members import MemberState
 from tests.mutants.mutants import Patch, around, instead
 
 
@@ -46,7 +46,7 @@ def _is_answered_by_all(whole: Any, probes: Any, number: int, sender: str) -> An
 
 
 def _no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "AHEAD_S_MAX", 1e15)
+    monkeypatch.setattr(entry_table, "AHEAD_S_MAX", 1e15)
 
 
 LYING: dict[str, tuple[Patch, int]] = {

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.core import Broker
-from iriai.broker.reports import Reports
-from iriai.broker.state import BrokerState
+from iriai.broker.intake.node_reports import Reports
+from iriai.broker.state.state import BrokerState
 from iriai.home import leases as home_leases
 from iriai.home.attempts import Attempts
 from iriai.home.core import Home
@@ -40,7 +40,7 @@ from iriai.node.held import Held
 from iriai.node.leases import Leases
 from iriai.node.ledger import Ledger
 from iriai.node.meter import Meter
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     ForgetAttempt,
     LaunchAttempt,
     Part,
@@ -49,7 +49,7 @@ from iriai.protocol.effects import (
     Send,
     WakeAt,
 )
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     Acknowledge,
     Counted,
     End,

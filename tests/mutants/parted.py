@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from iriai.broker import onward
-from iriai.broker.guests import Guest
-from iriai.protocol.messages import Forward, Summary
+from iriai.broker.federation import forwarding
+from iriai.broker.queue.forwarded_jobs import Guest
+from iriai.protocol.messages.scheduling import Forward, Summary
 from tests.mutants.mutants import Patch, around, instead, lost_message
 
 
@@ -25,9 +25,9 @@ PARTED: dict[str, tuple[Patch, int]] = {
     "Summary is never sent": (lost_message(Summary), 3),
     "hops are not counted": (around(Guest, "__init__", _as_if_new), 2),
     "what only others could run is not passed on": (
-        instead(onward, "_aside", lambda _state: iter(())),
+        instead(forwarding, "_aside", lambda _state: iter(())),
         3,
     ),
-    "what nobody answers never comes back": (instead(onward, "GIVE_UP_S", 1e9), 7),
+    "what nobody answers never comes back": (instead(forwarding, "GIVE_UP_S", 1e9), 7),
 }
 """With each a seed that found it when this was written."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.sim import lying_peers
-from iriai.sim.faults import fails
-from iriai.sim.scenario import scenario_of
-from iriai.sim.trusting import with_trust
+from iriai.sim.faults import lying_peers
+from iriai.sim.faults.scenario import scenario_of
+from iriai.sim.faults.search import fails
+from iriai.sim.faults.trusting import with_trust
 from tests.mutants.elected import ELECTED
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from iriai.model.reason import Rule
 from iriai.model.records import ClaimsDropped, ClaimStored
-from iriai.protocol.effects import ForgetAttempt, LaunchAttempt, LauncherLost, WakeAt
-from iriai.protocol.messages import Accepted, Acknowledge, Capability, Refusal, Run
+from iriai.protocol.messages.effects import ForgetAttempt, LaunchAttempt, LauncherLost, WakeAt
+from iriai.protocol.messages.scheduling import Accepted, Acknowledge, Capability, Refusal, Run
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import NOTHING_TOLD, attempt, only, spec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iriai.model.ad import machine_ad
 from iriai.model.reason import Reason, Rule
-from iriai.protocol.effects import LoadMeasured
-from iriai.protocol.messages import Accepted
+from iriai.protocol.messages.effects import LoadMeasured
+from iriai.protocol.messages.scheduling import Accepted
 from tests.node.lone_node import LoneNode
 
 STATIC = {"MyType": "Machine", "Machine": "ume", "Arch": "X86_64", "Cpus": 4}

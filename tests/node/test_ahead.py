@@ -7,9 +7,9 @@ import pytest
 from iriai.model.reason import Rule
 from iriai.model.records import ClaimStored
 from iriai.model.state import EndCause
-from iriai.policy.calendar import AHEAD_WAIT_S
-from iriai.protocol.effects import AttemptStarted, LaunchAttempt, Part, Wake
-from iriai.protocol.messages import Accepted, End, Refusal, Run, Stop
+from iriai.policy.placement.calendar import AHEAD_WAIT_S
+from iriai.protocol.messages.effects import AttemptStarted, LaunchAttempt, Part, Wake
+from iriai.protocol.messages.scheduling import Accepted, End, Refusal, Run, Stop
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, attempt, only, spec
 

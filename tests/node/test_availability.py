@@ -6,14 +6,14 @@ import pytest
 
 from iriai.model.reason import Rule
 from iriai.model.records import Drained, Resumed
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     AttemptStarted,
     ForgetAttempt,
     LauncherLost,
     LoadMeasured,
     PrologFailed,
 )
-from iriai.protocol.messages import Refusal
+from iriai.protocol.messages.scheduling import Refusal
 from tests.node.lone_node import LoneNode
 from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant
 

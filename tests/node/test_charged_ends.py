@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.records import ClaimStored
-from iriai.protocol.effects import AttemptStarted, LauncherAttached
-from iriai.protocol.messages import End
+from iriai.protocol.messages.effects import AttemptStarted, LauncherAttached
+from iriai.protocol.messages.scheduling import End
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, attempt, only
 

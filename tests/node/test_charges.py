@@ -8,7 +8,7 @@ from iriai.model.records import ClaimStored, LedgerRow
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.meter import SLICE_S
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     AttemptsSampled,
     AttemptStarted,
     LauncherAttached,
@@ -18,7 +18,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import Acknowledge, Idle, Run
+from iriai.protocol.messages.scheduling import Acknowledge, Idle, Run
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant, only, spec
 

@@ -6,7 +6,7 @@ from iriai.model.reason import Rule
 from iriai.model.records import ClaimsDropped, ClaimStored
 from iriai.model.state import EndCause
 from iriai.node.back_off import FIRST_S, MAX_S
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     AttemptStarted,
     ForgetAttempt,
     LaunchAttempt,
@@ -16,7 +16,7 @@ from iriai.protocol.effects import (
     TerminateAttempt,
     Wake,
 )
-from iriai.protocol.messages import Accepted, Begun, End, Refusal, Run, Stop
+from iriai.protocol.messages.scheduling import Accepted, Begun, End, Refusal, Run, Stop
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import HOME, NOTHING_TOLD, WALL_S, attempt, only, spec
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iriai.model.reason import Rule
 from iriai.model.state import EndCause
-from iriai.protocol.effects import (
+from iriai.protocol.messages.effects import (
     AttemptStarted,
     LaunchAttempt,
     LauncherAttached,
@@ -19,7 +19,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
     Begun,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.usage import Usage
-from iriai.policy.fairshare import ChargeRule
-from iriai.protocol.effects import AttemptsSampled, AttemptStarted
-from iriai.protocol.messages import Quiet
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.protocol.messages.effects import AttemptsSampled, AttemptStarted
+from iriai.protocol.messages.scheduling import Quiet
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, attempt
 

@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.plugins.policy_file import is_policy_file, load_policy, split_name
-from iriai.policy.mistake import PolicyMistake
+from iriai.policy.policy_error import PolicyMistake
 
 
 @pytest.fixture

@@ -8,8 +8,15 @@ from random import Random
 
 from iriai.model.account import Account
 from iriai.model.ids import TaskId
-from iriai.policy.order import NO_GROUPS, Contender, Groups, GroupStanding, Order, OrderSettings
-from iriai.policy.registry import order_named
+from iriai.policy.orders.order import (
+    NO_GROUPS,
+    Contender,
+    Groups,
+    GroupStanding,
+    Order,
+    OrderSettings,
+)
+from iriai.policy.orders.registry import order_named
 
 FLOOR_S = 1.0
 CHARGE_S = 10.0

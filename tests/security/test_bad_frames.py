@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from iriai.daemon.clients import HELLO_BYTES_MAX, REQUEST_BYTES_MAX
+from iriai.daemon.server.connections import HELLO_BYTES_MAX, REQUEST_BYTES_MAX
 from iriai.model.problem import ExitCode
 from iriai.wire.ads import AskMatch
 from iriai.wire.frames import frame

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from iriai.client.answers import Submitted
-from iriai.launcher.batch_variables import NODE_FILE
+from iriai.launcher.environment.batch_variables import NODE_FILE
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.job import JobSpec
 from tests.endtoend.installation import MARK, PATH, Installation

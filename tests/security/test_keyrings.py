@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.iriai_exec import KEYCTL, KEYCTL_ELSEWHERE
-from iriai.launcher.spawn import find_helper
+from iriai.launcher.spawn.iriai_exec import KEYCTL, KEYCTL_ELSEWHERE
+from iriai.launcher.spawn.spawn import find_helper
 from tests.endtoend.installation import PYTHON, Installation
 from tests.support.people import People
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from iriai.client import Client
-from iriai.protocol import doubts
-from iriai.protocol.entries import EntryKind
-from iriai.protocol.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peer_messages import Doubt, News, Probe
-from iriai.protocol.screening import member_body
+from iriai.protocol.directory.validation import member_body
+from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.membership import doubts
+from iriai.protocol.messages.entries import EntryKind
+from iriai.protocol.messages.gossip import Doubt, News, Probe
+from iriai.protocol.messages.members import Member, MemberState
 from tests.endtoend.bad_peer import Lab, Peer, lab_of_two
 from tests.endtoend.installation import Installation
 from tests.endtoend.test_identity import say

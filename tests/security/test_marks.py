@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from iriai.launcher.messages import SampleAll
+from iriai.launcher.contract.messages import SampleAll
 from iriai.model.state import EndCause
 from tests.launcher.harness import PYTHON, Machine, Variant, attempt, is_running, launch, until
 from tests.support.people import People

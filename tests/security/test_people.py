@@ -6,7 +6,7 @@ import pwd
 
 import pytest
 
-from iriai.launcher.users import UserRefused, Users
+from iriai.launcher.environment.users import UserRefused, Users
 from iriai.model.problem import NotAllowed
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
-from iriai.daemon.doorway import STRANGERS
-from iriai.daemon.strangers import FRAME_BYTES_MAX, RATE_OF_SOURCE
-from iriai.model.configuration_limits import LimitsSection
+from iriai.config.limits import LimitsSection
+from iriai.daemon.net.acceptor import STRANGERS
+from iriai.daemon.requests.cluster.unauthenticated import FRAME_BYTES_MAX, RATE_OF_SOURCE
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.protocol.entries import EntryKind
+from iriai.protocol.messages.entries import EntryKind
 from iriai.wire.joining import AskAuthority, Authenticate, Authenticated, AuthorityShown, Join
 from iriai.wire.links import Piece, link_frame
 from iriai.wire.requests import Failure

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from iriai.client import Client
-from iriai.identity.cluster_document import document_body
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.ejection import Ejection
-from iriai.identity.signed_document import DocumentKind, sign_document
-from iriai.identity.trusted_home import trust_body
+from iriai.identity.documents.cluster_document import document_body
+from iriai.identity.documents.revocation import Ejection
+from iriai.identity.documents.signed_document import DocumentKind, sign_document
+from iriai.identity.trust.trusted_home import trust_body
 from iriai.model.home_rules import ALL, OTHERS
 from iriai.model.problem import Problem
 from tests.endtoend.network import Network, Networked

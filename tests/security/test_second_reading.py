@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.closing import THREADS_MAX
+from iriai.system.closing import THREADS_MAX
 from iriai.wire.frames import frame
 from tests.endtoend.installation import Installation
 from tests.security.bad_client import bad_client

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
-from iriai.identity.cluster_files import TRUST_FILE
 from iriai.identity.cluster_state import ClusterState
-from iriai.identity.founding import found_cluster
-from iriai.identity.operator_key import Operator
-from iriai.identity.signed_document import DocumentKind, sign_document
-from iriai.identity.trusted_home import trust_body
+from iriai.identity.documents.operator_key import Operator
+from iriai.identity.documents.signed_document import DocumentKind, sign_document
+from iriai.identity.enrolment.bootstrap import found_cluster
+from iriai.identity.storage.cluster_files import TRUST_FILE
+from iriai.identity.trust.trusted_home import trust_body
 from iriai.model.home_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem

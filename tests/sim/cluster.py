@@ -6,12 +6,12 @@ from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.protocol.effects import Part
-from iriai.sim.clock import Clock
-from iriai.sim.execution import Work
-from iriai.sim.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.network import NetworkPlan
-from iriai.sim.world import ZERO_DELAY, World
+from iriai.protocol.messages.effects import Part
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import ZERO_DELAY, World
 
 LEASE_S = 30.0
 LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=2.0)

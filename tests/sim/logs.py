@@ -7,8 +7,8 @@ import gzip
 from random import Random
 
 from iriai.model.account import Account
-from iriai.sim.log import Log, LogJob
-from iriai.sim.swf import read_swf
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.swf import read_swf
 from tests.support.shared import shared
 
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from iriai.model.resources import Resources
-from iriai.protocol.effects import Send
-from iriai.sim.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.network import NetworkPlan
-from iriai.sim.world import World
+from iriai.protocol.messages.effects import Send
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.world import World
 from tests.machine.watched_cluster import check
 from tests.sim.cluster import LAN
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iriai.protocol.members import MemberState
-from iriai.sim.peer_world import PeerWorld, Ways
+from iriai.protocol.messages.members import MemberState
+from iriai.sim.world.peer_world import PeerWorld, Ways
 
 MEANWHILE_S = 30.0
 """Enough for everybody to have heard of everybody."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import iriai.daemon.__main__
-from iriai.daemon.orders import load_orders
 from iriai.daemon.out_of_reach import keep_within_reach
-from iriai.identity.privileges import drop_privileges
+from iriai.daemon.startup.order_plugins import load_orders
+from iriai.system.privileges import drop_privileges
 from tests.support.before_the_drop import evaluate_expressions
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from iriai.daemon import __main__ as daemon
 from iriai.daemon import out_of_reach
-from iriai.daemon.orders import load_orders
-from iriai.daemon.settings import load_cluster
+from iriai.daemon.startup.order_plugins import load_orders
+from iriai.daemon.startup.settings import load_cluster
 from iriai.model.ad import machine_ad
 from iriai.model.paths import StatePaths
 from iriai.store.store import Store
@@ -49,7 +49,7 @@ def member_of_a_cluster(paths: StatePaths) -> ClusterState:
     """As `_settle` loads it; another process founds it, with what that alone needs."""
     child = os.fork()
     if child == 0:
-        from iriai.identity.founding import found_cluster
+        from iriai.identity.enrolment.bootstrap import found_cluster
 
         found_cluster(paths, cluster="lab", machine="first", operator="ann", now_wall_s=time.time())
         os._exit(0)
@@ -80,8 +80,8 @@ def drop(_user: str) -> None:
 
 def evaluate_expressions(*_of_the_member: object) -> None:
     """In columns, and by the library what columns do not cover."""
-    from iriai.policy.demand import DemandKey
-    from iriai.policy.match import Matches
+    from iriai.policy.matching.job_requirements import DemandKey
+    from iriai.policy.matching.match import Matches
 
     matches = Matches()
     matches.put("first", machine_ad({"Cpus": 4, "Name": "first"}, "", ""), {})
@@ -95,7 +95,7 @@ def name_orders(_paths: StatePaths, _cluster: ClusterState) -> None:
 
 
 def speak_to_members(_paths: StatePaths, cluster: ClusterState) -> None:
-    from iriai.daemon.passport import Passport
+    from iriai.daemon.net.credentials import Passport
 
     Passport.of(cluster.identity, cluster.trust)
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from iriai.client import Client
-from iriai.daemon.lock_file import lock_holder
-from iriai.daemon.standing import Standing
-from iriai.daemon.up import bring_up
 from iriai.model.paths import StatePaths
+from iriai.supervisor.daemon_probe import Standing
+from iriai.supervisor.up import bring_up
+from iriai.system.lock_file import lock_holder
 from tests.support.waiting import is_gone, until
 
 PARTS = ("supervisor", "daemon", "launcher")

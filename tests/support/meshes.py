@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from iriai.daemon.address_book import MemberBook
-from iriai.daemon.mesh import Listener, Mesh
-from iriai.daemon.passport import Passport
-from iriai.daemon.payloads import Payloads
-from iriai.protocol.effects import Delivered, LinkDown, LinkUp, Part, Send
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peer_messages import Probe
+from iriai.daemon.net.address_book import MemberBook
+from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.mesh import Listener, Mesh
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.messages.gossip import Probe
+from iriai.protocol.messages.members import Member, MemberState
 from tests.support.loops import in_loop
 from tests.support.trusted import Trusted, TrustedCluster
 

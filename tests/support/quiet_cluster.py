@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from iriai.daemon.descriptors import Descriptors
-from iriai.daemon.link import NETWORK, MachineLink
-from iriai.daemon.payloads import Payloads
-from iriai.protocol.effects import Delivered, Effect, Part, Send, Wake, WakeAt
-from iriai.protocol.members import Member, MemberState
-from iriai.protocol.peers import OF_PEERS, Peers
-from iriai.sim.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.daemon.net.link import NETWORK, MachineLink
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.protocol.membership.cluster_core import OF_PEERS, Peers
+from iriai.protocol.messages.effects import Delivered, Effect, Part, Send, Wake, WakeAt
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.wire.frames import FrameReader
 from iriai.wire.links import decode_link_frame
 from tests.support.virtual_loop import VirtualLoop

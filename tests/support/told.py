@@ -11,8 +11,8 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.records import Record
 from iriai.model.resources import Resources
-from iriai.protocol.effects import Effect, Part, Persist, Send
-from iriai.protocol.messages import ToBroker, ToHome, ToNode
+from iriai.protocol.messages.effects import Effect, Part, Persist, Send
+from iriai.protocol.messages.scheduling import ToBroker, ToHome, ToNode
 
 HOME = "ume"
 WALL_S = 1_800_000_000.0

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.identity.authority import Authority, Issuer
-from iriai.identity.machine_identity import Enrolment, MachineIdentity
-from iriai.identity.trust import Trust
+from iriai.identity.certificates.authority import Authority, Issuer
+from iriai.identity.certificates.machine_identity import Enrolment, MachineIdentity
+from iriai.identity.trust.trust import Trust
 
 
 class Trusted(NamedTuple):

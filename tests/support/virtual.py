@@ -6,23 +6,23 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
+from iriai.config.reader import Configuration
 from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.core import Machine, Turn
 from iriai.machine.watch import Watch
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.model.state import TaskState
-from iriai.sim.clock import WALL_S, Clock
-from iriai.sim.execution import SUCCESS, Work, Works
-from iriai.sim.launcher_model import LauncherModel
-from iriai.sim.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.store_model import StoreModel
+from iriai.sim.world.clock import WALL_S, Clock
+from iriai.sim.world.launcher_model import LauncherModel
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.store_model import StoreModel
+from iriai.sim.world.work import SUCCESS, Work, Works
 
 HOME = "ume"
 TURNS_MAX = 200_000

@@ -23,7 +23,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
     def clocks(self, cause: str) -> Instant:
-        """What `iriai.daemon.clock.now` would say in this loop."""
+        """What `iriai.system.clock.now` would say in this loop."""
         return Instant(self.now_s, 1.7e9 + self.now_s, cause)
 
 
@@ -46,7 +46,7 @@ def virtual_story(
 ) -> None:
     """Run `body` in virtual time; links read the same clock."""
     loop = VirtualLoop()
-    monkeypatch.setattr("iriai.daemon.link.read_clocks", loop.clocks)
+    monkeypatch.setattr("iriai.daemon.net.link.read_clocks", loop.clocks)
     try:
         loop.run_until_complete(body(loop))
     finally:

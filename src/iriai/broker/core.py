@@ -10,35 +10,34 @@ from math import inf
 from random import Random
 from typing import Any
 
-from iriai.broker.abroad import Abroad
-from iriai.broker.ahead import Ahead
-from iriai.broker.attendance import Attendance
-from iriai.broker.claimed_use import ClaimedUse
-from iriai.broker.deciding import Deciding
-from iriai.broker.end_judge import EndJudge
-from iriai.broker.estimate import estimated_starts
-from iriai.broker.explain import explain, never_runs
-from iriai.broker.left_alone import LeftAlone
-from iriai.broker.machines import MachineView
-from iriai.broker.quiet import QuietNews
-from iriai.broker.reports import Reports
-from iriai.broker.shares import AccountShare, account_shares
-from iriai.broker.standings import Standings
-from iriai.broker.state import BrokerSettings, BrokerState
-from iriai.broker.under_way import UnderWay
-from iriai.broker.wants import WantsTaken
+from iriai.broker.federation.federation import Abroad
+from iriai.broker.health.failure_attribution import EndJudge
+from iriai.broker.health.quarantine import LeftAlone
+from iriai.broker.intake.job_requests import WantsTaken
+from iriai.broker.intake.node_reports import Reports
+from iriai.broker.intake.sessions import Attendance
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.scheduling.cycle import Deciding
+from iriai.broker.scheduling.explain import explain, never_runs
+from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
+from iriai.broker.scheduling.pending_matches import UnderWay
+from iriai.broker.scheduling.prefetch import Ahead
+from iriai.broker.scheduling.start_estimates import estimated_starts
+from iriai.broker.state.state import BrokerSettings, BrokerState
+from iriai.broker.usage.claimed_use import ClaimedUse
+from iriai.broker.usage.offpeak import QuietNews
+from iriai.broker.usage.usage import Standings
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
-from iriai.policy.fading import Fading
-from iriai.policy.fairshare import ChargeRule
-from iriai.policy.offpeak import QuietRule
-from iriai.protocol.alarm import Alarm
-from iriai.protocol.candidates import Neighbour, Peer
-from iriai.protocol.effects import Effect, LinkDown, LinkUp, Part, Send, Wake
-from iriai.protocol.messages import (
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.offpeak import QuietRule
+from iriai.protocol.messages.candidates import Neighbour, Peer
+from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake
+from iriai.protocol.messages.scheduling import (
     BetweenClusters,
     Counted,
     Decline,
@@ -53,6 +52,7 @@ from iriai.protocol.messages import (
     Wants,
     Withdraw,
 )
+from iriai.protocol.timer import Alarm
 
 MINUTE_S = 60.0
 """Attributes that tell the time do so to the minute."""
@@ -207,7 +207,7 @@ class Broker:
         return self._quiet.is_offpeak
 
     def estimated_starts(self, now: Instant) -> dict[JobId, float]:
-        """Seconds until what waits may start, as far as was looked; a guess, see `estimate`."""
+        """Seconds until what waits may start, as far as was looked: a guess (`start_estimates`)."""
         return estimated_starts(self.state, now)
 
     def shares(self, now: Instant) -> list[AccountShare]:

@@ -24,7 +24,7 @@ from iriai.wire.joining import AskAuthority, Authenticate, Authenticated, Author
 CONNECT_WAIT_S = 10.0
 """A machine that does not answer in this time is off, or behind something that drops packets."""
 CLOCK_OFF_S_MAX = 3600.0
-"""See `identity.registrar`: further off, and one of the clocks is simply wrong."""
+"""See `identity.enrolment.registrar`: further off, and one of the clocks is simply wrong."""
 _NO_CHECK_TIME = 0x20_0000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL: the clocks are compared first, to be named."""
 _MACHINE = "/machine/"

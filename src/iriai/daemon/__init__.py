@@ -1,1 +1,1 @@
-"""The daemon of one machine, and what is around it: the drivers of the cores."""
+"""The daemon of one machine: the asyncio driver of the cores."""

@@ -13,15 +13,13 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from iriai.daemon.address import parse_address
-from iriai.daemon.descriptor_limit import raise_descriptor_limit
-from iriai.daemon.ending import announce, ending_in, ending_of, open_ending
-from iriai.daemon.listener import listen, open_doors
-from iriai.daemon.lock_file import open_lock
-from iriai.daemon.machine_facts import capacity, measure
+from iriai.config.reader import Configuration
+from iriai.daemon.net.rlimits import raise_descriptor_limit
 from iriai.daemon.out_of_reach import keep_within_reach, load_for_members
 from iriai.daemon.service import prepare_store, serve
-from iriai.daemon.settings import (
+from iriai.daemon.startup.hardware import capacity, measure
+from iriai.daemon.startup.listener import listen, open_doors
+from iriai.daemon.startup.settings import (
     Mode,
     Settings,
     current_mode,
@@ -34,13 +32,15 @@ from iriai.daemon.settings import (
     with_document,
     with_mode,
 )
-from iriai.daemon.state_directory import absolute_paths, lock_state, problem_of
-from iriai.identity.privileges import drop_privileges
-from iriai.launcher.log_file import set_up_logging
-from iriai.launcher.standard_descriptors import keep_standard_descriptors
-from iriai.model.configuration import Configuration
+from iriai.daemon.startup.state_directory import absolute_paths, lock_state, problem_of
+from iriai.launcher.system.log_file import set_up_logging
+from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
+from iriai.system.exit_report import announce, ending_in, ending_of, open_ending
+from iriai.system.lock_file import open_lock
+from iriai.system.privileges import drop_privileges
+from iriai.system.standard_descriptors import keep_standard_descriptors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

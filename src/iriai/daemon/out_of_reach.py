@@ -12,15 +12,15 @@ import os
 import sys
 from pathlib import Path
 
-from iriai.daemon.orders import load_orders
-from iriai.identity.privileges import unreachable_ancestor
+from iriai.daemon.startup.order_plugins import load_orders
+from iriai.system.privileges import unreachable_ancestor
 
 
 def load_for_members() -> None:
     """What a member of a cluster needs for certain, wherever it lies."""
     from iriai.client import remote  # noqa: F401
-    from iriai.daemon import cluster_network  # noqa: F401
-    from iriai.identity import tls  # noqa: F401
+    from iriai.daemon.cluster import network  # noqa: F401
+    from iriai.identity.trust import tls  # noqa: F401
 
 
 def keep_within_reach(user: str) -> None:
@@ -40,7 +40,7 @@ def keep_within_reach(user: str) -> None:
 def load_expressions() -> None:
     """What evaluates the expressions of jobs and machines."""
     from iriai.classad import truth  # noqa: F401
-    from iriai.policy import demand, match  # noqa: F401
+    from iriai.policy.matching import job_requirements, match  # noqa: F401
 
 
 def _keep_open(place: str) -> str:

@@ -10,56 +10,57 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from iriai.daemon.ads import AdAnswers
-from iriai.daemon.answers import JobAnswers
-from iriai.daemon.assembly import make_machine
-from iriai.daemon.clients import Clients, Handler
-from iriai.daemon.clock import now as read_clocks
-from iriai.daemon.cluster_part import ClusterPart
-from iriai.daemon.collection import keep_pauses_short
-from iriai.daemon.culprits import Culprits
-from iriai.daemon.descriptors import Descriptors
-from iriai.daemon.engine import Engine
-from iriai.daemon.faults import guarded
-from iriai.daemon.feasibility import Feasibility
-from iriai.daemon.fit_questions import FitQuestions
-from iriai.daemon.forgetting import Forgetting
-from iriai.daemon.inquirer import Inquirer
-from iriai.daemon.launcher_link import LauncherLink
-from iriai.daemon.links import Links
-from iriai.daemon.load_sensor import MEASURE_S, LoadSensor
-from iriai.daemon.node_table import NodeTables, SeenMember
-from iriai.daemon.nodes import NodeAnswers
-from iriai.daemon.notification import Notices
-from iriai.daemon.other_clusters import OtherClusters
-from iriai.daemon.past import Past
-from iriai.daemon.payloads import Payloads
-from iriai.daemon.received_texts import ReceivedTexts
-from iriai.daemon.reports import Reports
-from iriai.daemon.retention import Retention
-from iriai.daemon.selection import Selected
-from iriai.daemon.serving.freed_memory import FreedMemory
-from iriai.daemon.serving.limited import LimitedUsers
-from iriai.daemon.settings import Settings
-from iriai.daemon.submission import Submissions
-from iriai.daemon.unstored import Unstored
-from iriai.daemon.uplink import Uplink
-from iriai.identity.peers import peer_of
-from iriai.identity.users import Users
-from iriai.launcher.machine_file import EPILOG
+from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.cluster_rpc import OtherClusters
+from iriai.daemon.cluster.seen_member import SeenMember
+from iriai.daemon.composition import make_machine
+from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
+from iriai.daemon.loop.culprits import Culprits
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.gc_tuning import keep_pauses_short
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.net.local_uplink import Uplink
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.remote_payloads import ReceivedTexts
+from iriai.daemon.requests.cluster.authority import ClusterPart
+from iriai.daemon.requests.jobs.feasibility import Feasibility
+from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions
+from iriai.daemon.requests.jobs.handlers import JobAnswers
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.selection import Selected
+from iriai.daemon.requests.jobs.submission import Submissions
+from iriai.daemon.requests.machines.ads import AdAnswers
+from iriai.daemon.requests.machines.drain import NodeAnswers
+from iriai.daemon.requests.machines.forget import Forgetting
+from iriai.daemon.requests.machines.nodes import NodeTables
+from iriai.daemon.requests.machines.status import Reports
+from iriai.daemon.server.connections import Clients, Handler
+from iriai.daemon.server.deferred_replies import Unstored
+from iriai.daemon.server.freed_memory import FreedMemory
+from iriai.daemon.server.limited import LimitedUsers
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.storage.retention import Retention
+from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.daemon.tasks.notifications import Notices
+from iriai.identity.users.permissions import Users
+from iriai.launcher.contract.machine_config import EPILOG
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.effects import AttemptExited
+from iriai.protocol.messages.effects import AttemptExited
 from iriai.store.problems import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
+from iriai.system.clock import now as read_clocks
+from iriai.system.internal_errors import guarded
+from iriai.system.peer_credentials import peer_of
 from iriai.wire.joining import Seed
 from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
-    from iriai.daemon.cluster_network import ClusterNetwork
+    from iriai.daemon.cluster.network import ClusterNetwork
     from iriai.identity.cluster_state import ClusterState
 
 log = logging.getLogger(__name__)
@@ -185,7 +186,7 @@ class Service:
         """What a member of a cluster has: links with the others over the network."""
         if cluster is None or self._links is None:
             return
-        from iriai.daemon.cluster_network import ClusterNetwork
+        from iriai.daemon.cluster.network import ClusterNetwork
 
         part = self._cluster
         network = self._network = ClusterNetwork(

@@ -10,8 +10,8 @@ from iriai.home.prerequisites import EndsMet
 from iriai.home.recording import Recording, has_notice
 from iriai.model.records import DependencyFailed, DependencyMet
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effects import JobSettled
-from iriai.protocol.outbox import Outbox
+from iriai.protocol.effect_buffer import Outbox
+from iriai.protocol.messages.effects import JobSettled
 
 
 class Aftermath:

@@ -16,10 +16,10 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effects import LinkUp, Persist
-from iriai.protocol.messages import Accepted, Begun, End, Match, Refusal, Renew
-from iriai.protocol.notices import Notices
-from iriai.protocol.outbox import Outbox
+from iriai.protocol.effect_buffer import Outbox
+from iriai.protocol.incidents import Notices
+from iriai.protocol.messages.effects import LinkUp, Persist
+from iriai.protocol.messages.scheduling import Accepted, Begun, End, Match, Refusal, Renew
 
 
 class Attempts:

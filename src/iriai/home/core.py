@@ -27,8 +27,8 @@ from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
 from iriai.model.state import TaskState
 from iriai.model.stored import StoredJob
-from iriai.protocol.alarm import Alarm
-from iriai.protocol.effects import (
+from iriai.protocol.effect_buffer import Outbox
+from iriai.protocol.messages.effects import (
     Effect,
     LinkDown,
     LinkUp,
@@ -38,7 +38,7 @@ from iriai.protocol.effects import (
     Wake,
     WhyAnswered,
 )
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     Accepted,
     Begun,
     Decline,
@@ -50,7 +50,7 @@ from iriai.protocol.messages import (
     Renew,
     ToHome,
 )
-from iriai.protocol.outbox import Outbox
+from iriai.protocol.timer import Alarm
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 

@@ -12,8 +12,16 @@ from iriai.home.job import JobState, Task
 from iriai.home.leases import Leases, lease_of
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effects import Part, Send
-from iriai.protocol.messages import Acknowledge, Capability, Renew, Renewed, Run, Stop, ToNode
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import (
+    Acknowledge,
+    Capability,
+    Renew,
+    Renewed,
+    Run,
+    Stop,
+    ToNode,
+)
 
 
 class Nodes:

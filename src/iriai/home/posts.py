@@ -13,7 +13,7 @@ from heapq import nsmallest
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
-from iriai.protocol.messages import Capability, Want, Wants, Withdraw
+from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
 
 REPEATED_MAX = 64
 """Wants that are told again at one refresh without a reason; with many jobs, each in its turn."""

@@ -8,7 +8,7 @@ from iriai.home.changes import TurnChanges
 from iriai.home.job import JobState
 from iriai.model.instant import Instant
 from iriai.model.records import Change, JobEvent, JobFinished, NoticeDue, Started
-from iriai.protocol.effects import Persist
+from iriai.protocol.messages.effects import Persist
 
 EVENTS_MAX = 512
 """Events of a job that are kept before they are folded into one: bounds what a restart replays."""

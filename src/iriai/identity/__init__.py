@@ -1,1 +1,1 @@
-"""Who is asking: the users behind a connection, and what they may do."""
+"""Who is who: keys and certificates, what operators sign, whom to believe, who may do what."""

@@ -6,22 +6,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iriai.identity.authority import RENEW_SHARE
-from iriai.identity.certificate import read_certificate
-from iriai.identity.cluster_document import (
+from iriai.identity.certificates.authority import RENEW_SHARE
+from iriai.identity.certificates.certificate import read_certificate
+from iriai.identity.certificates.machine_identity import MachineIdentity
+from iriai.identity.documents.cluster_document import (
     CONFLICTS_KEPT_MAX,
     ClusterDocument,
     ClusterDocuments,
     Outcome,
     read_cluster_document,
 )
-from iriai.identity.cluster_files import ClusterFiles
-from iriai.identity.machine_identity import MachineIdentity
-from iriai.identity.registrar import Registrar
-from iriai.identity.roster import NamedMember, Roster, read_roster, wins
-from iriai.identity.signed_document import DocumentKind
-from iriai.identity.trust import Trust
-from iriai.identity.trusted_home import SignedTrust, TrustedHome, read_trusted_home
+from iriai.identity.documents.operator_roster import NamedMember, Roster, read_roster, wins
+from iriai.identity.documents.signed_document import DocumentKind
+from iriai.identity.enrolment.registrar import Registrar
+from iriai.identity.storage.cluster_files import ClusterFiles
+from iriai.identity.trust.trust import Trust
+from iriai.identity.trust.trusted_home import SignedTrust, TrustedHome, read_trusted_home
 from iriai.model.home_trust import HomeTrust
 from iriai.model.problem import Refused
 

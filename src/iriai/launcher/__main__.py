@@ -16,39 +16,39 @@ from itertools import pairwise
 
 import msgspec
 
-from iriai.launcher.admission import Admission
-from iriai.launcher.defects import Defects
-from iriai.launcher.epilogs import Epilogs
+from iriai.launcher.containment.cgroups.choose import Choice, choose, keep_devices
+from iriai.launcher.containment.namespaces.making import why_impossible
+from iriai.launcher.containment.namespaces.pool import Namespaces, private_tmp_row
+from iriai.launcher.containment.process_tree import Forest
+from iriai.launcher.contract.messages import Enforcement
+from iriai.launcher.directories.scratch import Scratch
+from iriai.launcher.directories.spool import Spool
+from iriai.launcher.environment.users import Users
 from iriai.launcher.gpus.gpus import Gpus
-from iriai.launcher.groups.choose import Choice, choose, keep_devices
-from iriai.launcher.hooks import Hooks
-from iriai.launcher.journal import DamagedJournal, Journal
-from iriai.launcher.kernel import become_subreaper
+from iriai.launcher.hooks.hooks import Hooks
+from iriai.launcher.journal.journal import DamagedJournal, Journal
 from iriai.launcher.launcher import Launcher
-from iriai.launcher.leases import Leases
-from iriai.launcher.log_file import set_up_logging
-from iriai.launcher.messages import Enforcement
-from iriai.launcher.namespaces.making import why_impossible
-from iriai.launcher.namespaces.pool import Namespaces
-from iriai.launcher.payloads import Payloads
-from iriai.launcher.probe import enforcement, private_tmp_row
-from iriai.launcher.processes import boot_id
-from iriai.launcher.recovery import recover
-from iriai.launcher.scratch import Scratch
+from iriai.launcher.probe import enforcement
+from iriai.launcher.recovery.recovery import recover
 from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import Settings, read_arguments
-from iriai.launcher.spawn import Spawner, find_helper
-from iriai.launcher.spool import Spool
-from iriai.launcher.standard_descriptors import keep_standard_descriptors
-from iriai.launcher.starting import Starting
-from iriai.launcher.state import StateDirectory, StateProblem
-from iriai.launcher.tasks import Tasks
-from iriai.launcher.timers import Timers
-from iriai.launcher.tree import Forest
-from iriai.launcher.unbounded import Unbounded
-from iriai.launcher.users import Users
-from iriai.launcher.watch import Watch
+from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.spawn.spawn import Spawner, find_helper
+from iriai.launcher.state_directory import StateDirectory, StateProblem
+from iriai.launcher.system.log_file import set_up_logging
+from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.launcher.system.syscalls import become_subreaper
+from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.admission import Admission
+from iriai.launcher.tasks.defects import Defects
+from iriai.launcher.tasks.epilogs import Epilogs
+from iriai.launcher.tasks.leases import Leases
+from iriai.launcher.tasks.limit_monitor import Watch
+from iriai.launcher.tasks.start_queue import Starting
+from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.problem import UsageProblem
+from iriai.system.procfs import boot_id
+from iriai.system.standard_descriptors import keep_standard_descriptors
 
 log = logging.getLogger("iriai.launcher")
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from iriai.launcher.closing import CLOSING
-from iriai.launcher.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
-from iriai.launcher.unread import read_in_parts
+from iriai.launcher.contract.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
+from iriai.launcher.contract.partial_launch import read_in_parts
 from iriai.model.decoding import decoded
+from iriai.system.closing import CLOSING
 
 RECEIVE_BYTES = 1 << 18
 PIECES_A_TURN = 64

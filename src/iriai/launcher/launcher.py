@@ -11,26 +11,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from iriai.launcher.admission import Admission, NotStarted
-from iriai.launcher.clock import steady_s, wall_s
-from iriai.launcher.crash import crash_point
-from iriai.launcher.defects import ENDED, Defects
-from iriai.launcher.epilogs import Epilogs
-from iriai.launcher.hooks import Hooks
-from iriai.launcher.journal import (
-    Dropped,
-    Exits,
-    Intent,
-    Intents,
-    Journal,
-    Owed,
-    Settled,
-    Started,
-)
-from iriai.launcher.leases import Leases
-from iriai.launcher.limits import Crossed
-from iriai.launcher.machine_file import BadMachineFile
-from iriai.launcher.messages import (
+from iriai.launcher.contract.machine_config import BadMachineFile
+from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
@@ -52,11 +34,29 @@ from iriai.launcher.messages import (
     UnreadTemplate,
     Welcome,
 )
-from iriai.launcher.spawn import Prepared
-from iriai.launcher.starting import Starting, close
-from iriai.launcher.task import Task
-from iriai.launcher.tasks import Tasks
-from iriai.launcher.timers import Timers
+from iriai.launcher.hooks.hooks import Hooks
+from iriai.launcher.journal.journal import (
+    Dropped,
+    Exits,
+    Intent,
+    Intents,
+    Journal,
+    Owed,
+    Settled,
+    Started,
+)
+from iriai.launcher.spawn.spawn import Prepared
+from iriai.launcher.system.clock import steady_s, wall_s
+from iriai.launcher.system.crash_points import crash_point
+from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.admission import Admission, NotStarted
+from iriai.launcher.tasks.defects import ENDED, Defects
+from iriai.launcher.tasks.epilogs import Epilogs
+from iriai.launcher.tasks.leases import Leases
+from iriai.launcher.tasks.limits import Crossed
+from iriai.launcher.tasks.start_queue import Starting, close
+from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from iriai.launcher.groups.choose import Choice
-from iriai.launcher.limits import CPU_SAMPLE_MIN_S, SAMPLE_S
-from iriai.launcher.messages import Enforcement
-from iriai.launcher.namespaces.visible import SHM, TMP
-from iriai.launcher.spawn import HELPER, helper_is_compiled
+from iriai.launcher.containment.cgroups.choose import Choice
+from iriai.launcher.contract.messages import Enforcement
+from iriai.launcher.spawn.spawn import HELPER, helper_is_compiled
+from iriai.launcher.tasks.limits import CPU_SAMPLE_MIN_S, SAMPLE_S
 
 
 def enforcement(choice: Choice, helper: tuple[str, ...]) -> tuple[Enforcement, ...]:
@@ -27,13 +26,6 @@ def enforcement(choice: Choice, helper: tuple[str, ...]) -> tuple[Enforcement, .
         note = f"slower; there is no {HELPER}: install with a C compiler"
         rows.append(Enforcement("spawn", "python helper", note))
     return tuple(rows)
-
-
-def private_tmp_row(refusal: str) -> Enforcement:
-    """How /tmp and /dev/shm are kept apart; `refusal` is why they are not."""
-    if refusal:
-        return Enforcement("private-tmp", "not private", refusal)
-    return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")
 
 
 def _row(

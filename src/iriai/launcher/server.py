@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from iriai.launcher.clock import steady_s
 from iriai.launcher.connection import Connection, PeerProblem, peer_of
-from iriai.launcher.kernel import BootTimer
+from iriai.launcher.contract.messages import Attach, ToLauncher
 from iriai.launcher.launcher import Launcher, MessageProblem
-from iriai.launcher.messages import Attach, ToLauncher
+from iriai.launcher.system.clock import steady_s
+from iriai.launcher.system.syscalls import BootTimer
 
 log = logging.getLogger(__name__)
 

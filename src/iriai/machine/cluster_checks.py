@@ -15,7 +15,7 @@ from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
 from iriai.model.state import TaskState
-from iriai.protocol.effects import Part
+from iriai.protocol.messages.effects import Part
 
 
 def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -> None:

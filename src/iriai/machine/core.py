@@ -25,8 +25,10 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
-from iriai.protocol.candidates import Neighbour, Peer
-from iriai.protocol.effects import (
+from iriai.protocol.delivery.retransmission import Posting
+from iriai.protocol.election.election import Succession
+from iriai.protocol.messages.candidates import Neighbour, Peer
+from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
     LauncherEvent,
@@ -42,7 +44,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     AskBroker,
     BrokerIs,
     Charging,
@@ -57,8 +59,6 @@ from iriai.protocol.messages import (
     Want,
     Withdraw,
 )
-from iriai.protocol.posting import Posting
-from iriai.protocol.succession import Succession
 
 MachineEvent = (
     LauncherEvent

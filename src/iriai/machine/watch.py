@@ -15,7 +15,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 
 PROMISE_TOLERANCE_S = 1.0
-"""A promise is told again only when it changes by more (`broker.passes.PROMISE_STEP_S`)."""
+"""A promise is told again only when it changes by more (`scheduling_pass.PROMISE_STEP_S`)."""
 
 
 class _Promise(NamedTuple):

@@ -1,7 +1,7 @@
 """Variables that scripts for Slurm and PBS rely on, and which names of variables are ours to set.
 
 What is known at submission travels in the job (`BatchVariables`); what differs between tasks the
-launcher adds (`iriai.launcher.batch_variables`).
+launcher adds (`iriai.launcher.environment.batch_variables`).
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class ClaimsDropped(msgspec.Struct, frozen=True):
 
 
 class Bucket(NamedTuple):
-    """What was charged in one part of a window; see `policy.window`."""
+    """What was charged in one part of a window; see `policy.accounting.sliding_window`."""
 
     number: Count
     """Since 1970."""
@@ -202,7 +202,7 @@ class LedgerRow(msgspec.Struct, frozen=True):
     runs: Count
     """Of all that ended."""
     run_s: Amount
-    """How long the recent ones took; see `policy.expectation.RunTimes`."""
+    """How long the recent ones took; see `policy.accounting.runtime_estimates.RunTimes`."""
     advance: Amount = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
     bucket_s: Seconds = 0.0

@@ -13,7 +13,7 @@ from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims
 from iriai.node.report import Report
 from iriai.node.settings import JudgeUser, everybody
-from iriai.protocol.messages import Capability, Run, TurnedAway
+from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
 
 class Granted(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from iriai.protocol.messages import Capability
+from iriai.protocol.messages.scheduling import Capability
 
 OUTSTANDING_MAX = 4096
 """More at once than any machine has cpus; it bounds what a broker must hold for one node."""

@@ -14,8 +14,8 @@ from iriai.model.resources import Resources
 from iriai.node.held import Held
 from iriai.node.leases import ASK_PART, Leases
 from iriai.node.settings import NodeSettings
-from iriai.policy.calendar import AHEAD_WAIT_S, Calendar
-from iriai.protocol.messages import Run
+from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
+from iriai.protocol.messages.scheduling import Run
 
 
 class Claims:

@@ -36,8 +36,9 @@ from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S, Meter
 from iriai.node.report import Report
 from iriai.node.settings import NodeSettings
-from iriai.policy.calendar import AHEAD_WAIT_S
-from iriai.protocol.effects import (
+from iriai.policy.placement.calendar import AHEAD_WAIT_S
+from iriai.protocol.ledger.use_bounds import rate_of
+from iriai.protocol.messages.effects import (
     AttemptExited,
     AttemptsSampled,
     AttemptStarted,
@@ -60,7 +61,7 @@ from iriai.protocol.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
     Begun,
@@ -75,7 +76,6 @@ from iriai.protocol.messages import (
     Stop,
     ToNode,
 )
-from iriai.protocol.use_bounds import rate_of
 
 NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
 

@@ -13,9 +13,9 @@ from iriai.model.job import JobSpec
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.policy.calendar import END_SLACK_S, longest_stay_s
-from iriai.protocol.effects import AttemptExited
-from iriai.protocol.messages import Capability, End, Running, Stop
+from iriai.policy.placement.calendar import END_SLACK_S, longest_stay_s
+from iriai.protocol.messages.effects import AttemptExited
+from iriai.protocol.messages.scheduling import Capability, End, Running, Stop
 
 FAILED_AT_ONCE_S = 2.0
 """A task that fails sooner did hardly run: its program, a library or its directory is missing, or

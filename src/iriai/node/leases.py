@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from iriai.model.ids import AttemptId
 from iriai.node.held import Held
-from iriai.protocol.messages import Renew, Renewed
+from iriai.protocol.messages.scheduling import Renew, Renewed
 
 ASK_PART = 1 / 3
 """Of the shortest lease: two asks more may fail before it is over."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.expectation import NO_RUNS, RunTimes
-from iriai.policy.fading import Counter, Fading
+from iriai.policy.accounting.decay import Counter, Fading
+from iriai.policy.accounting.runtime_estimates import NO_RUNS, RunTimes
 
 
 class Ledger:

@@ -6,9 +6,9 @@ from iriai.model.factors import total_s, with_stretch
 from iriai.model.instant import Instant
 from iriai.node.held import Held
 from iriai.node.ledger import Ledger
-from iriai.policy.fairshare import ChargeRule, charge
-from iriai.policy.offpeak import QuietHours
-from iriai.protocol.messages import Charging
+from iriai.policy.accounting.fairshare import ChargeRule, charge
+from iriai.policy.accounting.offpeak import QuietHours
+from iriai.protocol.messages.scheduling import Charging
 
 SLICE_S = 60.0
 """Running tasks are charged each slice, at their ends, and where off-peak begins or ends. A draw

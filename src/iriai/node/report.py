@@ -11,7 +11,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.capabilities import Capabilities
 from iriai.node.load import Load
-from iriai.protocol.messages import (
+from iriai.protocol.messages.scheduling import (
     Capability,
     Charging,
     Counted,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
-from iriai.policy.calendar import END_SLACK_S
-from iriai.policy.fading import Fading
-from iriai.policy.fairshare import ChargeRule
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.placement.calendar import END_SLACK_S
 
 JudgeUser = Callable[[str, str, float], str]
 """Why tasks are not run here; empty: they are. By the home where they were handed in, their user,

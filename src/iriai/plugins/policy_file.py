@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.policy.mistake import PolicyMistake
-from iriai.policy.plan import PlanSource, Policy
+from iriai.policy.placement.policy_api import PlanSource, Policy
+from iriai.policy.policy_error import PolicyMistake
 
 MODULE = "iriai_policy"
 """The name under which the file's classes find their module; one policy is in use at a time."""

@@ -8,7 +8,7 @@ import msgspec
 
 from iriai.model.bounds import Code, Many, Name, Text, Word, Words
 from iriai.model.decoding import decoded
-from iriai.protocol.messages import Want
+from iriai.protocol.messages.scheduling import Want
 from iriai.wire.accounts import Shares, ShareTable
 from iriai.wire.ads import AdList, AskAds, MatchTable
 from iriai.wire.machines import Nodes, NodeTable

@@ -9,8 +9,23 @@ import msgspec
 from iriai.model.bounds import Word
 from iriai.model.decoding import decoded
 from iriai.model.limits import limits_problem
-from iriai.protocol.inquiry_messages import Inform, Inquire
-from iriai.protocol.messages import (
+from iriai.protocol.messages.gossip import (
+    Counteroffer,
+    Detail,
+    Entries,
+    Known,
+    Offer,
+    Outline,
+    Probe,
+    ProbeAnswer,
+    ProbeFor,
+    ProbeMissed,
+    Rumour,
+    Wanted,
+)
+from iriai.protocol.messages.output import AskOutput, Output
+from iriai.protocol.messages.rpc import Inform, Inquire
+from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
     AskBroker,
@@ -39,21 +54,6 @@ from iriai.protocol.messages import (
     Want,
     Wants,
     Withdraw,
-)
-from iriai.protocol.output_messages import AskOutput, Output
-from iriai.protocol.peer_messages import (
-    Counteroffer,
-    Detail,
-    Entries,
-    Known,
-    Offer,
-    Outline,
-    Probe,
-    ProbeAnswer,
-    ProbeFor,
-    ProbeMissed,
-    Rumour,
-    Wanted,
 )
 
 PARTS_VERSION = 6

@@ -12,8 +12,8 @@ from contextlib import redirect_stdout
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from iriai.cli.command_line import run_words
-from iriai.cli.command_table import root_command
+from iriai.cli.framework.registry import root_command
+from iriai.cli.framework.run import run_words
 from tests.golden.cli.golden_file import FOLDER
 
 PAGES = FOLDER / "help"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from iriai.launcher.messages import FromLauncher, ToLauncher
+from iriai.launcher.contract.messages import FromLauncher, ToLauncher
 from iriai.wire import greetings, inquiries, links, parts
 from iriai.wire.codec import decode_reply, decode_request, reply_frame, request_frame
 from iriai.wire.frames import FrameReader, frame

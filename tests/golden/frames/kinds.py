@@ -15,17 +15,17 @@ from tests.golden.frames.samples import bare, described
 
 INSIDE = (
     "iriai.sim.",
-    "iriai.protocol.effects",
+    "iriai.protocol.messages.effects",
     "iriai.model.home_trust",
     "iriai.model.stored",
     "iriai.store.reading",
     "iriai.store.migrations.",
     "iriai.broker.",
-    "iriai.daemon.machine_facts",
-    "iriai.daemon.notification",
+    "iriai.daemon.startup.hardware",
+    "iriai.daemon.tasks.notifications",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""
-BY_HAND = ("iriai.model.configuration", "iriai.model.cluster_configuration")
+BY_HAND = ("iriai.config.",)
 """Modules of what people write, as TOML: docs/guide/configuration.md holds that."""
 
 

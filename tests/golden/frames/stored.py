@@ -9,30 +9,32 @@ from typing import Annotated, Any
 
 import msgspec
 
-from iriai.daemon import culprits, known_machines, measured_speed, state_directory
-from iriai.daemon.backup_file import MANIFEST, Manifest
+from iriai.daemon.host import speed_benchmark
+from iriai.daemon.loop import culprits
+from iriai.daemon.net import local_machines
+from iriai.daemon.startup import state_directory
+from iriai.daemon.storage.backup_archive import MANIFEST, Manifest
 from iriai.home import job as home_job
-from iriai.identity import (
-    certificate,
+from iriai.identity.certificates import certificate, host_binding, machine_identity, sealed_secrets
+from iriai.identity.certificates.subject import Subject, SubjectKind
+from iriai.identity.documents import (
     cluster_document,
-    cluster_files,
-    dwelling,
-    machine_identity,
     operator_key,
     operator_request,
-    roster,
-    sealing,
+    operator_roster,
     signed_document,
 )
-from iriai.identity.consents import Consent, Consents
-from iriai.identity.ejection import Ejection
-from iriai.identity.signed_document import DocumentKind
-from iriai.identity.subject import Subject, SubjectKind
-from iriai.identity.token_book import Entry as TokenEntry
-from iriai.identity.token_book import TokenBook
-from iriai.identity.trusted_home import TrustedHome
-from iriai.launcher import environment, journal, machine_file
-from iriai.launcher.messages import Template
+from iriai.identity.documents.revocation import Ejection
+from iriai.identity.documents.signed_document import DocumentKind
+from iriai.identity.storage import cluster_files
+from iriai.identity.storage.join_tokens import Entry as TokenEntry
+from iriai.identity.storage.join_tokens import TokenBook
+from iriai.identity.trust.consents import Consent, Consents
+from iriai.identity.trust.trusted_home import TrustedHome
+from iriai.launcher.contract import machine_config
+from iriai.launcher.contract.messages import Template
+from iriai.launcher.environment import environment
+from iriai.launcher.journal import journal
 from iriai.model import ad, token_text
 from iriai.model.bounds import Document, Few, Many, Name, Words
 from iriai.model.claim import Claim
@@ -41,9 +43,12 @@ from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change
 from iriai.model.steadiness import Steadiness
 from iriai.model.token_text import Token, TokenKind, parse_token
-from iriai.protocol import doubts, entries, ledger, screening
-from iriai.protocol.members import Member
-from iriai.protocol.peer_messages import Doubt
+from iriai.protocol.directory import validation
+from iriai.protocol.ledger import ledger
+from iriai.protocol.membership import doubts
+from iriai.protocol.messages import entries
+from iriai.protocol.messages.gossip import Doubt
+from iriai.protocol.messages.members import Member
 from iriai.store import codec
 from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
 from tests.golden.frames.samples import value_of
@@ -107,7 +112,7 @@ def _of_the_directory() -> Iterator[Family]:
     yield family("directory-bodies", bodies)
     yield family("ad-attributes", {"attributes": Annotated[dict[Name, ad.Value], Many]})
     member = value_of(Member)
-    assert screening.member_body(member) == msgspec.msgpack.encode(member)
+    assert validation.member_body(member) == msgspec.msgpack.encode(member)
 
 
 def _signed() -> Iterator[Family]:
@@ -115,10 +120,10 @@ def _signed() -> Iterator[Family]:
     documents = {
         "document": signed_document._Signed,
         "body-of-configuration": cluster_document._Body,
-        "body-of-roster": roster._Body,
+        "body-of-roster": operator_roster._Body,
         "body-of-ejection": Ejection,
         "body-of-trust": TrustedHome,
-        "sealed-to-keys": sealing.SealedToKeys,
+        "sealed-to-keys": sealed_secrets.SealedToKeys,
         "issuer": cluster_files.IssuerBundle,
         "operator-request": operator_request._Request,
         "proof-of-certificate": certificate.Proof,
@@ -134,7 +139,7 @@ def _signed() -> Iterator[Family]:
         "operator-request": operator_request._signed(value_of(operator_request._Request)),
         "machine": machine_identity.SIGNATURE_CONTEXT,
         "operator-request-word": operator_request.request_word(OPERATOR).encode(),
-        "operator-opens": sealing.raw_public(OPERATOR.opening.public_key()),
+        "operator-opens": sealed_secrets.raw_public(OPERATOR.opening.public_key()),
     }
     for subject in SubjectKind:
         signed[f"subject-{subject.value}"] = Subject(
@@ -181,13 +186,13 @@ def _identity() -> Sample:
 
 def _known_machines() -> Sample:
     def read(directory: str) -> Any:
-        known = known_machines.KnownMachines(directory)
+        known = local_machines.KnownMachines(directory)
         return {name: known.token_of(name) for name in known.names()}
 
     def write(directory: str) -> None:
-        known_machines.KnownMachines(directory).learn("take", "token")
+        local_machines.KnownMachines(directory).learn("take", "token")
 
-    return _file_sample(known_machines.FILE, {"take": "token"}, write, read)
+    return _file_sample(local_machines.FILE, {"take": "token"}, write, read)
 
 
 def _file_sample(
@@ -224,14 +229,14 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
     cluster_files.ISSUED_FILE: (dict[str, cluster_files.Issued], msgspec.json.encode, _BOTH),
     # One that saw nothing is never written: JSON knows no infinity.
     cluster_files.STEADINESS_FILE: (Steadiness, msgspec.json.encode, ("full",)),
-    dwelling.DWELLING_FILE: (dwelling.Dwelling, msgspec.json.encode, _BOTH),
+    host_binding.DWELLING_FILE: (host_binding.Dwelling, msgspec.json.encode, _BOTH),
     operator_key.KEY_FILE: (operator_key._KeyFile, msgspec.json.encode, _BOTH),
     culprits.FILE: (
         Annotated[dict[Name, culprits.Culprit], Few],
         msgspec.json.encode,
         _BOTH,
     ),
-    machine_file.NAME: (machine_file.MachineSettings, msgspec.json.encode, _BOTH),
-    measured_speed.FILE_NAME: (measured_speed.Speed, msgspec.json.encode, _BOTH),
+    machine_config.NAME: (machine_config.MachineSettings, msgspec.json.encode, _BOTH),
+    speed_benchmark.FILE_NAME: (speed_benchmark.Speed, msgspec.json.encode, _BOTH),
     MANIFEST: (Manifest, msgspec.json.encode, _BOTH),
 }

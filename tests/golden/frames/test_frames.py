@@ -11,10 +11,10 @@ import typing
 import pytest
 from msgspec import inspect
 
-from iriai.identity import ejection
-from iriai.launcher import unread
+from iriai.identity.documents import revocation
+from iriai.launcher.contract import partial_launch
 from iriai.model.records import ClaimStored, LedgerRow, Record
-from iriai.protocol import messages, peer_messages
+from iriai.protocol.messages import gossip, scheduling
 from iriai.store import schema
 from iriai.wire import codec, parts, requests
 from tests.golden.frames.database import loaded, records
@@ -59,20 +59,20 @@ def test_no_family_is_gone():
 def test_every_message_between_parts_has_a_tag():
     kinds = [kind for table in parts.KINDS.values() for kind in table.values()]
     assert len(kinds) == len(set(kinds)), "one message, one part and one tag"
-    assert set(kinds) == set(typing.get_args(messages.Message))
+    assert set(kinds) == set(typing.get_args(scheduling.Message))
 
 
 @pytest.mark.parametrize(
     ("part", "union"),
     [
-        ("node", messages.ToNode),
-        ("home", messages.ToHome),
-        ("broker", messages.ToBroker | messages.BetweenClusters),
-        ("membership", peer_messages.ToMembership),
-        ("directory", peer_messages.ToDirectory),
-        ("succession", messages.ToSuccession),
-        ("inquiry", messages.ToInquiry),
-        ("output", messages.ToOutput),
+        ("node", scheduling.ToNode),
+        ("home", scheduling.ToHome),
+        ("broker", scheduling.ToBroker | scheduling.BetweenClusters),
+        ("membership", gossip.ToMembership),
+        ("directory", gossip.ToDirectory),
+        ("succession", scheduling.ToSuccession),
+        ("inquiry", scheduling.ToInquiry),
+        ("output", scheduling.ToOutput),
     ],
 )
 def test_a_part_is_told_what_its_union_says(part: str, union: object):
@@ -109,8 +109,8 @@ def test_no_struct_is_forgotten():
     }
     held |= {requests.Request, requests.Answer, requests.Notice}  # they carry what is held
     held |= set(typing.get_args(Record))  # rows of the store, or what deletes some
-    held |= {unread._Parts, codec._Numbered}  # read the beginnings of others
-    held |= {ejection.SignedEjection}  # within one process
+    held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
+    held |= {revocation.SignedEjection}  # within one process
     forgotten = structs() - held
     assert not forgotten, (
         "held by no family (or not what others read: tests/golden/frames/kinds.py)"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from iriai.daemon import backup_file, state_directory
-from iriai.identity import certificate
-from iriai.launcher import journal, messages
+from iriai.daemon.startup import state_directory
+from iriai.daemon.storage import backup_archive
+from iriai.identity.certificates import certificate
+from iriai.launcher.contract import messages
+from iriai.launcher.journal import journal
 from iriai.store import schema
 from iriai.wire import greetings, inquiries, parts, requests
 
 VERSIONS = {
-    "backup": backup_file.FORMAT,
+    "backup": backup_archive.FORMAT,
     "certificate-proof": certificate._PROOF_VERSION,
     "certificate-proof-oid": certificate.PROOF_OID.dotted_string,
     "client-protocol": requests.PROTOCOL_VERSION,

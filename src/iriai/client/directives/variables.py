@@ -1,7 +1,7 @@
 """Environment variables that scripts for Slurm and PBS rely on, as far as submission knows them.
 
 What differs between tasks (ids, indices, the machine) the launcher adds: see
-`iriai.launcher.batch_variables`.
+`iriai.launcher.environment.batch_variables`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import os
 import stat
 from contextlib import suppress
 
+from iriai.launcher.contract.machine_config import MachineSettings
+from iriai.launcher.contract.messages import Order
 from iriai.launcher.gpus.cards import Card, Vendor, find_cards
-from iriai.launcher.machine_file import MachineSettings
-from iriai.launcher.messages import Order
 from iriai.model.ids import AttemptId
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.model.configuration_limits import LimitsSection
+from iriai.config.limits import LimitsSection
 from iriai.model.problem import Problem, Unreachable
 from iriai.policy.service.allowance import Allowance
 
@@ -11,7 +11,7 @@ class Room:
     """Of one daemon; pure, as all of `policy`.
 
     Strangers are counted once they have shown who they are: until then they are in the room of the
-    door that they came through (`daemon.doorway`).
+    door that they came through (`daemon.net.acceptor`).
     """
 
     def __init__(self, limits: LimitsSection) -> None:

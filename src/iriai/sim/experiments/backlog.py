@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from iriai.config.reader import Configuration
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
-from iriai.sim.dice import Dice
 from iriai.sim.experiments.outcome import Panel
-from iriai.sim.log import Log, LogJob
-from iriai.sim.record import Record
-from iriai.sim.replay import replay
-from iriai.sim.settings import Settings
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.record import Record
+from iriai.sim.workload.replay import replay
+from iriai.sim.workload.settings import Settings
+from iriai.sim.world.rng import Dice
 
 CPUS = 8
 RUN_S = 100.0

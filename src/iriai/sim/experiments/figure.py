@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iriai.sim.document import encoded
 from iriai.sim.experiments.outcome import Outcome, Panel
-from iriai.sim.plots import COLOURS, drawn
-from iriai.sim.report import figure_of, write_page
+from iriai.sim.report.plots import COLOURS, drawn
+from iriai.sim.report.report import figure_of, write_page
+from iriai.sim.runs.document import encoded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

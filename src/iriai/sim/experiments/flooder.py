@@ -8,9 +8,9 @@ from statistics import fmean
 from iriai.model.account import Account
 from iriai.sim.experiments.backlog import CPUS, RUN_S
 from iriai.sim.experiments.outcome import Panel
-from iriai.sim.log import Log, LogJob
-from iriai.sim.replay import replay
-from iriai.sim.settings import Settings
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.replay import replay
+from iriai.sim.workload.settings import Settings
 
 FLOOD_JOBS = 2000
 MODERATE_JOBS = 60

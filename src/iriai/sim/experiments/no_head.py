@@ -17,20 +17,20 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from statistics import fmean
 
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
 from iriai.model.ids import JobId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.protocol.effects import Part
-from iriai.sim.dice import Dice
-from iriai.sim.execution import Work
-from iriai.sim.gossip import GossipMembers
-from iriai.sim.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.open_network import Delays, OpenNetwork
-from iriai.sim.process import Process
-from iriai.sim.world import World
+from iriai.protocol.messages.effects import Part
+from iriai.sim.world.gossip_membership import GossipMembers
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.open_network import Delays, OpenNetwork
+from iriai.sim.world.process import Process
+from iriai.sim.world.rng import Dice
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import World
 
 SETTLE_S = 60.0
 """Machines find each other before anything is handed in."""

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
-from iriai.protocol.effects import LoadMeasured
-from iriai.sim.dice import Dice
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
+from iriai.protocol.messages.effects import LoadMeasured
 from iriai.sim.experiments.backlog import CPUS
 from iriai.sim.experiments.outcome import Panel
 from iriai.sim.experiments.workplace import Workplace
+from iriai.sim.world.rng import Dice
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import GroupSection
+from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection
 from iriai.sim.experiments.backlog import share_panel
 from iriai.sim.experiments.outcome import Panel
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
-from iriai.model.configuration import Configuration
-from iriai.model.configuration_sections import OrderSection
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
 from iriai.sim.experiments.backlog import RUN_S
 from iriai.sim.experiments.outcome import Panel
 from iriai.sim.experiments.workplace import Workplace

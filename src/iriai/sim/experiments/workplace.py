@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from iriai.config.reader import Configuration
 from iriai.model.account import Account
-from iriai.model.configuration import Configuration
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.sim.execution import Work
-from iriai.sim.machine_model import MachinePlan
-from iriai.sim.process import Process
-from iriai.sim.world import World
+from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.process import Process
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import World
 
 MACHINE = "ume"
 GROUP = "lab"

@@ -1,0 +1,195 @@
+"""What a broker has to do with the brokers of other clusters (docs/spec/008, section 6).
+
+It tells them what is free, passes on what none of its own machines can start now, and starts what
+they pass on. Without other clusters it does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from random import Random
+
+from iriai.broker.federation.forwarding import Onward
+from iriai.broker.federation.peer_clusters import Neighbours, Other
+from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.forwarded_jobs import Guests, guest_want, is_guest
+from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+from iriai.protocol.messages.candidates import Neighbour
+from iriai.protocol.messages.effects import Effect, Send
+from iriai.protocol.messages.scheduling import BetweenClusters, Forward, Returned, Summary, Want
+
+CLUSTERS_TOLD_MAX = 8
+"""Clusters of which a person is told why a job does not run there."""
+
+
+class Abroad:
+    """See the module. Times are those of the steady clock."""
+
+    def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
+        """`rng` gives a seed once there are other clusters, not before."""
+        self.neighbours = Neighbours(machine)
+        self._state = state
+        self._rng = rng
+        self._dice: DecisionDice | None = None
+        self._onward = Onward(machine, self.neighbours)
+        self._guests = Guests(machine)
+        self.must_pass = False
+        """Whether something waits, or not any more, that the last pass did not know."""
+        self._may_choose = False
+        """Whether something is different since it was last looked what may be passed on."""
+
+    def met(self, own: str, neighbours: Iterable[Neighbour]) -> None:
+        """These clusters are there; `own` is the name of this broker's."""
+        self.neighbours.met(own, neighbours)
+        if len(self.neighbours) and self._dice is None:
+            self._dice = DecisionDice(self._rng)
+
+    # --- what other brokers say ------------------------------------------------------------------
+
+    def take(self, message: BetweenClusters, now: Instant) -> None:
+        """A message of another cluster's broker."""
+        self._may_choose = True
+        match message:
+            case Summary():
+                self.neighbours.took(message, now.steady_s)
+            case Forward():
+                self._come(message, now.steady_s)
+            case Returned():
+                self.must_pass |= self._onward.returned(message, self._state, now.steady_s)
+
+    def _come(self, forward: Forward, now_s: float) -> None:
+        self.neighbours.asked(forward.broker)
+        want = forward.want
+        is_known = want.job in self._state.queues.entries or self._onward.has(want.job)
+        if want.count > 0 and self._guests.come(forward, is_known=is_known):
+            account = self._state.counts_for(want.account)
+            self._state.put(guest_want(want, account), now_s)
+            self.must_pass = True
+
+    # --- what becomes of jobs --------------------------------------------------------------------
+
+    def waits_here(self, want: Want, queued: int) -> int:
+        """The home told a want; how many of its tasks wait here, of which `queued` did before."""
+        job = want.job
+        if job in self._guests.open:  # its home is of this cluster now
+            self._guests.answer(job)
+        return self._onward.wanted(job, want.count, queued) if self._onward.has(job) else want.count
+
+    def forget(self, job: JobId) -> None:
+        """The job is wanted no more."""
+        self._onward.forget(job)
+        self._guests.forget(job)
+
+    def forget_home(self, home: str) -> None:
+        """A home is gone: nobody waits for what becomes of its tasks."""
+        for job in self._onward.jobs_of(home) + self._guests.jobs_of(home):
+            self.forget(job)
+
+    def is_over(self, entry: Entry) -> bool:
+        """Whether a match that came to nothing was of a job that nobody here waits for any more."""
+        return is_guest(entry.want) and entry.want.job not in self._guests.open
+
+    # --- after a pass ----------------------------------------------------------------------------
+
+    def passed(self) -> None:
+        """There was a pass: other tasks may wait, in another order."""
+        self._may_choose = True
+
+    def settle(self, now: Instant, *, is_calm: bool) -> list[Effect]:
+        """What other brokers are told; `is_calm`: nothing that waits here could start here now."""
+        effects: list[Effect] = []
+        sends: list[Send]
+        if self._onward.next_s <= now.steady_s:
+            sends, has_come_back = self._onward.review(self._state, now.steady_s)
+            effects += sends
+            self.must_pass |= has_come_back
+        self._may_choose |= self._onward.retry_s <= now.steady_s
+        if is_calm and self._dice is not None and self._may_choose and not self.must_pass:
+            self._dice.begin()
+            sends, self._may_choose = self._onward.choose(
+                self._state, self._guests, self._dice, now
+            )
+            self._dice.decided(len(sends))
+            effects += sends
+        if is_calm and not self.must_pass:
+            self._send_back()
+        effects += self._guests.take()
+        if len(self.neighbours) and is_calm:
+            effects += self.neighbours.tell(self._state, self._waiting, now.steady_s)
+        return effects
+
+    @property
+    def _waiting(self) -> int:
+        return self._state.queues.ready
+
+    @property
+    def next_s(self) -> float:
+        """When it wants to be woken."""
+        next_s = min(self._onward.next_s, self._onward.retry_s)
+        if len(self.neighbours):
+            next_s = min(next_s, self.neighbours.next_s(self._state, self._waiting))
+        return next_s
+
+    def _send_back(self) -> None:
+        """Guests that were not started, and could not be passed on, are returned."""
+        queues = self._state.queues
+        for job, guest in list(self._guests.open.items()):
+            entry = queues.entries.get(job)
+            if entry is not None:
+                guest.returned += entry.count
+                guest.reason = None if entry.kind.is_possible else _unfit(entry)
+                self._state.remove(job)
+                self.must_pass = True  # what it stood before may have a place kept now
+            if not self._onward.has(job):
+                self._guests.answer(job)
+
+    # --- for people ------------------------------------------------------------------------------
+
+    def may_run_elsewhere(self, want: Want) -> bool:
+        """Whether another cluster may have a machine that is large enough, as far as is known."""
+        return not want.only_on and any(
+            other.heard_s == -inf or other.may_hold(want.resources) for other in self.neighbours
+        )
+
+    def explain(self, job: JobId, now_s: float) -> list[Reason]:
+        """Why a job that waits here has not been started by other clusters."""
+        there = self._onward.clusters_of(job)
+        told = [
+            Reason(Rule.PASSED_ON, "that a machine there takes it", f"it was passed on to {name}")
+            for name in there
+        ]
+        entry = self._state.queues.entries.get(job)
+        if entry is not None and not is_guest(entry.want):
+            told += [
+                Reason(Rule.OTHER_CLUSTERS, f"room in {other.cluster}", words)
+                for other in list(self.neighbours)[:CLUSTERS_TOLD_MAX]
+                if other.cluster not in there
+                for words in [self._why_not(entry, other, now_s)]
+            ]
+        return told
+
+    def _why_not(self, entry: Entry, other: Other, now_s: float) -> str:
+        need, only_on = entry.want.resources, entry.want.only_on
+        if only_on:
+            return f"it runs only on {' and '.join(only_on)}, which can be handed what was passed"
+        reason = self._onward.why_not(entry.want.job, other.cluster)
+        if other.heard_s == -inf:
+            return "its broker has not said yet what is free there"
+        if reason is not None:
+            return f"it says: {reason}"
+        if not other.may_hold(need):
+            return "no machine there is large enough"
+        return f"it had none when it last said so, {max(0.0, now_s - other.heard_s):.0f} s ago"
+
+
+def _unfit(entry: Entry) -> Reason:
+    """None of the machines here will ever take it."""
+    requirements = entry.want.requirements
+    if requirements:
+        return Reason(Rule.REQUIREMENTS, requirements, "no machine there will ever match")
+    return Reason(Rule.NO_MACHINE_LARGE_ENOUGH, "a machine for it", "none there will ever take it")

@@ -1,0 +1,356 @@
+"""Tasks passed on to other clusters: where none of the own machines can start them now.
+
+A task that was passed on waits here no more until it is returned, or its home says that it was
+started: at every moment one broker looks for its place. Where nobody answers it comes back by
+itself. What is held back for lack of an answer costs time, what is held twice a declined match.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, chain, islice
+from math import inf
+from random import Random
+
+from iriai.broker.federation.peer_clusters import Neighbours, Other
+from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.forwarded_jobs import Guests, is_guest, unpromised
+from iriai.broker.state.queue_order import in_order
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Forward, Returned, Want
+
+HOPS_MAX = 2
+"""A summary that was wrong sends a task once more; what is wrong twice goes back, rather than
+around."""
+RESEND_S = 1.0
+"""What is not answered for so long is said again, to whoever is the broker there by now."""
+GIVE_UP_S = 10.0
+"""What is not answered for so long comes back; also, what was answered and of which the home says
+nothing: as long as a match lasts."""
+TASKS_MAX = 256
+"""Passed on in one turn."""
+LOOKS_MAX = 1_000
+"""Jobs that are looked at in one turn, and at most so many that none of the own machines could ever
+run."""
+BUSY_S = 5.0
+"""A cluster that returned a job's tasks is left alone with it for so long: others were faster."""
+UNFIT_S = 300.0
+"""Likewise, where it said that no machine there will ever take them."""
+SHUNNED_MAX = 4_000
+"""Jobs of which it is remembered who returned them; those that were returned first are forgotten.
+That costs a message in vain: as many as an answer is remembered for at the other end."""
+
+
+class Passed:
+    """Some tasks of a job, with another cluster."""
+
+    __slots__ = (
+        "asked",
+        "cluster",
+        "count",
+        "entry",
+        "forward",
+        "is_answered",
+        "is_copy",
+        "told_s",
+        "until_s",
+    )
+
+    def __init__(self, entry: Entry, forward: Forward, cluster: str, now_s: float) -> None:
+        self.entry = entry
+        self.forward = forward
+        self.cluster = cluster
+        self.count = forward.want.count
+        """How many may still come back."""
+        self.asked: set[str] = set()
+        """Machines to which it was said, one each time at most: they alone may answer."""
+        self.told_s = now_s
+        self.until_s = now_s + GIVE_UP_S
+        self.is_answered = False
+        self.is_copy = False
+        """Whether the task waits here as well: the last of a reserved head, whose place is kept."""
+
+    @property
+    def next_s(self) -> float:
+        """When it is to be said again, or comes back."""
+        if self.is_answered:
+            return self.until_s
+        return min(self.until_s, self.told_s + RESEND_S)
+
+
+class Onward:
+    """See the module. Times are those of the steady clock."""
+
+    def __init__(self, machine: str, neighbours: Neighbours) -> None:
+        self._machine = machine
+        self._neighbours = neighbours
+        self._of_jobs: dict[JobId, dict[int, Passed]] = {}
+        """By number."""
+        self._jobs: dict[int, JobId] = {}
+        self._shunned: dict[JobId, dict[str, tuple[float, Reason | None]]] = {}
+        """Clusters that returned a job's tasks: until when they are left alone, and why."""
+        self._number = 0
+        self.next_s = inf
+        """When `review` may have something to do, or earlier."""
+        self.retry_s = inf
+        """When a cluster with room may be asked again by a job that it returned."""
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    def has(self, job: JobId) -> bool:
+        """Whether tasks of it are with other clusters."""
+        return job in self._of_jobs
+
+    def jobs_of(self, home: str) -> list[JobId]:
+        """Those of a home of which tasks are with other clusters."""
+        return [job for job in self._of_jobs if job.home == home]
+
+    def clusters_of(self, job: JobId) -> list[str]:
+        """Those that have not answered yet what becomes of tasks of it."""
+        there = self._of_jobs.get(job, {}).values()
+        return [passed.cluster for passed in there if not passed.is_answered]
+
+    def why_not(self, job: JobId, cluster: str) -> Reason | None:
+        """Why a cluster returned the job's tasks, if it said so."""
+        shunned = self._shunned.get(job, {}).get(cluster)
+        return None if shunned is None else shunned[1]
+
+    # --- what becomes of it ----------------------------------------------------------------------
+
+    def wanted(self, job: JobId, count: int, queued: int) -> int:
+        """The home says that `count` tasks are ready; how many of them wait here.
+
+        `queued` did before. If there are fewer now, those that were passed on have been started.
+        """
+        there = [passed for passed in self._of_jobs.get(job, {}).values() if not passed.is_copy]
+        there.sort(key=lambda passed: not passed.is_answered)  # what is not may be returned yet
+        away = sum(passed.count for passed in there)
+        begun = max(0, queued + away - count)
+        for passed in there:
+            taken = min(begun, passed.count)
+            passed.count -= taken
+            begun -= taken
+            away -= taken
+            if not passed.count and passed.is_answered:
+                self._drop(passed)
+        return max(0, count - away)
+
+    def forget(self, job: JobId) -> None:
+        """Nothing of the job is wanted any more."""
+        for number in self._of_jobs.pop(job, {}):
+            del self._jobs[number]
+        if not self._jobs:
+            self.next_s = inf
+        self._shunned.pop(job, None)
+
+    def returned(self, message: Returned, state: BrokerState, now_s: float) -> bool:
+        """An answer: what was not started waits here again; whether anything does."""
+        job = self._jobs.get(message.number)
+        if job is None:
+            return False
+        passed = self._of_jobs[job][message.number]
+        if passed.is_answered or message.broker not in passed.asked:
+            return False
+        passed.is_answered = True
+        passed.until_s = now_s + GIVE_UP_S
+        count = max(0, message.count)
+        if count:
+            shun_s = BUSY_S if message.reason is None else UNFIT_S
+            self._shun(job, passed.cluster, now_s + shun_s, message.reason)
+            other = self._neighbours.get(passed.cluster)
+            if other is not None and message.reason is None:
+                other.lacks(passed.entry.want.resources)
+            self._give_back(passed, count, state)
+        if not passed.count or is_guest(passed.entry.want):
+            self._drop(passed)  # of guests that were started their home tells its own broker
+        return count > 0
+
+    def _shun(self, job: JobId, cluster: str, until_s: float, reason: Reason | None) -> None:
+        shunned = self._shunned.pop(job, {})  # it is the last to be forgotten now
+        shunned[cluster] = (until_s, reason)
+        self._shunned[job] = shunned
+        if len(self._shunned) > SHUNNED_MAX:
+            del self._shunned[next(iter(self._shunned))]
+
+    def review(self, state: BrokerState, now_s: float) -> tuple[list[Send], bool]:
+        """What is to be said again; and whether tasks came back."""
+        sends, has_come_back = [], False
+        for passed in [each for of_job in self._of_jobs.values() for each in of_job.values()]:
+            if passed.until_s <= now_s:
+                other = self._neighbours.get(passed.cluster)
+                if other is not None and not passed.is_answered:
+                    other.rooms.clear()  # nobody is there, for all that is known
+                self._give_back(passed, passed.count, state)
+                self._drop(passed)
+                has_come_back = True
+            elif not passed.is_answered and passed.told_s + RESEND_S <= now_s:
+                passed.told_s = now_s
+                sends += self._say(passed)
+        self.next_s = min(
+            (each.next_s for of_job in self._of_jobs.values() for each in of_job.values()),
+            default=inf,
+        )
+        return sends, has_come_back
+
+    def _give_back(self, passed: Passed, count: int, state: BrokerState) -> None:
+        count = min(count, passed.count)
+        passed.count -= count
+        if not passed.is_copy:
+            for _ in range(count):
+                state.queues.give_back(passed.entry)
+
+    def _drop(self, passed: Passed) -> None:
+        job, number = passed.forward.want.job, passed.forward.number
+        del self._jobs[number]
+        of_job = self._of_jobs[job]
+        del of_job[number]
+        if not of_job:
+            del self._of_jobs[job]
+        if not self._jobs:
+            self.next_s = inf
+
+    # --- passing on ------------------------------------------------------------------------------
+
+    def choose(
+        self, state: BrokerState, guests: Guests, dice: Random, now: Instant
+    ) -> tuple[list[Send], bool]:
+        """After a pass: what waits is passed on to where there is room, in the order of the draw.
+
+        In proportion to the room; it is counted down at once. And whether there may be more, that
+        is for another turn.
+        """
+        self.retry_s = inf
+        if not self._is_room_for_any(state):
+            return [], False
+        sends: list[Send] = []
+        left = TASKS_MAX
+        waiting = chain(in_order(state, dice, now), _aside(state))
+        for entry in islice(waiting, LOOKS_MAX):
+            for other, count in self._split(entry, left, state, guests, dice, now.steady_s):
+                left -= count
+                sends += self._pass_on(entry, other, count, state, guests, now)
+            if left <= 0 or not any(other.rooms for other in self._neighbours):
+                break
+        return sends, left <= 0
+
+    def _is_room_for_any(self, state: BrokerState) -> bool:
+        """Whether any that waits may find a place, before what waits is put in order."""
+        needs = dict.fromkeys(kind.key.resources for kind in state.queues.kinds)
+        return any(other.fits(need) for other in self._neighbours for need in needs)
+
+    def _split(
+        self,
+        entry: Entry,
+        count_max: int,
+        state: BrokerState,
+        guests: Guests,
+        dice: Random,
+        now_s: float,
+    ) -> list[tuple[Other, int]]:
+        """How many of its tasks go where."""
+        job, need = entry.want.job, entry.want.resources
+        others = self._open_to(entry, guests, now_s)
+        fits = [other.fits(need) for other in others]
+        count = min(count_max, entry.count, sum(fits))
+        if count <= 0 or not state.running_cap(entry).allowed:
+            return []
+        if _is_head(state, job):
+            count = 1 if entry.count == 1 else min(count, entry.count - 1)
+        shares = proportional(fits, count, dice)
+        return [(other, share) for other, share in zip(others, shares, strict=True) if share]
+
+    def _open_to(self, entry: Entry, guests: Guests, now_s: float) -> list[Other]:
+        """Clusters to which tasks of the job may be passed on now."""
+        job = entry.want.job
+        if entry.want.only_on:  # the terminal that was passed is on a machine of this cluster
+            return []
+        origin = ""
+        if is_guest(entry.want):
+            guest = guests.open.get(job)
+            if guest is None or guest.hops >= HOPS_MAX:
+                return []
+            origin = guest.cluster
+        shunned = self._shunned.get(job, {})
+        there = self.clusters_of(job)
+        others = []
+        for other in self._neighbours:
+            if other.rooms and other.cluster != origin and other.cluster not in there:
+                until_s, _ = shunned.get(other.cluster, (-inf, None))
+                if until_s <= now_s:
+                    others.append(other)
+                elif other.fits(entry.want.resources):
+                    self.retry_s = min(self.retry_s, until_s)
+        return others
+
+    def _pass_on(
+        self,
+        entry: Entry,
+        other: Other,
+        count: int,
+        state: BrokerState,
+        guests: Guests,
+        now: Instant,
+    ) -> list[Send]:
+        want = entry.want
+        other.take(want.resources, count)
+        self._number = max(self._number + 1, int(now.wall_s * 1000.0))
+        guest = guests.open.get(want.job)
+        hops = 1 if guest is None else guest.hops + 1
+        told = told_of(want, entry, count, now)
+        cluster = self._neighbours.own
+        forward = Forward(self._machine, self._number, cluster, hops, told)
+        passed = Passed(entry, forward, other.cluster, now.steady_s)
+        passed.is_copy = count == entry.count and _is_head(state, want.job)
+        if not passed.is_copy:
+            for _ in range(count):
+                state.queues.take_one(entry)
+        self.next_s = min(self.next_s, passed.next_s)
+        self._of_jobs.setdefault(want.job, {})[self._number] = passed
+        self._jobs[self._number] = want.job
+        return self._say(passed)
+
+    def _say(self, passed: Passed) -> list[Send]:
+        other = self._neighbours.get(passed.cluster)
+        if other is None or not other.broker:
+            return []
+        passed.asked.add(other.broker)
+        return [Send(self._neighbours.speak(other), Part.BROKER, passed.forward)]
+
+
+def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
+    """`count`, above 0, in proportion to `fits`, whose sum is no less; the rest is thrown for.
+
+    So that many brokers that see the same rooms do not all choose the largest.
+    """
+    total = sum(fits)
+    shares = [fit * count // total for fit in fits]
+    for _ in range(count - sum(shares)):
+        left = [fit - share for fit, share in zip(fits, shares, strict=True)]
+        ends = list(accumulate(left))
+        shares[bisect_right(ends, int(dice.random() * ends[-1]))] += 1
+    return shares
+
+
+def told_of(want: Want, entry: Entry, count: int, now: Instant) -> Want:
+    """The want as another broker is told it."""
+    waited_s = max(want.waited_s, now.steady_s - entry.precedence.queued_at_s)
+    return Want(**(unpromised(want) | {"waited_s": waited_s, "count": count}))
+
+
+def _is_head(state: BrokerState, job: JobId) -> bool:
+    return any(head.job == job for head in state.reserved.values())
+
+
+def _aside(state: BrokerState) -> Iterator[Entry]:
+    """What none of the own machines could ever run; lines may end while this goes on."""
+    kinds = [kind for kind in state.queues.kinds if not kind.is_possible]
+    places = (place for kind in kinds for line in kind.lines for place in line.heap)
+    for job in [precedence.job for precedence in islice(places, LOOKS_MAX)]:
+        entry = state.queues.entries.get(job)
+        if entry is not None and not entry.kind.is_possible:
+            yield entry

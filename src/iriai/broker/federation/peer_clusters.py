@@ -1,0 +1,232 @@
+"""What a broker knows of the other clusters, and what it tells them (docs/spec/008, section 6).
+
+Of each it has who speaks for it and its last summary, less what was passed on there since: a copy
+that is counted down sends nobody twice to the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import inf
+
+from iriai.broker.federation.remote_capacity import Room
+from iriai.broker.state.state import BrokerState
+from iriai.model.resources import NOTHING, Resources
+from iriai.protocol.messages.candidates import Neighbour
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Summary, Vacancy
+
+TELL_S = 30.0
+"""Between two summaries to a cluster for which nothing changed. Passing on makes this uncritical:
+what a summary was wrong about comes back within a moment."""
+STALE_S = 3 * TELL_S
+"""Who says nothing for so long, three summaries, has no room, and may have another broker."""
+NEWS_S = 1.0
+"""Between two rounds of summaries to clusters that wait, because something has become free here."""
+NEWS_MAX = 4
+"""Clusters in such a round, where fewer machines are free: of a hundred that wait for one machine
+all but one would ask in vain. Each in its turn."""
+WAITS_S = 5.0
+"""Between two summaries to one cluster because of work that waits here: in a queue that is emptied
+and filled many times a second that is no news."""
+VACANCIES_MAX = 16
+"""In a summary; the smallest are left out. Free cpus in powers of two, with and without GPUs."""
+LARGEST_MAX = 8
+"""Capacities in a summary, the largest of those that are no part of another."""
+
+
+class Other:
+    """One other cluster."""
+
+    def __init__(self, neighbour: Neighbour) -> None:
+        self.cluster = neighbour.cluster
+        self.candidates = neighbour.candidates
+        self.broker = neighbour.candidates[0] if neighbour.candidates else ""
+        """Who is taken to speak for it."""
+        self.rooms: list[Room] = []
+        self.largest: tuple[Resources, ...] = ()
+        self.is_waiting = False
+        """Whether it has more than it can serve."""
+        self.heard_s = -inf
+        self.told_s = -inf
+        self.knows_free = False
+        """Whether it was told that something is free, and has not tried to make use of it yet."""
+        self.knows_waiting = False
+        """Whether it was told last that something waits."""
+
+    def fits(self, need: Resources) -> int:
+        """How many tasks of that need may find a place there."""
+        return sum(room.fits(need) for room in self.rooms)
+
+    def take(self, need: Resources, count: int) -> None:
+        """So many were passed on there."""
+        for room in self.rooms:
+            taken = min(count, room.fits(need))
+            room.take(need, taken)
+            count -= taken
+        self.rooms = [room for room in self.rooms if not room.is_empty]
+
+    def lacks(self, need: Resources) -> None:
+        """It had no place for a task of that need: what seems to have one is out of date."""
+        self.rooms = [room for room in self.rooms if not room.fits(need)]
+
+    def may_hold(self, need: Resources) -> bool:
+        """Whether a machine of it is large enough, as far as is known."""
+        return any(need.fits_in(capacity) for capacity in self.largest)
+
+
+class Neighbours:
+    """See the module. Times are those of the steady clock."""
+
+    def __init__(self, machine: str) -> None:
+        self._machine = machine
+        self.own = ""
+        """The name of this broker's."""
+        self._others: dict[str, Other] = {}
+        self._spoken: dict[str, str] = {}
+        """By machine: the cluster that it was spoken to for."""
+        self._news_s = -inf
+        """When the next round of news may be told."""
+
+    def __iter__(self) -> Iterator[Other]:
+        return iter(self._others.values())
+
+    def __len__(self) -> int:
+        return len(self._others)
+
+    def get(self, cluster: str) -> Other | None:
+        """The cluster of that name, where it is known."""
+        return self._others.get(cluster)
+
+    # --- who they are ----------------------------------------------------------------------------
+
+    def met(self, own: str, neighbours: Iterable[Neighbour]) -> None:
+        """These clusters are there; `own` is the name of this broker's."""
+        self.own = own
+        known, self._others = self._others, {}
+        for neighbour in neighbours:
+            if neighbour.cluster == own:
+                continue
+            other = known.get(neighbour.cluster)
+            if other is None:
+                other = Other(neighbour)
+            elif other.candidates != neighbour.candidates:
+                is_gone = other.broker in other.candidates
+                is_gone &= other.broker not in neighbour.candidates
+                other.candidates = neighbour.candidates
+                if is_gone or not other.broker:
+                    self._speak_to_the_first(other)
+            self._others[other.cluster] = other
+        self._spoken = {m: name for m, name in self._spoken.items() if name in self._others}
+
+    def corrected(self, sender: str, broker: str) -> bool:
+        """Somebody who was spoken to names the broker of its cluster; False: nobody was."""
+        other = self._others.get(self._spoken.get(sender, ""))
+        if other is None:
+            return False
+        if sender == other.broker and broker != sender:
+            other.broker = broker
+            other.told_s = -inf
+        return True
+
+    def speak(self, other: Other) -> str:
+        """Whom to speak to: from now on it may say who else is the broker."""
+        self._spoken[other.broker] = other.cluster
+        return other.broker
+
+    def _speak_to_the_first(self, other: Other) -> None:
+        other.broker = other.candidates[0] if other.candidates else ""
+        other.told_s = -inf
+
+    # --- what they have --------------------------------------------------------------------------
+
+    def took(self, summary: Summary, now_s: float) -> None:
+        """A cluster says what it has; whoever says so speaks for it."""
+        other = self._others.get(summary.cluster)
+        if other is None:
+            return
+        other.broker = summary.broker
+        self._spoken[summary.broker] = summary.cluster
+        other.rooms = [Room(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]]
+        other.largest = summary.largest[:LARGEST_MAX]
+        other.is_waiting = summary.waiting > 0
+        other.heard_s = now_s
+        if other.is_waiting:
+            other.knows_free = False
+
+    def asked(self, broker: str) -> None:
+        """A broker passed something on: it has counted down what it was told."""
+        other = self._others.get(self._spoken.get(broker, ""))
+        if other is not None:
+            other.knows_free = False
+
+    # --- what they are told ----------------------------------------------------------------------
+
+    def tell(self, state: BrokerState, waiting: int, now_s: float) -> list[Send]:
+        """The summaries that are due."""
+        free = _free_machines(state)
+        due = [other for other in self if self._due_s(other, waiting) <= now_s]
+        if free and self._news_s <= now_s:
+            eager = [each for each in self if _would_like_to_know(each) and each not in due]
+            eager.sort(key=lambda other: other.told_s)
+            due += eager[: max(NEWS_MAX, free)]
+            if eager:
+                self._news_s = now_s + NEWS_S
+        if not due:
+            return []
+        vacancies, largest = vacancies_of(state), _largest(state.park.capacities())
+        summary = Summary(self._machine, self.own, vacancies, largest, waiting)
+        for other in due:
+            if other.told_s > -inf and other.heard_s + STALE_S <= now_s:
+                self._speak_to_the_first(other)
+            other.told_s = now_s
+            other.knows_free, other.knows_waiting = bool(vacancies), waiting > 0
+        return [Send(self.speak(other), Part.BROKER, summary) for other in due]
+
+    def next_s(self, state: BrokerState, waiting: int) -> float:
+        """When one is due next."""
+        next_s = min((self._due_s(other, waiting) for other in self), default=inf)
+        if _free_machines(state) and any(map(_would_like_to_know, self)):
+            next_s = min(next_s, self._news_s)
+        return next_s
+
+    def _due_s(self, other: Other, waiting: int) -> float:
+        if not other.broker:
+            return inf
+        is_news = waiting and not other.knows_waiting
+        return other.told_s + (WAITS_S if is_news else TELL_S)
+
+
+def _would_like_to_know(other: Other) -> bool:
+    """Whether it is news to a cluster that something is free."""
+    return other.is_waiting and not other.knows_free and bool(other.broker)
+
+
+def _free_machines(state: BrokerState) -> int:
+    """Those where something could be started, and that are kept for nobody."""
+    return len(state.park.open) - sum(name in state.park.open for name in state.reserved)
+
+
+def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
+    """What is free, and kept for nobody: machines with about as many free cpus together."""
+    alike: dict[tuple[int, bool], tuple[int, Resources]] = {}
+    for view in state.park.open.with_room(Resources(1)):
+        if view.name in state.reserved:
+            continue
+        free = view.calendar.free
+        key = (free.cpus.bit_length(), free.gpus > 0)
+        machines, together = alike.get(key, (0, NOTHING))
+        alike[key] = (machines + 1, together.plus(free))
+    largest_first = sorted(alike, reverse=True)[:VACANCIES_MAX]
+    return tuple(Vacancy(*alike[key]) for key in largest_first)
+
+
+def _largest(capacities: list[Resources]) -> tuple[Resources, ...]:
+    """Those that are no part of another."""
+    tops = [
+        one
+        for one in capacities
+        if not any(one.fits_in(other) and one != other for other in capacities)
+    ]
+    tops.sort(key=lambda one: (one.cpus, one.memory_bytes, one.gpus), reverse=True)
+    return tuple(tops[:LARGEST_MAX])

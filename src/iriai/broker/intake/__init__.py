@@ -1,0 +1,1 @@
+"""What nodes and homes send: reports and requests taken in, and who is heard of."""

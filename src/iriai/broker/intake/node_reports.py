@@ -1,0 +1,211 @@
+"""Reports of nodes, as a broker takes them in: what changed, and whether more can start now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iriai.broker.health.failure_attribution import EndJudge
+from iriai.broker.health.quarantine import LeftAlone
+from iriai.broker.intake.sessions import Attendance
+from iriai.broker.pool.machine_view import NO_AD, MachineView
+from iriai.broker.scheduling.pending_matches import UnderWay
+from iriai.broker.scheduling.prefetch import Ahead
+from iriai.broker.state.state import BrokerState
+from iriai.broker.usage.claimed_use import ClaimedUse
+from iriai.broker.usage.offpeak import QuietNews
+from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
+from iriai.protocol.ledger.ledger import KnownAccounts
+from iriai.protocol.messages.effects import Part, PeerNoticed, Send
+from iriai.protocol.messages.scheduling import Charging, Counted, Idle, Running
+
+
+class Reports:
+    """Lives as long as the broker."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        attendance: Attendance,
+        quiet: QuietNews,
+        under_way: UnderWay,
+        left_alone: LeftAlone,
+        ends: EndJudge,
+        ahead: Ahead,
+        claimed: ClaimedUse,
+    ) -> None:
+        order = state.settings.configuration.order
+        self._charging = Charging(
+            order.idle_weight, order.gpu_weight, order.memory_weight, order.offpeak_factor
+        )
+        self._state = state
+        self._attendance = attendance
+        self._quiet = quiet
+        self._under_way = under_way
+        self._left_alone = left_alone
+        self._ends = ends
+        self._ahead = ahead
+        self._claimed = claimed
+        self._accounts = KnownAccounts()
+        self._said: list[Send | PeerNoticed] = []
+
+    def take_said(self) -> list[Send | PeerNoticed]:
+        """What is to be said since the last call.
+
+        Nodes are told what use costs, where they thought otherwise; people, who lies.
+        """
+        said, self._said = self._said, []
+        return said
+
+    def counted(self, counted: Counted, now: Instant) -> None:
+        """What accounts used on a machine, and what its running attempts cost so far."""
+        if self._claimed.refuses(counted, now):
+            self._said += self._claimed.take_noticed()
+            return
+        standings, machine = self._state.standings, counted.machine
+        self._count(machine, counted.rows)
+        view = self._state.machines.get(machine)
+        for attempt, charge_s in counted.charged:
+            if view is not None and attempt in view.calendar and charge_s >= 0.0:
+                standings.charged(attempt, charge_s)
+
+    def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
+        """What accounts used on a machine, as the directory has it."""
+        self._claimed.learned(machine, rows, now)
+        self._count(machine, rows)
+
+    def _count(self, machine: str, rows: Iterable[LedgerRow]) -> None:
+        standings = self._state.standings
+        for row in rows:
+            if self._accounts.takes(machine, row.account):
+                standings.counted(machine, row, self._state.counts_for(row.account))
+
+    def forget_usage(self, machine: str) -> None:
+        """What a machine counted counts no more."""
+        self._claimed.forget(machine)
+        for account in self._accounts.forget(machine):
+            self._state.standings.forget(machine, account, self._state.counts_for(account))
+
+    def take(self, idle: Idle, now: Instant) -> bool:
+        """Take a report in; whether a pass may come to something now."""
+        if self._claimed.refuses_report(idle):
+            self._said += self._claimed.take_noticed()
+            return False
+        self._attendance.heard(idle.machine, now.steady_s)
+        view = self._state.machines.get(idle.machine)
+        if not self._may_take(idle, view):
+            return False
+        if idle.whole and idle.charging not in (None, self._charging):
+            self._said.append(Send(idle.machine, Part.NODE, self._charging))
+        if view is None or (idle.whole and not view.is_same(idle)):
+            view = self._new_view(idle)
+        elif idle.whole:
+            idle = view.what_is_new(idle)
+        was_available = view.is_available
+        view.told(idle)
+        known = (idle.incarnation, idle.version)
+        self._attendance.reported(idle.machine, known, is_lacking=False)
+        is_wider = self._state.measured(view)
+        self._quiet.measured(idle)
+        is_wider |= self._took_claims(view, idle, now)
+        if idle.rules != view.rules:
+            view.rules = idle.rules
+            self._state.exclusions.forget(view.name)
+            is_wider = True
+        view.capabilities.extend(idle.capabilities)
+        view.ahead_capabilities.extend(idle.ahead)
+        if view.is_available != was_available:
+            self._state.availability_changed(view)
+        elif is_wider or idle.capabilities or idle.whole or view.name in self._state.reserved:
+            self._state.park.grew(view)
+        else:
+            self._state.park.changed(view)
+            return self._ahead.is_due
+        return True
+
+    def _may_take(self, idle: Idle, view: MachineView | None) -> bool:
+        """Whether a report is news, and all news; else its node is told what is known."""
+        known = (0, 0) if view is None else (view.incarnation, view.version)
+        if view is not None and view.is_stale(idle):
+            self._attendance.reported(idle.machine, known, is_lacking=False)
+            return False
+        if not idle.whole and (view is None or not view.follows(idle)):
+            self._attendance.reported(idle.machine, known, is_lacking=True)
+            return False
+        return True
+
+    def _new_view(self, idle: Idle) -> MachineView:
+        self._under_way.known_anew(idle.machine)
+        self._ends.forget(idle.machine)
+        self._left_alone.forget(idle.machine)
+        view = MachineView(idle.machine, idle.capacity)
+        view.incarnation = idle.incarnation
+        view.speed = idle.speed
+        view.rules = idle.rules
+        view.ad = idle.ad or NO_AD
+        view.load, view.foreign_load = idle.load, idle.foreign_load
+        view.keyboard_idle_s = idle.keyboard_idle_s
+        self._state.add_machine(view)
+        self._claimed.measured(view)
+        return view
+
+    def _took_claims(self, view: MachineView, idle: Idle, now: Instant) -> bool:
+        """Claims began and ended, or were refused; whether others may have room now."""
+        state = self._state
+        is_wider = self._spent(view, idle, now)
+        for each in idle.turned_away:
+            state.turned_away(idle.machine, each, now.steady_s)
+        for running in idle.began:
+            self._running(view, running, now)
+        for attempt in idle.ended:
+            self._ends.ended(view, idle, attempt, now.steady_s)
+            is_wider |= state.end(view, attempt)
+            self._ahead.ended(attempt)
+        if idle.began and view.matched:
+            self._under_way.give_way(view)
+        for running in idle.waiting:
+            self._waits(view, running, now)
+        return is_wider
+
+    def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
+        """Capabilities came back: what became no claim was refused; whether one was."""
+        granted = [running.capability for running in (*idle.began, *idle.waiting)]
+        turned_away = dict.fromkeys(each.capability for each in idle.turned_away)
+        is_wider = False
+        for capability in idle.spent:
+            is_granted = capability in granted
+            matched = self._under_way.settle(view, capability, is_granted=is_granted)
+            if matched is None:
+                view.forget(capability)
+            elif is_granted:
+                view.back_off.succeeded()
+            elif capability in turned_away:  # which says nothing of others' tasks
+                is_wider = True
+            elif not matched.is_ahead:  # which is refused where it came too late, and no more
+                is_wider = True
+                if view.back_off.failed(now.steady_s):
+                    self._left_alone.add(view)
+        return is_wider
+
+    def _running(self, view: MachineView, running: Running, now: Instant) -> None:
+        if running.attempt not in view.calendar and not self._is_elsewhere(running, view):
+            account = self._state.counts_for(running.account)
+            self._state.end(view, running.attempt)  # if it waited there, it does no more
+            self._state.began(view, running, account, now.steady_s)
+            self._ahead.began(view, running, account, now.steady_s)
+            self._ends.began(account, running.attempt, view.name, now.steady_s)
+
+    def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
+        is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running, view)
+        if not is_known:
+            account = self._state.counts_for(running.account)
+            self._state.waits(view, running, account, now.steady_s)
+
+    def _is_elsewhere(self, running: Running, view: MachineView) -> bool:
+        """Whether another machine said that it has this attempt, of which there is one.
+
+        Which of them lies is not known here; whoever spoke first is believed.
+        """
+        if running.attempt in view.calendar.ahead:
+            return False
+        return self._state.standings.whose(running.attempt) is not None

@@ -1,0 +1,1 @@
+"""Machines as the broker knows them, and which of them match a task."""

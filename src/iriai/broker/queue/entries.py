@@ -1,0 +1,197 @@
+"""What waits: tasks that fit alike are of one kind, stand in a line of it, and lines in a queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from iriai.broker.queue.shape_index import Mask
+from iriai.broker.queue.sorted_lines import LineUp
+from iriai.model.account import Account
+from iriai.model.ids import JobId
+from iriai.model.resources import Resources
+from iriai.protocol.messages.scheduling import Want
+
+if TYPE_CHECKING:
+    from iriai.policy.matching.job_requirements import Demand, DemandKey
+
+
+class Bounds(NamedTuple):
+    """On which machines tasks may run at all."""
+
+    only: tuple[str, ...] = ()
+    """These; empty: any."""
+    turned_away: frozenset[str] = frozenset()
+    """Machines that do not run tasks of this user and home, as they said."""
+
+    def admit(self, machine: str) -> bool:
+        """Whether that machine is within them."""
+        return machine not in self.turned_away and (not self.only or machine in self.only)
+
+
+class KindKey(NamedTuple):
+    """What makes tasks fit alike."""
+
+    resources: Resources
+    stay_s: float | None
+    """At most; None: open."""
+    exclusive: bool = False
+    """Whether it takes a whole machine."""
+    tenant: str = ""
+    """Who it counts as where a machine runs one task of each at a time; empty elsewhere."""
+    capped: Account | None = None
+    """Its account where all wait in one queue and each has a cap; None elsewhere."""
+    demand: DemandKey | None = None
+    """What it and machines ask of each other beside room; None: nothing."""
+    bounds: Bounds | None = None
+    """Machines that are out of the question whatever they have; None: none is."""
+    is_guest: bool = False
+    """Whether another cluster's broker passed it on: no place is kept for it."""
+
+
+class Kind:
+    """One kind of which tasks wait."""
+
+    __slots__ = (
+        "bit",
+        "demand",
+        "held",
+        "is_possible",
+        "is_settled",
+        "key",
+        "lines",
+        "looked",
+        "position",
+        "unreservable",
+    )
+
+    def __init__(self, key: KindKey, position: int) -> None:
+        self.key = key
+        self.position = position
+        self.bit: Mask = 1 << position
+        """Of its shape."""
+        self.demand: Demand | None = None
+        """Which machines match; None: all."""
+        self.lines: list[Line] = []
+        """Its tasks, a line for each queue that has some."""
+        self.is_possible = False
+        """Whether it could run somewhere if nothing else did. Otherwise it stands aside."""
+        self.is_settled = True
+        """Whether it is known to fit on no machine but those with new room."""
+        self.looked = -1
+        """When it was last found to fit nowhere, as `Rooms` counts."""
+        self.held = -1
+        """What reserved heads hold (`Heads.held`) when no place is kept for it beside them."""
+        self.unreservable = -1
+        """As of which state of the reserved heads (`Heads.changes`) no machine takes it."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether room is not all that decides where it may run."""
+        return self.demand is not None or self.key.bounds is not None
+
+    def may_run_on(self, machine: str) -> bool:
+        """Whether job and machine both say that it may run there now, if there is room."""
+        bounds = self.key.bounds
+        return (bounds is None or bounds.admit(machine)) and (
+            self.demand is None or self.demand.admits(machine)
+        )
+
+
+class Precedence(NamedTuple):
+    """Order within an account: what waits again, urgency, time waited, id. Smaller comes first."""
+
+    not_front: bool
+    less_urgent: float
+    queued_at_s: float
+    job: JobId
+
+
+class Line:
+    """The tasks of one kind in one queue, in order."""
+
+    __slots__ = ("bit", "first", "heap", "kind", "queue")
+
+    def __init__(self, queue: Queue, kind: Kind, first: Precedence) -> None:
+        self.queue = queue
+        self.kind = kind
+        self.bit = kind.bit
+        self.first = first
+        """That of the first entry."""
+        self.heap: list[Precedence] = []
+        """Those of entries that were replaced or moved since are dropped on the way."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job's waiting tasks."""
+
+    want: Want
+    precedence: Precedence
+    line: Line
+    count: int
+    front: int
+    """How many of them come before the account's others."""
+
+    @property
+    def kind(self) -> Kind:
+        """Equal for tasks that fit alike."""
+        return self.line.kind
+
+    @property
+    def stay_s(self) -> float | None:
+        """How long one of the tasks keeps its place at most; None: open."""
+        return self.line.kind.key.stay_s
+
+
+class Queue:
+    """What waits in one order: an account's tasks, or everybody's."""
+
+    __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
+
+    def __init__(self) -> None:
+        self.lines: dict[Kind, Line] = {}
+        self.order: LineUp[Precedence, Line] = LineUp()
+        """Those of them that could ever run."""
+        self.first: Line | None = None
+        """Of `order`."""
+        self.held = -1
+        """What reserved heads hold (`Heads.held`) when no place is kept for that beside them."""
+        self.mask: Mask = 0
+        """The shapes that are in `order`."""
+        self.shapes: dict[int, int] = {}
+        """How many lines of `order` are of each."""
+        self.is_behind = False
+        """Whether passes went by in which nothing of it was looked at."""
+
+    def enter(self, line: Line) -> None:
+        """The line contends."""
+        self.order.add(line.first, line)
+        self._look_first()
+        position = line.kind.position
+        lines = self.shapes.get(position, 0)
+        self.shapes[position] = lines + 1
+        if not lines:
+            self.mask |= line.bit
+
+    def leave(self, line: Line) -> None:
+        """The line contends no more."""
+        self.order.remove(line.first)
+        self._look_first()
+        position = line.kind.position
+        lines = self.shapes[position] = self.shapes[position] - 1
+        if not lines:
+            del self.shapes[position]
+            self.mask ^= line.bit
+
+    def move(self, line: Line, first: Precedence) -> None:
+        """A line that contends has another first entry."""
+        self.order.remove(line.first)
+        self.order.add(first, line)
+        self._look_first()
+
+    def _look_first(self) -> None:
+        first = self.order.first() if self.order else None
+        if first is not self.first:
+            self.first = first
+            self.held = -1

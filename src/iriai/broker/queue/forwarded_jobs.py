@@ -1,0 +1,116 @@
+"""Tasks that brokers of other clusters passed on: started now, passed on once more, or returned.
+
+They wait for nothing here: what a pass does not start goes back, so that whoever passed it on tries
+elsewhere, and no task waits at two brokers. In draws they contend as any others do.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from msgspec.structs import asdict
+
+from iriai.model.account import Account
+from iriai.model.ids import JobId
+from iriai.model.reason import Reason
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Forward, Returned, Want
+
+GUESTS_MAX = 1_000
+"""Jobs of other clusters at a time. More is a flood, and goes back at once."""
+ANSWERED_MAX = 4_000
+"""Answers that are remembered, to be repeated where they were lost: more than come within the ten
+seconds for which one is asked again."""
+
+
+class GuestWant(Want, frozen=True):
+    """The want of a job that another broker passed on. It never becomes a reserved head."""
+
+
+def unpromised(want: Want) -> dict[str, Any]:
+    """The fields of a want for another broker than its home's own.
+
+    No place is kept for it there, and it passes nobody because it ran before.
+    """
+    return asdict(want) | {"front": 0, "promised_in_s": None, "promised_machine": ""}
+
+
+def guest_want(want: Want, account: Account) -> GuestWant:
+    """As it was passed on, in the name of `account`."""
+    return GuestWant(**(unpromised(want) | {"account": account}))
+
+
+class Guest:
+    """One that is not answered yet."""
+
+    __slots__ = ("broker", "cluster", "hops", "number", "reason", "returned")
+
+    def __init__(self, forward: Forward) -> None:
+        self.broker = forward.broker
+        self.cluster = forward.cluster
+        self.number = forward.number
+        self.hops = forward.hops
+        self.returned = 0
+        """How many of its tasks go back, as far as is known."""
+        self.reason: Reason | None = None
+
+
+class Guests:
+    """See the module."""
+
+    def __init__(self, machine: str) -> None:
+        """`machine` is the broker's own."""
+        self._machine = machine
+        self.open: dict[JobId, Guest] = {}
+        self._answered: OrderedDict[tuple[str, int], Returned] = OrderedDict()
+        self._said: list[Send] = []
+
+    def come(self, forward: Forward, *, is_known: bool) -> bool:
+        """Whether its tasks are to contend; else it is answered, or will be.
+
+        `is_known`: the job waits here already, or was passed on from here.
+        """
+        job, key = forward.want.job, (forward.broker, forward.number)
+        answer = self._answered.get(key)
+        if answer is not None:
+            self._said.append(Send(forward.broker, Part.BROKER, answer))
+            return False
+        guest = self.open.get(job)
+        if guest is not None and (guest.broker, guest.number) == key:
+            return False
+        if guest is not None or is_known or len(self.open) >= GUESTS_MAX:
+            self._answer(Guest(forward), forward.want.count)
+            return False
+        self.open[job] = Guest(forward)
+        return True
+
+    def answer(self, job: JobId) -> None:
+        """Nothing of the job is open any more: say what was not started."""
+        guest = self.open.pop(job)
+        self._answer(guest, guest.returned)
+
+    def forget(self, job: JobId) -> None:
+        """Nobody waits for an answer."""
+        self.open.pop(job, None)
+
+    def jobs_of(self, home: str) -> list[JobId]:
+        """Those of a home that are not answered yet."""
+        return [job for job in self.open if job.home == home]
+
+    def take(self) -> list[Send]:
+        """What was said since the last call."""
+        said, self._said = self._said, []
+        return said
+
+    def _answer(self, guest: Guest, count: int) -> None:
+        answer = Returned(self._machine, guest.number, count, guest.reason)
+        self._answered[guest.broker, guest.number] = answer
+        if len(self._answered) > ANSWERED_MAX:
+            self._answered.popitem(last=False)
+        self._said.append(Send(guest.broker, Part.BROKER, answer))
+
+
+def is_guest(want: Want) -> bool:
+    """Whether another broker passed it on."""
+    return isinstance(want, GuestWant)

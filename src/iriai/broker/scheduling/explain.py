@@ -1,0 +1,288 @@
+"""Why a job waits: the same rules as the pass, asked one by one, the first that says no leads.
+
+After a pass nothing that could start still waits, so each waiting job is held back by a rule below.
+What is named first is what to change: without it the job would start, or be the next to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.pool.user_exclusions import user_of
+from iriai.broker.queue.entries import Entry
+from iriai.broker.state.reserved_heads import could_hold
+from iriai.broker.state.state import BrokerState
+from iriai.classad.condition import Condition
+from iriai.classad.evidence import values_of
+from iriai.model.ad import Value
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources, describe_amount
+from iriai.policy.placement.backfill import ReservedHead
+from iriai.policy.placement.calendar import OPEN_END_S
+from iriai.protocol.messages.scheduling import Want
+
+if TYPE_CHECKING:
+    from iriai.policy.matching.job_requirements import Demand
+
+Evidence = tuple[str, str]
+"""A clause, and the values of what it mentions."""
+MACHINES_MAX = 8
+"""Machines of which each reason is told: as many as a person reads. Of the others, how many there
+are with each rule."""
+CLOSEST = (
+    Rule.RESERVED,
+    Rule.MACHINE_BUSY,
+    Rule.NOT_EMPTY,
+    Rule.ONE_PER_MACHINE,
+    Rule.RESERVED_HEAD_AHEAD,
+    Rule.AHEAD_IN_ACCOUNT,
+    Rule.STARTING,
+    Rule.BACKED_OFF,
+    Rule.LOAD_ABOVE_THRESHOLD,
+    Rule.DRAINED,
+    Rule.MACHINE_AWAY,
+    Rule.NO_LAUNCHER,
+    Rule.OWNER_POLICY,
+    Rule.REQUIREMENTS,
+    Rule.USER_NOT_ALLOWED,
+    Rule.INPUT_ELSEWHERE,
+)
+"""Of machines with as many reasons each, the one of the first of these leads: the job will start
+there, or somebody nearer to it can change something."""
+
+
+def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
+    """Why the first waiting task of `job` has not started; the main reason first."""
+    entry = state.queues.entries.get(job)
+    if entry is None:
+        return [Reason(Rule.STARTING, "that the broker knows of it", "its home has not told yet")]
+    if not state.machines:
+        return [Reason(Rule.MACHINE_UNKNOWN, "a machine", "none has reported yet")]
+    resources = entry.want.resources
+    views = list(state.machines.values())
+    able = [view for view in views if resources.fits_in(view.calendar.capacity)]
+    if not able:
+        return _summary([[too_large(resources, view)] for view in views])
+    if entry.kind.is_choosy and not any(could_hold(entry.kind, view) for view in able):
+        return _summary([_out_of_question(state, entry, view) for view in able])
+    cap = state.running_cap(entry)
+    if not cap.allowed:
+        return [cap.reason()]
+    ahead = _ahead_in_account(state, entry)
+    found = [_on_machine(state, entry, view, ahead, now) for view in able]
+    return _summary(sorted(found, key=_distance))
+
+
+def too_large(resources: Resources, view: MachineView) -> Reason:
+    """That a machine could never hold `resources`."""
+    resource, needed, there = resources.lacking_in(view.calendar.capacity)[0]
+    return Reason(
+        Rule.NO_MACHINE_LARGE_ENOUGH,
+        describe_amount(resource, needed),
+        f"the machine has {describe_amount(resource, there)}",
+        view.name,
+    )
+
+
+def _distance(reasons: list[Reason]) -> tuple[int, int]:
+    """How far the job is from starting on a machine."""
+    rules = [reason.rule for reason in reasons]
+    if Rule.RESERVED in rules:
+        return (0, 0)
+    return (len(rules), CLOSEST.index(rules[0]) if rules[0] in CLOSEST else len(CLOSEST))
+
+
+def _summary(machines: list[list[Reason]]) -> list[Reason]:
+    """All reasons of the first machines; of the others, how many have each."""
+    told = [reason for reasons in machines[:MACHINES_MAX] for reason in reasons]
+    others: dict[Rule, list[Reason]] = {}
+    for reasons in machines[MACHINES_MAX:]:
+        others.setdefault(reasons[0].rule, []).append(reasons[0])
+    for rule, reasons in others.items():
+        first, count = reasons[0], len(reasons)
+        more = f"{count} more {'machines' if count > 1 else 'machine'} as {first.machine}"
+        told.append(Reason(rule, first.needed, f"{more}: {first.had}"))
+    return told
+
+
+def _on_machine(
+    state: BrokerState, entry: Entry, view: MachineView, ahead: Reason | None, now: Instant
+) -> list[Reason]:
+    unavailable = why_unavailable(view, now)
+    if unavailable is not None:
+        return [unavailable]
+    kind = entry.kind
+    if kind.is_choosy and not kind.may_run_on(view.name):
+        return _out_of_question(state, entry, view)
+    reasons = []
+    lacking = kind.key.resources.lacking_in(view.calendar.free)
+    if lacking:
+        reasons.append(_busy(state, lacking, view))
+    elif kind.key.exclusive and len(view.calendar):
+        reasons.append(_not_empty(view))
+    if kind.key.tenant in view.tenants:
+        reasons.append(_one_per_machine(kind.key.tenant, view))
+    head = state.reserved.get(view.name)
+    if head is not None and head.job == entry.want.job:
+        reasons.append(_reserved(head, now))
+    else:
+        before = state.rooms.head_before(view, kind)
+        if before is not None:
+            reasons.append(_behind_head(before, now))
+    return reasons or [ahead or _starting(view)]
+
+
+def _out_of_question(state: BrokerState, entry: Entry, view: MachineView) -> list[Reason]:
+    """Why it does not run on a machine that has the room, or may have."""
+    kind, want = entry.kind, entry.want
+    bounds, demand = kind.key.bounds, kind.demand
+    if bounds is not None and bounds.only and view.name not in bounds.only:
+        where = " or ".join(bounds.only)
+        had = "a terminal or standard input that was passed does not travel (run --no-stdin does)"
+        return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
+    if bounds is not None and view.name in bounds.turned_away:
+        words = state.exclusions.words(view.name, want)
+        if state.exclusions.is_ours(view.name, want):
+            needed = f"a machine on which tasks of {user_of(want)} do not fail at once"
+            return [Reason(Rule.BACKED_OFF, needed, words, view.name)]
+        whom = f"that it runs tasks of {user_of(want)} from {want.job.home}"
+        return [Reason(Rule.USER_NOT_ALLOWED, whom, words or "it said that it does not", view.name)]
+    assert demand is not None
+    return mismatches(state, demand, view)
+
+
+def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Reason]:
+    """Which clauses fail where job and machine do not match: the job's, then the owner's."""
+    ours, owners = evidence_against(state, view.name, demand.condition, demand.job)
+    reasons = [Reason(Rule.REQUIREMENTS, clause, had, view.name) for clause, had in ours]
+    reasons += [Reason(Rule.OWNER_POLICY, clause, had, view.name) for clause, had in owners]
+    return reasons or [_starting(view)]
+
+
+def evidence_against(
+    state: BrokerState, machine: str, wanted: Condition, job: Mapping[str, Value]
+) -> tuple[list[Evidence], list[Evidence]]:
+    """The clauses that do not hold on a machine, the job's and its owner's, and what they saw."""
+    matches = state.matching.begin()
+    ours, owners = matches.clauses_failing(machine, wanted, job)
+    ad = matches.ad(machine)
+    told = [(clause.text, values_of(clause, ad, job)) for clause in owners]
+    problem = matches.owner_of(machine).problem
+    if problem:
+        told.append(("requirements of its owner that can be read", problem))
+    return [(clause.text, values_of(clause, job, ad)) for clause in ours], told
+
+
+def never_runs(state: BrokerState, want: Want) -> list[Reason]:
+    """What no machine that is large enough will ever meet, machine by machine; empty: one may."""
+    key = state.matching.key(want)
+    if key is None:
+        return []
+    demand = state.matching.demand(key).enter()
+    try:
+        views = state.machines
+        able = [v for v in views.values() if want.resources.fits_in(v.calendar.capacity)]
+        if not able or any(demand.may_admit(view.name) for view in able):
+            return []
+        return [mismatches(state, demand, view)[0] for view in able]
+    finally:
+        demand.leave()
+
+
+def why_unavailable(view: MachineView, now: Instant) -> Reason | None:
+    """Why a machine takes nothing at all; None: it does."""
+    if view.is_away:
+        return Reason(
+            Rule.MACHINE_AWAY,
+            "a link to the machine",
+            "it cannot be reached; look whether it is up, and its daemon (`iriai up`)",
+            view.name,
+        )
+    return view.unavailable or view.back_off.reason(now.steady_s)
+
+
+def _busy(
+    state: BrokerState, lacking: tuple[tuple[str, int, int], ...], view: MachineView
+) -> Reason:
+    resource, needed, there = lacking[0]
+    waiting = state.queues.ready
+    accounts = len(state.queues.accounts)
+    return Reason(
+        Rule.MACHINE_BUSY,
+        describe_amount(resource, needed),
+        f"{describe_amount(resource, there)} free; waiting tasks: {waiting}, accounts: {accounts}",
+        view.name,
+    )
+
+
+def _not_empty(view: MachineView) -> Reason:
+    count = len(view.calendar)
+    return Reason(
+        Rule.NOT_EMPTY,
+        "the whole machine, on which nothing runs",
+        f"{count} {'task runs' if count == 1 else 'tasks run'} there",
+        view.name,
+    )
+
+
+def _one_per_machine(tenant: str, view: MachineView) -> Reason:
+    return Reason(
+        Rule.ONE_PER_MACHINE,
+        f"that no other task of {tenant} runs there",
+        "one does, and the configuration permits one at a time (order.one_per_machine)",
+        view.name,
+    )
+
+
+def _reserved(head: ReservedHead, now: Instant) -> Reason:
+    """The job is the reserved head: its place is kept, nothing that fills in may delay it."""
+    return Reason(Rule.RESERVED, "its place to become free", _start(head, now), head.machine)
+
+
+def _behind_head(head: ReservedHead, now: Instant) -> Reason:
+    return Reason(
+        Rule.RESERVED_HEAD_AHEAD,
+        "to end before the reserved head starts, or resources that it leaves",
+        f"{head.job}: {_start(head, now)}",
+        head.machine,
+    )
+
+
+def _start(head: ReservedHead, now: Instant) -> str:
+    in_s = head.start_s - now.steady_s
+    if in_s > OPEN_END_S / 2:
+        return "it starts when tasks without a time limit have ended"
+    return f"it starts in {max(0.0, in_s):.0f} s at the latest"
+
+
+def _ahead_in_account(state: BrokerState, entry: Entry) -> Reason | None:
+    """What comes first in the account is over the running cap, and what follows must not pass."""
+    if state.cap_cpus is None:
+        return None
+    for line in entry.line.queue.order:
+        if line.first >= entry.precedence:
+            break
+        ahead = state.queues.entry_of(line)
+        if ahead.want.account != entry.want.account:
+            continue
+        cap = state.running_cap(ahead)
+        if not cap.allowed:
+            return Reason(
+                Rule.AHEAD_IN_ACCOUNT,
+                f"{ahead.want.job} to start first",
+                f"{ahead.want.job} waits: {cap.reason().had}",
+            )
+    return None
+
+
+def _starting(view: MachineView) -> Reason:
+    return Reason(
+        Rule.STARTING,
+        "that the match becomes a claim",
+        f"{len(view.matched)} matches are under way",
+        view.name,
+    )

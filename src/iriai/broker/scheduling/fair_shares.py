@@ -1,0 +1,95 @@
+"""Where each account stands: what it wants, what it got, how likely it is drawn next."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from iriai.broker.state.state import BrokerState
+from iriai.model.account import Account
+from iriai.model.ids import JobId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.resources import NOTHING
+from iriai.policy.orders.order import Contender, Groups, GroupStanding, shares_wanted
+from iriai.protocol.messages.scheduling import Want
+
+_NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
+"""Of an account that only runs, or whose tasks are behind others in one queue for all."""
+
+
+class AccountShare(NamedTuple):
+    """One account's standing. Shares and rates are fractions of 1."""
+
+    account: Account
+    right: float
+    usage_s: float
+    running_cpus: int
+    waiting_tasks: int
+    share_wanted: float | None
+    """Among the accounts that wait or run; None for others."""
+    share_got: float | None
+    """Of the decayed charges of the accounts listed; None where there are none. Charges include
+    urgency and machine speed: who paid for haste got less real use than this says."""
+    rate: float | None
+    """Of being drawn next; None where nothing waits."""
+    advance_s: float = 0.0
+    """What of the usage was paid for urgency, beyond the ordinary price."""
+
+
+def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
+    """All accounts that have used, run or want something, by name."""
+    accounts = sorted({*state.standings, *state.queues.accounts})
+    usage = {account: state.standings.usage_s(account, now.wall_s) for account in accounts}
+    groups = _group_standings(state, now.wall_s)
+    waiting, active = [], []
+    for account in accounts:
+        queue = state.queues.accounts.get(account)
+        entry = state.first_of(queue) if queue else None
+        want = entry.want if entry else _NO_WANT
+        contender = Contender(
+            account,
+            usage[account],
+            state.right_of(account),
+            want.urgency,
+            entry.precedence.queued_at_s if entry else inf,
+            TaskId(want.job.home, want.job.number, 0),
+            state.standings.expected_s(account, want.resources, want.limit_s),
+        )
+        if queue:
+            waiting.append(contender)
+        if queue or state.standings.running_cpus(account):
+            active.append(contender)
+    wanted = shares_wanted(active, groups)
+    rates = state.settings.order.rates(waiting, groups) if waiting else {}
+    total_s = sum(usage.values())
+    return [
+        AccountShare(
+            account,
+            state.right_of(account),
+            usage[account],
+            state.standings.running_cpus(account),
+            state.queues.accounts[account].ready if account in state.queues.accounts else 0,
+            wanted.get(account),
+            usage[account] / total_s if total_s else None,
+            rates.get(account),
+            state.standings.advance_s(account, now.wall_s),
+        )
+        for account in accounts
+    ]
+
+
+def _group_standings(state: BrokerState, wall_s: float) -> Groups:
+    """Usage of each configured group and of those that accounts name; empty without groups."""
+    configuration = state.settings.configuration
+    if not configuration.groups:
+        return {}
+    usage: dict[str, float] = dict.fromkeys(configuration.groups, 0.0)
+    for account in state.standings:
+        usage_s = state.standings.usage_s(account, wall_s)
+        usage[account.group] = usage.get(account.group, 0.0) + usage_s
+    for account in state.queues.accounts:
+        usage.setdefault(account.group, 0.0)
+    return {
+        name: GroupStanding(name, configuration.right_of_group(name), usage_s)
+        for name, usage_s in usage.items()
+    }

@@ -1,0 +1,250 @@
+"""A whole policy in the place of draws and reserved heads: it plans, each decision is looked at.
+
+See `policy.placement.policy_api`. What a policy may not do changes nothing: the decision is refused
+with the policy's file and line, and the pass ends; what it had decided before stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isfinite
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.scheduling.scheduling_pass import Decision, Outcome
+from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.state.queue_order import in_order
+from iriai.broker.state.reserved_heads import Told, could_hold, kept_for
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import NOTHING, Resources
+from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
+from iriai.policy.placement.policy_api import (
+    Claimed,
+    PlannedMachine,
+    PlanSource,
+    Promise,
+    Start,
+    WaitingJob,
+    anywhere,
+)
+from iriai.policy.policy_error import PolicyMistake
+
+DECISIONS_MAX = 100_000
+"""Of one pass. A policy that decides more than that goes round in circles."""
+
+
+def planning_of(state: BrokerState) -> Planning | None:
+    """What plans where the settings name a whole plan; None: the pass does, with its draws."""
+    settings = state.settings
+    if settings.plan is not None:
+        return Planning(state, settings.plan)
+    if settings.configuration.order.backfill == CONSERVATIVE:
+        return Planning(state, PlanSource(Conservative(), ""))
+    return None
+
+
+class Planning:
+    """Asks the policy; lives as long as the broker."""
+
+    def __init__(self, state: BrokerState, source: PlanSource) -> None:
+        self._state = state
+        self._source = source
+        self.mistake: PolicyMistake | None = None
+        """Of the last pass, if it ended so."""
+        self.promised: dict[JobId, Promise] = {}
+        """What homes know of their jobs' starts."""
+
+    def restore(self, job: JobId, machine: str, start_s: float) -> None:
+        """What an earlier broker promised."""
+        self.promised[job] = Promise(job, machine, start_s)
+
+    @property
+    def wake_s(self) -> float | None:
+        """When the policy wants to be asked at the latest, on the steady clock."""
+        wake_s: object = getattr(self._source.policy, "wake_s", None)
+        return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
+
+    def run(self, dice: DecisionDice, now: Instant) -> Outcome:
+        """Decide what starts, and where; the claims are made in the view of the machines."""
+        outcome = Outcome([], [])
+        self.mistake = None
+        dice.begin()
+        self._state.tick(now.wall_s)
+        try:
+            self._follow(dice, now, outcome)
+        except PolicyMistake as mistake:
+            self.mistake = mistake
+        except Exception as error:
+            if not self._source.path:
+                raise
+            self.mistake = PolicyMistake.of(self._source.path, error)
+        self._state.park.nothing_left()
+        dice.decided(len(outcome.decisions) + len(outcome.told))
+        return outcome
+
+    def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
+        """Why a job waits, where `reasons` are those of the machines; the main one first."""
+        promise = self.promised.get(job)
+        if self.mistake is not None:
+            main = Reason(Rule.POLICY, "a policy without mistakes", self.mistake.message)
+        elif promise is not None and promise.start_s is not None:
+            in_s = max(0.0, promise.start_s - now.steady_s)
+            had = f"it starts in {in_s:.0f} s at the latest"
+            main = Reason(Rule.RESERVED, "its place to become free", had, promise.machine)
+        else:
+            main = Reason(Rule.POLICY, "that the policy starts it", "it has not yet")
+        return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
+
+    def _follow(self, dice: DecisionDice, now: Instant, outcome: Outcome) -> None:
+        view = _View(self._state, self.promised, dice, now)
+        decisions: Iterable[object] = self._source.policy.plan(view, now)
+        for number, decision in enumerate(decisions):
+            if number == DECISIONS_MAX:
+                raise self._mistake(decisions, f"more than {DECISIONS_MAX:,} decisions at once")
+            if isinstance(decision, Start):
+                what = self._start(decision, now, outcome)
+            elif isinstance(decision, Promise):
+                what = self._promise(decision, now, outcome)
+            else:
+                what = f"{decision!r:.60} is no decision; there are Start and Promise"
+            if what:
+                raise self._mistake(decisions, what)
+
+    def _start(self, start: Start, now: Instant, outcome: Outcome) -> str:
+        """Start it; else what is wrong with that."""
+        state = self._state
+        entry = state.queues.entries.get(start.job)
+        if entry is None:
+            return f"no job {_name(start.job)} waits"
+        view = state.machines.get(start.machine)
+        if view is None:
+            return f"there is no machine {start.machine!r:.60}"
+        if not could_hold(entry.kind, view):
+            return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
+        if not state.rooms.has_room(view, entry.kind):
+            needed = _amount(kept_for(entry.kind, view))
+            return f"{_name(start.job)} takes {needed}; {view.name} has {_amount(_free(view))} free"
+        cap = state.running_cap(entry)
+        if not cap.allowed:
+            return f"{_name(start.job)}: {cap.reason()}"
+        key = state.start(entry, view, now.steady_s)
+        state.park.changed(view)
+        self.promised.pop(start.job, None)
+        outcome.decisions.append(Decision(entry, view, key))
+        return ""
+
+    def _promise(self, promise: Promise, now: Instant, outcome: Outcome) -> str:
+        """Tell of it; else what is wrong with that."""
+        if promise.job not in self._state.queues.entries:
+            return f"no job {_name(promise.job)} waits"
+        if promise.machine not in self._state.machines:
+            return f"there is no machine {promise.machine!r:.60}"
+        start_s: object = promise.start_s
+        if start_s is None:
+            self.promised.pop(promise.job, None)
+            outcome.told.append(Told(promise.job, promise.machine, None))
+            return ""
+        if not (isinstance(start_s, int | float) and isfinite(start_s)):
+            return f"{start_s!r:.60} is no moment"
+        self.promised[promise.job] = promise
+        in_s = max(0.0, start_s - now.steady_s)
+        outcome.told.append(Told(promise.job, promise.machine, in_s))
+        return ""
+
+    def _mistake(self, decisions: object, what: str) -> PolicyMistake:
+        """With the line where a generator stands, which is that of its decision."""
+        frame = getattr(decisions, "gi_frame", None)
+        line = f", line {frame.f_lineno}" if frame is not None else ""
+        return PolicyMistake(f"{self._source.path or 'a policy'}{line}", what)
+
+
+def _name(job: object) -> str:
+    return str(job) if isinstance(job, JobId) else f"{job!r:.60}"
+
+
+def _amount(resources: Resources) -> str:
+    return (
+        ", ".join(
+            f"{getattr(resources, field)} {field}"
+            for field in ("cpus", "memory_bytes", "gpus", "disk_bytes")
+            if getattr(resources, field)
+        )
+        or "nothing"
+    )
+
+
+def _free(view: MachineView) -> Resources:
+    return view.calendar.free if view.is_open else NOTHING
+
+
+class _View:
+    """What the policy is shown; see `policy.placement.policy_api.View`."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        promised: dict[JobId, Promise],
+        dice: DecisionDice,
+        now: Instant,
+    ) -> None:
+        self._state = state
+        self._promised = promised
+        self._dice = dice
+        self._now = now
+        self.machines: tuple[PlannedMachine, ...] = tuple(
+            _Machine(state.machines[name], now.steady_s)
+            for name in sorted(state.machines)
+            if state.machines[name].is_available
+        )
+
+    def queue(self) -> Iterator[WaitingJob]:
+        for entry in in_order(self._state, self._dice, self._now):
+            want = entry.want
+            promise = self._promised.get(want.job)
+            yield WaitingJob(
+                want.job,
+                want.account,
+                want.resources,
+                entry.stay_s,
+                want.urgency,
+                entry.precedence.queued_at_s,
+                entry.count,
+                None if promise is None else promise.start_s,
+                entry.kind.may_run_on if entry.kind.is_choosy else anywhere,
+            )
+
+
+class _Machine:
+    """One machine; see `policy.placement.policy_api.PlannedMachine`."""
+
+    __slots__ = ("_now_s", "_view")
+
+    def __init__(self, view: MachineView, now_s: float) -> None:
+        self._view = view
+        self._now_s = now_s
+
+    @property
+    def name(self) -> str:
+        return self._view.name
+
+    @property
+    def capacity(self) -> Resources:
+        return self._view.calendar.capacity
+
+    @property
+    def free(self) -> Resources:
+        return _free(self._view)
+
+    @property
+    def ended(self) -> int:
+        return self._view.ended
+
+    def claimed(self) -> Iterator[Claimed]:
+        for _, resources, end_s in self._view.calendar.in_order():
+            yield Claimed(resources, end_s)
+
+    def earliest_s(self, resources: Resources) -> float | None:
+        slot = self._view.calendar.earliest(resources, self._now_s)
+        return None if slot is None else slot.start_s

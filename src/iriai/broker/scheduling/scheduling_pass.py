@@ -1,0 +1,422 @@
+"""One policy pass: reserved heads first, then draws until nothing more can start.
+
+A drawn account whose first task does not fit becomes a reserved head, if none holds the machines
+that could serve it; later draws only fill in beside it (docs/spec/003, section 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from math import inf
+from typing import NamedTuple
+
+from iriai.broker.pool.machine_view import ClaimKey, MachineView
+from iriai.broker.queue.entries import Entry, Kind, Line, Queue
+from iriai.broker.state.contention import Seat
+from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.state.reserved_heads import PROMISE_STEP_S, Told, could_hold, kept_for
+from iriai.broker.state.state import BrokerState
+from iriai.model.account import Account
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.resources import Resources
+from iriai.policy.orders.incremental_draw import Drawing, drawing_of
+from iriai.policy.orders.order import Contender
+from iriai.policy.placement.backfill import ReservedHead
+
+FRESH_LOOKS_MAX = 16
+"""Machines with new room on which an earlier start of a reserved head is sought in one pass. After
+a while in which thousands got room, one of them starts what comes next anyway."""
+REDRAWS_MAX = 4
+"""An account contends with the task that it could start when it was last drawn. Where that is
+another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
+the draw stands, though the chances were those of a task that costs less."""
+DRAW_WORK = 20
+"""What a draw and what comes of it count for, in looks at a machine: some 5 us each."""
+MISSES_MAX = 3
+"""Accounts drawn of which nothing fits any more, before all are asked: that costs as much."""
+
+
+class Decision(NamedTuple):
+    """A task starts on a machine; its claim is in the machine's calendar already."""
+
+    entry: Entry
+    view: MachineView
+    key: ClaimKey
+    """By which the claim is known."""
+
+
+class Outcome(NamedTuple):
+    """What a pass came to."""
+
+    decisions: list[Decision]
+    told: list[Told]
+    """What homes should hear of promised starts."""
+
+
+class Pass:
+    """What one pass works with; made anew for each.
+
+    A pass may be left before its end, and go on later: what it decides is then the same. If
+    anything changed meanwhile, another pass takes its place.
+    """
+
+    def __init__(self, state: BrokerState, dice: DecisionDice, now: Instant) -> None:
+        self._state = state
+        self._dice = dice
+        self._now = now
+        self._order = state.settings.order
+        self._rooms = state.rooms
+        self._heads = state.heads
+        self._draws = state.draws
+        self._out: dict[Account, None] = {}
+        """Accounts of which nothing more can start in this pass."""
+        self._pool: list[Seat] | None = None
+        """Whoever may start something; None: nobody has looked since there was new room."""
+        self._decisions: list[Decision] = []
+        self._drawing: Drawing | None = None
+        self._redraws = self._misses = 0
+        self._has_begun = False
+        self._stop_at: float = inf
+        """Work at which it is left."""
+        self.is_over = False
+        """Whether nothing more can start."""
+
+    def run(self, work_max: float = inf) -> Outcome:
+        """Decide what starts, and where; the claims are made in the view of the machines.
+
+        It is left after about so much work, in looks at a machine, unless it `is_over` before.
+        """
+        self._stop_at = self._rooms.work + work_max
+        if not self._has_begun:
+            self._begin()
+        self.is_over = self._rooms.look_ahead(self._stop_at) and self._serve()
+        if self.is_over:
+            self._rooms.end()
+        told, self._state.heads.told = self._state.heads.told, []
+        decisions, self._decisions = self._decisions, []
+        return Outcome(decisions, told)
+
+    def _begin(self) -> None:
+        state = self._state
+        self._has_begun = True
+        self._dice.begin()
+        state.tick(self._now.wall_s)
+        self._rooms.begin(self._now.steady_s)
+        self._settle_heads()
+        if state.queues.shared is None and len(state.park.open):
+            self._draws.begin(self._now.wall_s, state.park.total_cpus)
+            self._share_out()
+
+    def _serve(self) -> bool:
+        """Start what may start; whether that was all of it."""
+        shared = self._state.queues.shared
+        return self._serve_drawn() if shared is None else self._serve_first(shared)
+
+    def _is_spent(self) -> bool:
+        """Whether it is time to leave the pass; counts one draw."""
+        rooms = self._rooms
+        if rooms.work >= self._stop_at:
+            return True
+        rooms.work += DRAW_WORK
+        return False
+
+    # --- who is next -----------------------------------------------------------------------------
+
+    def _serve_first(self, queue: Queue) -> bool:
+        """One queue for all: its first that fits, until none does."""
+        while len(self._state.park.open):
+            if self._is_spent():
+                return False
+            entry = self._next_of(queue)
+            if entry is None:
+                break
+            if self._may_run_more(entry):
+                self._start_or_keep(entry)
+            else:
+                self._rooms.stopped[entry.want.account] = None
+        return True
+
+    def _serve_drawn(self) -> bool:
+        """Draw an account, start its next task or keep a place for it, until nothing is left."""
+        seats = self._draws.seats
+        while len(self._state.park.open):
+            if self._is_spent():
+                return False
+            drawing = self._contest()
+            if drawing is None:
+                break
+            account = drawing.draw(self._dice)
+            seat = seats[account]
+            entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
+            if entry is None or not self._may_run_more(entry):
+                self._misses += 1
+                self._leave_out(seat, entry)
+                drawing.leave(account)
+            elif self._contends_with(seat, entry) or self._redraws == REDRAWS_MAX:
+                self._redraws = 0
+                self._start_or_keep(entry)
+                self._follow(drawing, seat)
+            else:
+                self._redraws += 1
+                drawing.replace(seat.contender)
+        return True
+
+    def _contest(self) -> Drawing | None:
+        """What the next account is drawn from; None: nobody may start anything."""
+        drawing = self._drawing
+        is_good = drawing is not None and len(drawing) and self._pool is not None
+        if not is_good or self._misses > MISSES_MAX:
+            candidates, self._misses = self._candidates(), 0
+            if not candidates:
+                return None
+            drawing = self._drawing = drawing_of(self._order, candidates, self._draws.groups)
+        return drawing
+
+    def _follow(self, drawing: Drawing, seat: Seat) -> None:
+        """Something was started, or a place was kept: keep up those who contend."""
+        draws = self._draws
+        if not seat.queue.order:
+            drawing.leave(seat.account)
+            return
+        was_within = seat.is_within
+        if not seat.entry.count:
+            draws.renew(seat, self._state.queues.entry_of(seat.queue.order.first()))
+        for account in draws.refresh():
+            if account.group in draws.groups:
+                drawing.regroup(draws.groups[account.group])
+        if was_within and not draws.is_within_burst(seat):
+            drawing.leave(seat.account)
+        else:
+            drawing.replace(seat.contender)
+
+    def _contends_with(self, seat: Seat, entry: Entry) -> bool:
+        """Whether the draw stands, though the account may have been drawn with another task.
+
+        If its chances are smaller with this one, it stands as often as they are smaller.
+        """
+        if entry is seat.entry:
+            return True
+        ratio = self._draws.renew(seat, entry)
+        return ratio >= 1.0 or self._dice.random() < ratio
+
+    def _leave_out(self, seat: Seat, capped: Entry | None) -> None:
+        """Nothing more of the account can start in this pass."""
+        self._out[seat.account] = None
+        if capped is not None:
+            self._draws.renew(seat, capped)
+            seat.queue.is_behind = True
+
+    def _share_out(self) -> None:
+        """Where a cap keeps accounts from running more, shares are those of the others."""
+        if self._state.cap_cpus is not None:
+            seats = self._draws.seats.values()
+            self._draws.share_out([seat.account for seat in seats if self._contends(seat)])
+
+    def _candidates(self) -> list[Contender]:
+        """Accounts of which something may start, or whose first task may have a place kept.
+
+        Those within their burst; where only others are left, those (nothing stands idle).
+        """
+        draws, out, has_cap = self._draws, self._out, self._state.cap_cpus is not None
+        draws.refresh()
+        mask = self._rooms.mask()
+        within: list[Contender] = []
+        others: list[Contender] = []
+        pool: list[Seat] = []
+        held = self._heads.held
+        for seat in draws.seats.values() if self._pool is None else self._pool:
+            queue = seat.queue
+            if not queue.mask & mask and (queue.held == held or not self._may_reserve(queue)):
+                continue
+            if seat.account in out:
+                continue
+            if not seat.entry.count:  # it was matched, or withdrawn
+                if not queue.order:
+                    continue
+                draws.renew(seat, self._state.queues.entry_of(queue.order.first()))
+            if has_cap and not self._contends(seat):
+                continue
+            pool.append(seat)
+            if seat.is_within or draws.is_within_burst(seat):
+                within.append(seat.contender)
+            else:
+                others.append(seat.contender)
+        self._pool = None if has_cap else pool
+        return within or others
+
+    def _contends(self, seat: Seat) -> bool:
+        """Whether the account may run more; after a time in which it might not, all may fit."""
+        queue = seat.queue
+        if not queue.order:
+            return False
+        if not self._may_run_more(seat.entry):
+            first = self._state.queues.entry_of(queue.order.first())
+            if first is seat.entry or not self._may_run_more(first):
+                queue.is_behind = True
+                return False
+            self._draws.renew(seat, first)
+        if queue.is_behind:
+            self._state.queues.catch_up(queue)
+        return True
+
+    def _may_start(self, queue: Queue) -> bool:
+        """Whether something of it may fit, or its first task may have a place kept."""
+        return bool(queue.mask & self._rooms.mask()) or self._may_reserve(queue)
+
+    def _may_reserve(self, queue: Queue) -> bool:
+        """Whether the queue's first task may have a place kept."""
+        if queue.first is None or queue.held == self._heads.held:
+            return False
+        may_reserve = self._heads.may_reserve(queue.first.kind)
+        queue.held = queue.first.kind.held
+        return may_reserve
+
+    def _may_run_more(self, entry: Entry) -> bool:
+        state = self._state
+        return state.cap_cpus is None or state.running_cap(entry).allowed
+
+    def _next_of(self, queue: Queue) -> Entry | None:
+        """The queue's first, if it fits or a place may be kept for it; else what may fill in."""
+        first = self._first_of(queue)
+        if first is None:
+            return None
+        if self._rooms.place(first.kind) is not None or self._heads.may_reserve(first.kind):
+            return self._state.queues.entry_of(first)
+        return self._state.backfill.next_fill(self._fitting(queue))
+
+    def _first_of(self, queue: Queue) -> Line | None:
+        """The queue's first line, of those whose accounts may run more."""
+        stopped = self._rooms.stopped
+        if stopped:
+            return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
+        return queue.order.first() if queue.order else None
+
+    def _fitting(self, queue: Queue) -> Iterator[Entry]:
+        """The first entries of each kind that fit somewhere now."""
+        queues, rooms = self._state.queues, self._rooms
+        if len(queue.lines) == 1:
+            return  # its first, which was looked at
+        for line in queues.lines(queue, rooms.mask(len(queue.lines))):
+            if rooms.place(line.kind) is not None:
+                yield queues.entry_of(line)
+
+    # --- reserved heads --------------------------------------------------------------------------
+
+    def _settle_heads(self) -> None:
+        """Heads that can start do; others are planned anew where their machines changed."""
+        for head in list(self._heads.by_machine.values()):
+            if self._heads.by_machine.get(head.machine) is head:
+                self._settle_head(head)
+
+    def _settle_head(self, head: ReservedHead) -> None:
+        state = self._state
+        entry = state.queues.entries.get(head.job)
+        view = state.park.views.get(head.machine)
+        if entry is not None and entry.want.exclusive and view is not None:
+            head.resources = view.calendar.capacity
+        if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
+            self._drop(head)
+        elif view is None:
+            return  # an earlier broker's promise, told before its machine has reported
+        elif not head.resources.fits_in(view.calendar.capacity):
+            self._drop(head)
+        elif not (could_hold(entry.kind, view) and self._may_run_more(entry)):
+            self._heads.tell(head, None, self._now.steady_s)
+            self._drop(head)
+        elif not self._start_head(head, entry, view):
+            self._improve(head, entry.kind, view)
+
+    def _start_head(self, head: ReservedHead, entry: Entry, view: MachineView) -> bool:
+        """Start it on its machine, or on another with new room; whether it did."""
+        places = [view, *self._fresh_for(head, entry.kind)]
+        for place in places:
+            if self._rooms.has_room(place, entry.kind):
+                self._drop(head)
+                self._start(entry, place)
+                return True
+        return False
+
+    def _improve(self, head: ReservedHead, kind: Kind, view: MachineView) -> None:
+        """Plan it anew where something changed: earlier on another machine, if that is so."""
+        now_s = self._now.steady_s
+        news = self._state.park.news
+        if not view.is_available:
+            found = self._heads.earliest(kind, now_s)
+            if found is not None:
+                self._move(head, view, found[0], kind)
+                return
+        if view.name in news and self._heads.plan(head, view, now_s):
+            self._rooms.grew(view)
+        for other in self._fresh_for(head, kind):
+            slot = other.calendar.earliest(kept_for(kind, other), now_s)
+            if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
+                self._move(head, view, other, kind)
+                view = other
+
+    def _move(self, head: ReservedHead, old: MachineView, new: MachineView, kind: Kind) -> None:
+        kept = head.resources
+        self._heads.move(head, new, kind, self._now.steady_s)
+        self._rooms.shrank(new)
+        self._given_up(old.name, kept)
+
+    def _fresh_for(self, head: ReservedHead, kind: Kind) -> list[MachineView]:
+        """Machines with new room that could take the head, and hold no other."""
+        held = self._heads.by_machine
+        able = (
+            view
+            for view in self._state.park.news.values()
+            if view.name not in held
+            and view.is_available
+            and head.resources.fits_in(view.calendar.capacity)
+            and could_hold(kind, view)
+        )
+        return list(islice(able, FRESH_LOOKS_MAX))
+
+    def _drop(self, head: ReservedHead) -> None:
+        del self._heads.by_machine[head.machine]
+        self._given_up(head.machine, head.resources)
+
+    def _given_up(self, machine: str, kept: Resources) -> None:
+        """A place is not kept any more: where nothing passes a head, on any machine it fits."""
+        self._heads.changes += 1
+        self._out.clear()
+        self._pool = None
+        view = self._state.park.views.get(machine)
+        if view is not None:
+            self._rooms.grew(view)
+        if not self._state.backfill.passes_heads:
+            for other in list(self._state.park.views.values()):
+                if kept.fits_in(other.calendar.capacity):
+                    self._rooms.grew(other)
+
+    # --- what is decided -------------------------------------------------------------------------
+
+    def _start_or_keep(self, entry: Entry) -> None:
+        view = self._rooms.place(entry.kind)
+        if view is not None:
+            self._start(entry, view)
+            return
+        reserved = self._heads.reserve(entry, self._now.steady_s)
+        if reserved is not None:
+            self._dice.decided()
+            self._rooms.shrank(reserved)
+
+    def _start(self, entry: Entry, view: MachineView) -> None:
+        now_s = self._now.steady_s
+        head = self._heads.by_machine.get(view.name)
+        if head is not None:
+            head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
+        self._dice.decided()
+        key = self._state.start(entry, view, now_s)
+        self._decisions.append(Decision(entry, view, key))
+        self._rooms.shrank(view)
+        if not entry.count:
+            self._give_back_places(entry.want.job)
+
+    def _give_back_places(self, job: JobId) -> None:
+        """Nothing of the job waits any more, so no other machine keeps a place for it."""
+        for head in list(self._heads.by_machine.values()):
+            if head.job == job:
+                self._drop(head)

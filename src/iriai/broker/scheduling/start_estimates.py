@@ -1,0 +1,99 @@
+"""When what waits may start: a guess for listings, made only when somebody asks.
+
+What waits is placed, in the order of the queue, where and when it fits first if runs take as long
+as their accounts' runs do; everybody fills in as under conservative backfill. Nothing is promised
+by that: later jobs, other draws and shorter runs change it. Smith, Foster, Taylor: "Using run-time
+predictions to estimate queue wait times" (JSSPP 1999) is the same idea.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.queue.entries import Entry
+from iriai.broker.state.queue_order import in_order
+from iriai.broker.state.reserved_heads import could_hold
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.placement.availability_profile import Profile
+from iriai.policy.placement.policy_api import Claimed
+
+JOBS_MAX = 200
+"""Waiting jobs that get an estimate, from the head of the queue: as many as a person looks at, in a
+few milliseconds on one machine."""
+TASKS_MAX = 16
+"""Of an array, tasks that are placed; of more, the others are left out, and estimates behind a long
+array come out early."""
+MACHINES_MAX = 16
+"""Machines on which places are sought, those with the most free first. With more, estimates come
+out late."""
+OVERDUE_S = 60.0
+"""A task that has run longer than was expected counts as ending after that much more."""
+
+
+def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
+    """Seconds from now until the first waiting task of each job may start, as far as was looked."""
+    now_s = now.steady_s
+    profiles = [(view, _profile(state, view, now_s)) for view in _machines(state)]
+    if not profiles:
+        return {}
+    rule = ChargeRule.of(state.settings.configuration.order)
+    found: dict[JobId, float] = {}
+    for entry in _first(in_order(state, Random(0), now)):
+        run_s = _run_s(state, entry, rule)
+        start_s = _placed(entry, run_s, profiles, now_s)
+        if start_s is not None:
+            found[entry.want.job] = start_s - now_s
+    return found
+
+
+def _first(entries: Iterator[Entry]) -> Iterator[Entry]:
+    for count, entry in enumerate(entries):
+        if count == JOBS_MAX:
+            return
+        yield entry
+
+
+def _machines(state: BrokerState) -> list[MachineView]:
+    able = [view for view in state.machines.values() if view.is_available]
+    return sorted(able, key=lambda view: (-view.calendar.free.cpus, view.name))[:MACHINES_MAX]
+
+
+def _profile(state: BrokerState, view: MachineView, now_s: float) -> Profile:
+    claimed = []
+    for key, resources, end_s in view.calendar.in_order():
+        left_s = state.standings.expected_left_s(key) or OVERDUE_S
+        claimed.append(Claimed(resources, min(end_s, now_s + left_s)))
+    return Profile(view.calendar.capacity, claimed, now_s)
+
+
+def _run_s(state: BrokerState, entry: Entry, rule: ChargeRule) -> float:
+    """As long as the account's runs usually take, or its limit if that is less."""
+    want = entry.want
+    charge_s = state.standings.expected_s(want.account, want.resources, want.limit_s)
+    return charge_s / rule.rate(want.resources)
+
+
+def _placed(
+    entry: Entry, run_s: float, profiles: list[tuple[MachineView, Profile]], now_s: float
+) -> float | None:
+    """When the first of its tasks starts; all of them take their places."""
+    resources = entry.want.resources
+    first_s: float | None = None
+    for _ in range(min(entry.count, TASKS_MAX)):
+        best: tuple[float, Profile] | None = None
+        for view, profile in profiles:
+            if not could_hold(entry.kind, view):
+                continue
+            start_s = profile.earliest_s(resources, run_s, now_s)
+            if start_s is not None and (best is None or start_s < best[0]):
+                best = (start_s, profile)
+        if best is None:
+            return first_s
+        best[1].take(resources, best[0], run_s)
+        first_s = best[0] if first_s is None else first_s
+    return first_s

@@ -1,0 +1,1 @@
+"""What a pass works on: queues by account, placement, reserved heads, contention."""

@@ -1,0 +1,267 @@
+"""Wants by account, and within it in lines of alike tasks, in the order in which they may start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from iriai.broker.pool.matchmaking import Matching
+from iriai.broker.queue.entries import Bounds, Entry, Kind, KindKey, Line, Precedence, Queue
+from iriai.broker.queue.forwarded_jobs import is_guest
+from iriai.broker.queue.shape_index import Mask
+from iriai.broker.queue.task_classes import Kinds
+from iriai.model.account import Account
+from iriai.model.ids import JobId
+from iriai.policy.placement.calendar import longest_stay_s
+from iriai.protocol.messages.scheduling import Want
+
+
+@dataclass(slots=True)
+class AccountQueue:
+    """What one account has waiting."""
+
+    account: Account
+    queue: Queue
+    ready: int = 0
+
+
+class Waiting(NamedTuple):
+    """How wants become queues and kinds."""
+
+    end_slack_s: float
+    is_shared: bool
+    """Whether all wait in one queue, whoever they are."""
+    is_capped: bool
+    """Whether cpus of each account have a cap."""
+    tenant_of: Callable[[Account], str]
+    """Who an account counts as where a machine runs one task of each; see `KindKey`."""
+    matching: Matching
+    """What jobs and machines ask of each other."""
+    turned_away: Callable[[Want], frozenset[str]]
+    """Machines that do not run tasks of the user whose want it is."""
+
+
+class Queues:
+    """All wants; see the module."""
+
+    def __init__(self, rules: Waiting, could_ever_run: Callable[[Kind], bool]) -> None:
+        self._rules = rules
+        self._could_ever_run = could_ever_run
+        self.accounts: dict[Account, AccountQueue] = {}
+        self.entries: dict[JobId, Entry] = {}
+        self.ready = 0
+        """Waiting tasks of all accounts."""
+        self.roster = 0
+        """Counts up whenever an account begins or ceases to have something in order."""
+        self.kinds = Kinds()
+        self.shared: Queue | None = Queue() if rules.is_shared else None
+        self.are_bounded = False
+        """Whether it ever mattered which machine it is, beside what it has."""
+
+    def put(self, want: Want, now_s: float) -> None:
+        """Replace what was known of the want's job."""
+        old = self.entries.get(want.job)
+        precedence = Precedence(want.front <= 0, -want.urgency, now_s - want.waited_s, want.job)
+        queue = self._account(want.account)
+        queue.ready += want.count
+        self.ready += want.count
+        kind = self._kind(want)
+        if old is not None and old.kind is not kind:  # no two lines may begin with the same task
+            del self.entries[want.job]
+            self._advance(old.line)
+        line = self._line(queue.queue, kind, precedence)
+        self.entries[want.job] = Entry(want, precedence, line, want.count, want.front)
+        if old is not None:
+            self._count_out(old, old.count)
+            if old.kind is kind:
+                self._advance(line)
+
+    def give_back(self, matched: Entry) -> None:
+        """A match came to nothing: a task of the entry waits again, as far as is known."""
+        want = matched.want
+        entry = self.entries.get(want.job)
+        queue = self._account(want.account)
+        if entry is None:
+            entry = matched
+            entry.count = entry.front = 0
+            entry.precedence = entry.precedence._replace(not_front=True)
+            entry.line = self._line(queue.queue, self._kind(want), entry.precedence)
+            self.entries[want.job] = entry
+        entry.count += 1
+        queue.ready += 1
+        self.ready += 1
+
+    def remove(self, job: JobId) -> bool:
+        """Forget a job's want; False where there is none."""
+        entry = self.entries.get(job)
+        if entry is None:
+            return False
+        self._count_out(entry, entry.count)
+        del self.entries[job]
+        self._advance(entry.line)
+        return True
+
+    def take_one(self, entry: Entry) -> None:
+        """One task of the entry was matched."""
+        self._count_out(entry, 1)
+        if not entry.count:
+            del self.entries[entry.want.job]
+            self._advance(entry.line)
+        elif entry.front:
+            entry.front -= 1
+            if not entry.front:  # the others have not been started before
+                entry.precedence = entry.precedence._replace(not_front=True)
+                heappush(entry.line.heap, entry.precedence)
+                self._advance(entry.line)
+
+    def entry_of(self, line: Line) -> Entry:
+        """The line's first."""
+        return self.entries[line.first.job]
+
+    def review(self) -> None:
+        """Machines came or went: kinds that stood aside may contend, others may not."""
+        for kind in self.kinds:
+            is_possible = self._could_ever_run(kind)
+            if is_possible and not kind.is_possible:
+                self._admit(kind)
+            elif kind.is_possible and not is_possible:
+                kind.is_possible = False
+                self.roster += 1
+                self.kinds.settle(kind)
+                for line in kind.lines:
+                    line.queue.leave(line)
+
+    def review_impossible(self) -> None:
+        """A larger machine came: kinds that stood aside may contend."""
+        for kind in self.kinds:
+            if not kind.is_possible and self._could_ever_run(kind):
+                self._admit(kind)
+
+    def regroup(self, concerns: Callable[[Want], bool] = bool) -> None:
+        """What was alike may not be any more, of the wants that it `concerns` (all)."""
+        for entry in [each for each in self.entries.values() if concerns(each.want)]:
+            old, kind = entry.line, self._kind(entry.want)
+            if kind is not old.kind:
+                entry.precedence = Precedence(*entry.precedence)  # so the old line drops it
+                self._advance(old)  # first: two lines in one queue have no equal first
+                entry.line = self._line(old.queue, kind, entry.precedence)
+
+    def catch_up(self, queue: Queue) -> None:
+        """Nothing of it was looked at for a while: all of it may fit."""
+        queue.is_behind = False
+        for line in queue.order:
+            self.kinds.unsettle(line.kind)
+
+    def lines(self, queue: Queue, mask: Mask) -> Iterator[Line]:
+        """The lines of these shapes, in order."""
+        return queue.order.of(mask & queue.mask)
+
+    def check(self) -> None:
+        """Raise where the accounts' sums and lines are not those of their entries."""
+        ready: dict[Account, int] = {}
+        for entry in self.entries.values():
+            assert entry.count > 0
+            assert 0 <= entry.front <= entry.count
+            account = entry.want.account
+            ready[account] = ready.get(account, 0) + entry.count
+            line = entry.line
+            assert line.queue.lines[line.kind] is line, f"{entry.want.job} stands in no line"
+            assert line.first <= entry.precedence, f"{entry.want.job} is not behind its first"
+            assert self.entries[line.first.job].precedence == line.first
+        for queue in self.accounts.values():
+            lines = queue.queue.lines.values()
+            possible = sorted(line.first for line in lines if line.kind.is_possible)
+            assert [line.first for line in queue.queue.order] == possible
+            assert all(queue.queue.lines[line.kind] is line for line in queue.queue.order)
+        assert self.ready == sum(ready.values())
+        assert ready == {account: queue.ready for account, queue in self.accounts.items()}
+
+    # --- lines -----------------------------------------------------------------------------------
+
+    def _account(self, account: Account) -> AccountQueue:
+        queue = self.accounts.get(account)
+        if queue is None:
+            queue = AccountQueue(account, self.shared or Queue())
+            self.accounts[account] = queue
+            self.roster += 1
+        return queue
+
+    def _kind(self, want: Want) -> Kind:
+        rules = self._rules
+        turned_away = rules.turned_away(want)
+        bounds = Bounds(want.only_on, turned_away) if want.only_on or turned_away else None
+        self.are_bounded |= bounds is not None
+        key = KindKey(
+            want.resources,
+            longest_stay_s(want.limit_s, want.grace_s, rules.end_slack_s),
+            want.exclusive,
+            rules.tenant_of(want.account),
+            want.account if rules.is_shared and rules.is_capped else None,
+            rules.matching.key(want),
+            bounds,
+            is_guest(want),
+        )
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.kinds.make(key)
+            if key.demand is not None:
+                kind.demand = rules.matching.demand(key.demand).enter()
+            if self._could_ever_run(kind):
+                self._admit(kind)
+        return kind
+
+    def _admit(self, kind: Kind) -> None:
+        """It contends from now on."""
+        kind.is_possible = True
+        self.roster += bool(kind.lines)
+        self.kinds.unsettle(kind)
+        for line in kind.lines:
+            line.queue.enter(line)
+
+    def _line(self, queue: Queue, kind: Kind, precedence: Precedence) -> Line:
+        """The line of that kind, with one entry more."""
+        line = queue.lines.get(kind)
+        if line is None:
+            line = queue.lines[kind] = Line(queue, kind, precedence)
+            kind.lines.append(line)
+            if kind.is_possible:
+                self.roster += not queue.order
+                queue.enter(line)
+        elif precedence < line.first:
+            self._move(line, precedence)
+        heappush(line.heap, precedence)
+        return line
+
+    def _move(self, line: Line, first: Precedence) -> None:
+        if line.kind.is_possible:
+            line.queue.move(line, first)
+        line.first = first
+
+    def _count_out(self, entry: Entry, count: int) -> None:
+        entry.count -= count
+        self.ready -= count
+        queue = self.accounts[entry.want.account]
+        queue.ready -= count
+        if not queue.ready:
+            del self.accounts[entry.want.account]
+            self.roster += 1
+
+    def _advance(self, line: Line) -> None:
+        """Its first may have left, or moved."""
+        heap = line.heap
+        while heap:
+            entry = self.entries.get(heap[0].job)
+            if entry is not None and entry.precedence is heap[0]:
+                if heap[0] is not line.first:
+                    self._move(line, heap[0])
+                return
+            heappop(heap)
+        if line.kind.is_possible:
+            line.queue.leave(line)
+            self.roster += not line.queue.order
+        del line.queue.lines[line.kind]
+        line.kind.lines.remove(line)
+        if not line.kind.lines:
+            self.kinds.forget(line.kind)

@@ -1,0 +1,235 @@
+"""What an order is told at each draw: contenders, groups, shares; kept up rather than made anew.
+
+An account's contender is made again when its usage or its next task changes. Usage decays alike for
+all, so the others stay comparable, and all are made again when that has gone on for a while.
+"""
+
+from __future__ import annotations
+
+from iriai.broker.queue.entries import Entry, Queue
+from iriai.broker.state.account_queues import Queues
+from iriai.broker.usage.usage import Standings
+from iriai.config.reader import Configuration
+from iriai.model.account import Account
+from iriai.model.ids import TaskId
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.orders.order import (
+    Contender,
+    GroupStanding,
+    Order,
+    head_chance_of,
+    shares_wanted,
+)
+from iriai.policy.placement.cpu_limits import is_below
+from iriai.protocol.messages.scheduling import Want
+
+AGE_PART_MAX = 1 / 2000
+"""Of the half-life: contenders of that age are made again. Between two of them, usage is then at
+most 0.04 % too high for one that was counted earlier: five minutes of a week."""
+MEAN_STEP = 1 / 32
+"""So much may the mean run time of all change before expectations are made again. It stands for a
+few of each account's runs, so an account with many hardly depends on it."""
+
+
+class Seat:
+    """An account of which something waits that could ever run, as it stands in draws."""
+
+    __slots__ = ("account", "contender", "entry", "is_within", "queue")
+
+    def __init__(self, account: Account, queue: Queue, entry: Entry, contender: Contender) -> None:
+        self.account = account
+        self.queue = queue
+        self.entry = entry
+        """The task that it contends with: found when it was last drawn, else its first."""
+        self.contender = contender
+        self.is_within: bool | None = None
+        """Whether that task is within the account's burst; None: nobody has asked since it or the
+        account's use changed."""
+
+
+class Draws:
+    """Lives as long as the broker; `begin` starts a pass."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        order: Order,
+        standings: Standings,
+        queues: Queues,
+    ) -> None:
+        self._configuration = configuration
+        self._chance = head_chance_of(order)
+        self._standings = standings
+        self._queues = queues
+        self.seats: dict[Account, Seat] = {}
+        """In the order in which the accounts began to wait."""
+        self.groups: dict[str, GroupStanding] = {}
+        """Empty without groups."""
+        self._group_usage: dict[str, float] = {}
+        self._more_urgent: dict[Account, None] = {}
+        """Accounts of which something came that is more urgent than what they contend with."""
+        self._counted: dict[Account, float] = {}
+        """What each account's usage is in there."""
+        self._roster = -1
+        """The state of the queues (`Queues.roster`) that the seats are of."""
+        self._wall_s = 0.0
+        self._made_wall_s: float | None = None
+        self._mean_s = 0.0
+        self._total_cpus = 0
+        self._cpus_for_all = 0.0
+        """All of them times the burst: an account may run its share of that."""
+        self._shares: dict[Account, float] = {}
+
+    def came(self, want: Want) -> None:
+        """A want was put: if it is to go before what its account contends with, it contends."""
+        seat = self.seats.get(want.account)
+        if seat is not None and want.urgency > seat.contender.urgency:
+            self._more_urgent[want.account] = None
+
+    def begin(self, wall_s: float, total_cpus: int) -> None:
+        """A pass begins: take in what changed since the last."""
+        self._wall_s = wall_s
+        is_old = self._is_old(wall_s)
+        changed = self._standings.take_changed()
+        if is_old:
+            changed = self._begin_anew()
+        for account in changed:
+            self._recount(account)
+        if is_old or self._roster != self._queues.roster:
+            self._seat_all()
+            self.share_out(list(self.seats))
+        if self._more_urgent:
+            self._put_forward()
+        if self._total_cpus != total_cpus:
+            self._total_cpus = total_cpus
+            self._cpus_for_all = self._configuration.order.burst * total_cpus
+            self._forget_bursts()
+
+    def _put_forward(self) -> None:
+        """Let accounts contend with what is more urgent than what they contended with."""
+        for account in self._more_urgent:
+            seat = self.seats.get(account)
+            if seat is not None:
+                self.renew(seat, self._queues.entry_of(seat.queue.order.first()))
+        self._more_urgent.clear()
+
+    def refresh(self) -> list[Account]:
+        """Take in what was matched since the pass began: it counts from now on. Whose it was."""
+        changed = self._standings.take_changed()
+        for account in changed:
+            self._recount(account)
+        return changed
+
+    def share_out(self, waiting: list[Account]) -> None:
+        """These accounts wait: of those the shares are that the burst goes by."""
+        seats = [self.seats[account].contender for account in waiting]
+        old, self._shares = self._shares, shares_wanted(seats, self.groups)
+        if (len(old) <= 1) is not (len(self._shares) <= 1):
+            self._forget_bursts()
+            return
+        # Who comes or goes changes the shares of its own group, mostly.
+        for account, seat in self.seats.items():
+            if old.get(account) != self._shares.get(account):
+                seat.is_within = None
+
+    def renew(self, seat: Seat, entry: Entry) -> float:
+        """Let the account contend with that task; by what that multiplies its chances."""
+        known = seat.contender
+        seat.entry, seat.is_within = entry, None
+        seat.contender = self._contender(seat.account, entry, known.usage_s)
+        return self._chance(seat.contender) / self._chance(known)
+
+    def is_within_burst(self, seat: Seat) -> bool:
+        """Whether the account may start its task though others wait."""
+        if seat.is_within is None:
+            running = self._standings.running_cpus(seat.account)
+            # The rule never binds an account that runs nothing.
+            seat.is_within = not running or self._is_within(seat, running)
+        return seat.is_within
+
+    def _is_within(self, seat: Seat, running_cpus: int) -> bool:
+        """As `cpu_limits.within_burst`, which would make a reason of it for each account."""
+        if len(self._shares) <= 1:
+            return True
+        limit_cpus = self._cpus_for_all * self._shares.get(seat.account, 0.0)
+        return is_below(seat.entry.want.resources.cpus, running_cpus, limit_cpus)
+
+    def _forget_bursts(self) -> None:
+        for seat in self.seats.values():
+            seat.is_within = None
+
+    def _seat_all(self) -> None:
+        """A seat for each account with something in order; those that have one keep it."""
+        self._roster = self._queues.roster
+        old, self.seats = self.seats, {}
+        for account, waiting in self._queues.accounts.items():
+            if not waiting.queue.order:
+                continue
+            seat = old.get(account)
+            if seat is None or seat.queue is not waiting.queue:
+                seat = self._new_seat(account, waiting.queue)
+            self.seats[account] = seat
+
+    def _new_seat(self, account: Account, queue: Queue) -> Seat:
+        entry = self._queues.entry_of(queue.order.first())
+        if self._configuration.groups and account.group not in self.groups:
+            self._group_usage[account.group] = 0.0
+            self._count_group(account.group)
+        usage_s = self._usage_s(account)
+        return Seat(account, queue, entry, self._contender(account, entry, usage_s))
+
+    def _contender(self, account: Account, entry: Entry, usage_s: float) -> Contender:
+        want = entry.want
+        return Contender(
+            account,
+            usage_s,
+            self._configuration.right_of_user(account.group, account.user),
+            want.urgency,
+            entry.precedence.queued_at_s,
+            TaskId(want.job.home, want.job.number, 0),
+            self._standings.expected_s(account, want.resources, want.limit_s),
+        )
+
+    def _begin_anew(self) -> list[Account]:
+        """Contenders are too old: all accounts are to be counted again."""
+        self._made_wall_s = self._wall_s
+        self._mean_s = self._standings.mean_s
+        self._counted.clear()
+        self.groups.clear()
+        self._group_usage = dict.fromkeys(self._configuration.groups, 0.0)
+        for name in self._group_usage:
+            self._count_group(name)
+        return list({**dict.fromkeys(self._standings), **dict.fromkeys(self.seats)})
+
+    def _is_old(self, wall_s: float) -> bool:
+        made_s, mean_s = self._made_wall_s, self._standings.mean_s
+        if made_s is None:
+            return True
+        fading = Fading.of(self._configuration.order)
+        if abs(wall_s - made_s) > AGE_PART_MAX * fading.span_s:
+            return True
+        if fading.epoch(wall_s) != fading.epoch(made_s):
+            return True  # counters cannot be read as of the epoch before
+        return abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
+
+    def _usage_s(self, account: Account) -> float:
+        """As of when all were made: whenever it is counted again, it can be compared."""
+        wall_s = self._wall_s if self._made_wall_s is None else self._made_wall_s
+        return self._standings.usage_s(account, wall_s)
+
+    def _recount(self, account: Account) -> None:
+        usage_s = self._usage_s(account)
+        seat = self.seats.get(account)
+        if seat is not None:
+            seat.contender = self._contender(account, seat.entry, usage_s)
+            seat.is_within = None
+        if self._configuration.groups:
+            name = account.group
+            used_s = self._group_usage.get(name, 0.0) - self._counted.get(account, 0.0) + usage_s
+            self._group_usage[name] = max(0.0, used_s)
+            self._counted[account] = usage_s
+            self._count_group(name)
+
+    def _count_group(self, name: str) -> None:
+        right = self._configuration.right_of_group(name)
+        self.groups[name] = GroupStanding(name, right, self._group_usage[name])

@@ -1,0 +1,314 @@
+"""Where a task may start now, and which kinds of tasks may start anywhere at all.
+
+What waits after a pass fits nowhere. So the next looks at machines with new room only, and at all
+of them for kinds of tasks that are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.pool.pool import Park
+from iriai.broker.queue.entries import Kind
+from iriai.broker.queue.shape_index import Bins, Mask, bin_of, bins_of
+from iriai.broker.state.account_queues import Queues
+from iriai.model.account import Account
+from iriai.policy.placement.backfill import Backfill, ReservedHead
+
+if TYPE_CHECKING:
+    from iriai.policy.matching.job_requirements import Demand
+
+FEW_MACHINES = 8
+"""So many with new room are looked at one by one; for more, the order of all open ones is used."""
+FEW_OPEN = 64
+"""So many open machines, or machines that match, are looked at one by one."""
+FEW_LINES = 6
+"""Looking at each of so few is quicker than finding out first what may fit."""
+MASKS_MAX = 64
+"""Of rooms that differ, in the union of all. With more, it is made anew only when as many are
+gone; until then, some tasks are looked at in vain."""
+
+
+class Rooms:
+    """Lives as long as the broker; `begin` starts a pass."""
+
+    def __init__(
+        self,
+        park: Park,
+        queues: Queues,
+        reserved: dict[str, ReservedHead],
+        backfill: Backfill,
+    ) -> None:
+        self._park = park
+        self._queues = queues
+        self._reserved = reserved
+        self._backfill = backfill
+        self._now_s = 0.0
+        self._looks = 0
+        """Counts up whenever a kind that fits nowhere may fit again."""
+        self._of_machine: dict[str, Mask] = {}
+        """What may fit on each machine with new room."""
+        self._barren: Mask = 0
+        """Shapes of which every kind was looked at and fits nowhere: bins are coarse."""
+        self._barren_as_of = 0
+        """The state (`_looks`) that these are of."""
+        self._found: tuple[Kind, MachineView] | None = None
+        """What was last found: who asks what comes next asks again where it starts."""
+        self._unseen: dict[str, MachineView] = {}
+        """Those that changed since; many passes end before anybody asks."""
+        self._ahead: dict[str, MachineView] = {}
+        """Those that nobody has looked at yet, since there are many."""
+        self._is_under_way = False
+        """Whether something may still start of what could when the first pass began."""
+        self.work = 0
+        """How many machines were looked at, and what else counts like that."""
+        self.stopped: dict[Account | None, None] = {}
+        """Accounts that may run nothing more in this pass, where all wait in one queue."""
+        self._count: dict[Mask, int] = {}
+        """How many machines have each of these masks."""
+        self._union: Mask = 0
+        self._gone = 0
+        """Masks that are in the union and may not belong there."""
+
+    def begin(self, now_s: float) -> None:
+        """A pass begins: machines with new room are looked at.
+
+        If the last was left before its end, what it saw holds but for what changed since.
+        """
+        park = self._park
+        self._now_s = now_s
+        self._looks += 1
+        self.stopped.clear()
+        self._found = None
+        if self._is_under_way:
+            for view in park.news.values():
+                self._ahead.pop(view.name, None)
+                self._unseen[view.name] = view
+            return
+        self._is_under_way = True
+        self._ahead = dict(park.fresh)
+
+    def look_ahead(self, stop_at: float) -> bool:
+        """Look at what was new when it all began, until so much work is done; whether that is all.
+
+        Nothing is drawn before, so that what waits for the last machine contends for the first.
+        """
+        self._park.news.clear()  # it was planned with
+        ahead = self._ahead
+        while len(ahead) > FEW_MACHINES:
+            if self.work >= stop_at:
+                return False
+            name = next(iter(ahead))
+            self._look_at(ahead.pop(name))
+        self._unseen.update(ahead)
+        ahead.clear()
+        return True
+
+    def end(self) -> None:
+        """Nothing more can start; what changes from now on is new room."""
+        self._is_under_way = False
+        self._park.nothing_left()
+        if not len(self._park.open):
+            self._queues.kinds.settle_all()
+        self._of_machine.clear()
+        self._count.clear()
+        self._unseen.clear()
+        self._ahead.clear()
+        self._union = self._gone = 0
+
+    def drop(self, view: MachineView) -> None:
+        """A machine is gone for good."""
+        self._found = None
+        self._unseen.pop(view.name, None)
+        self._ahead.pop(view.name, None)
+        old = self._of_machine.pop(view.name, None)
+        if old is not None:
+            self._count_out(old)
+
+    def shrank(self, view: MachineView) -> None:
+        """Something was claimed there, or a place was kept."""
+        self._found = None
+        self._park.changed(view)
+        if view.name in self._of_machine:
+            self._unseen[view.name] = view
+
+    def grew(self, view: MachineView) -> None:
+        """A place that was kept there is free again."""
+        self._found = None
+        self._park.grew(view)
+        self._looks += 1
+        self._unseen[view.name] = view
+
+    def mask(self, lines: int = FEW_LINES + 1) -> Mask:
+        """The shapes of kinds that may start somewhere now; all for a queue of so few `lines`."""
+        if self._unseen and lines <= FEW_LINES:
+            return -1
+        for view in self._unseen.values():
+            self._look_at(view)
+        self._unseen.clear()
+        if self._gone and (len(self._count) <= MASKS_MAX or self._gone >= len(self._count)):
+            self._gone = self._union = 0
+            for mask in self._count:
+                self._union |= mask
+        union = self._union & ~self._barren if self._barren_as_of == self._looks else self._union
+        return union | self._queues.kinds.unsettled
+
+    def place(self, kind: Kind) -> MachineView | None:
+        """The machine where a task of that kind should start now; None: there is none.
+
+        Among those where it may, the least loaded relative to speed, then the one with the larger
+        free part, then by name.
+        """
+        if kind.looked == self._looks:
+            return None
+        if kind.key.capped in self.stopped:
+            self._queues.kinds.unsettle(kind)  # nothing is said of its room
+            return None
+        if self._found is not None and self._found[0] is kind:
+            return self._found[1]
+        found = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
+        if found is not None:
+            self._found = (kind, found)
+        else:
+            kind.looked = self._looks
+            self._queues.kinds.settle(kind)
+            self._fits_nowhere(kind)
+        return found
+
+    def admits(self, view: MachineView, kind: Kind) -> bool:
+        """Whether a task of that kind may start on that machine now."""
+        return self.has_room(view, kind) and (
+            not self._reserved or self.head_before(view, kind) is None
+        )
+
+    def has_room(self, view: MachineView, kind: Kind) -> bool:
+        """Whether it could start there if no place were kept for another."""
+        key = kind.key
+        return (
+            view.is_open
+            and key.resources.fits_in(view.calendar.free)
+            and not (key.exclusive and len(view.calendar))
+            and key.tenant not in view.tenants
+            and (not kind.is_choosy or kind.may_run_on(view.name))
+        )
+
+    def head_before(self, view: MachineView, kind: Kind) -> ReservedHead | None:
+        """The reserved head that a task of that kind may not pass there; None: there is none."""
+        key, capacity = kind.key, view.calendar.capacity
+        if not self._backfill.passes_heads:
+            for head in self._reserved.values():
+                if head.resources.fits_in(capacity):
+                    return head
+            return None
+        here = self._reserved.get(view.name)
+        if here is None:
+            return None
+        resources = capacity if key.exclusive else key.resources
+        if not self._backfill.tolerates(here, resources, key.stay_s, self._now_s):
+            return here
+        if key.tenant:
+            ahead = self._queues.entries.get(here.job)
+            if ahead is not None and ahead.kind.key.tenant == key.tenant:
+                return here
+        return None
+
+    def _fits_nowhere(self, kind: Kind) -> None:
+        """If no kind of its shape fits anywhere, nobody need be drawn for it."""
+        looks = self._looks
+        for other in self._queues.kinds.like(kind):
+            if other.looked != looks and other.is_possible:
+                return
+        if self._barren_as_of != looks:
+            self._barren, self._barren_as_of = 0, looks
+        self._barren |= kind.bit
+
+    def _waits_for(self, view: MachineView) -> bool:
+        """Whether a head could ever run there."""
+        capacity = view.calendar.capacity
+        return any(head.resources.fits_in(capacity) for head in self._reserved.values())
+
+    def _is_simple(self, kind: Kind) -> bool:
+        return kind.is_settled and len(self._park.fresh) <= FEW_MACHINES
+
+    def _among_fresh(self, kind: Kind) -> MachineView | None:
+        able = [view for view in self._park.fresh.values() if self.admits(view, kind)]
+        if len(able) <= 1:
+            return able[0] if able else None
+        if kind.demand is not None and kind.demand.is_ranked:
+            return _best(able, kind.demand)
+        return min(able, key=MachineView.rank)
+
+    def _among_open(self, kind: Kind) -> MachineView | None:
+        if kind.demand is not None:
+            return self._among_matching(kind, kind.demand)
+        for view in self._park.open.with_room(kind.key.resources):
+            self.work += 1
+            if self.admits(view, kind):
+                return view
+        return None
+
+    def _among_matching(self, kind: Kind, demand: Demand) -> MachineView | None:
+        """Among the machines that match, the best by rank, then as ever."""
+        views, are_many = self._park.views, len(self._park.open) > FEW_OPEN
+        if demand.is_ranked and are_many:
+            for names in demand.tiers():
+                able = list(self._able(kind, (views[name] for name in names)))
+                if able:
+                    return min(able, key=MachineView.rank)
+            return None
+        if demand.is_ranked:
+            able = list(self._able(kind, self._park.open.with_room(kind.key.resources)))
+            return _best(able, demand) if able else None
+        if are_many and demand.count() <= FEW_OPEN:
+            able = list(self._able(kind, (views[name] for name in demand.names())))
+            return min(able, key=MachineView.rank, default=None)
+        return next(self._able(kind, self._park.open.with_room(kind.key.resources)), None)
+
+    def _able(self, kind: Kind, views: Iterable[MachineView]) -> Iterator[MachineView]:
+        for view in views:
+            self.work += 1
+            if self.admits(view, kind):
+                yield view
+
+    def _look_at(self, view: MachineView) -> None:
+        """Keep up what may fit on a machine with new room."""
+        self.work += 1
+        old = self._of_machine.get(view.name)
+        mask = self._of_machine[view.name] = self._mask_of(view)
+        if mask == old:
+            return
+        self._count[mask] = self._count.get(mask, 0) + 1
+        self._union |= mask
+        if old is not None:
+            self._count_out(old)
+
+    def _count_out(self, mask: Mask) -> None:
+        self._count[mask] -= 1
+        if not self._count[mask]:
+            del self._count[mask]
+            self._gone += 1
+
+    def _mask_of(self, view: MachineView) -> Mask:
+        if not view.is_open:
+            return 0
+        if not self._backfill.passes_heads and self._waits_for(view):
+            return 0
+        shapes = self._queues.kinds.shapes
+        together = -1 if len(view.calendar) else 0
+        room = bins_of(view.calendar.free, None, together)
+        head = self._reserved.get(view.name)
+        if head is None:
+            return shapes.fitting(room)
+        spare = bins_of(head.spare, None, together)
+        mask = shapes.fitting(Bins(*map(min, room, spare)))
+        if head.start_s > self._now_s:
+            until_s = int(head.start_s - self._now_s) + 1
+            mask |= shapes.fitting(room._replace(stay=bin_of(until_s)))
+        return mask
+
+
+def _best(able: list[MachineView], demand: Demand) -> MachineView:
+    """The one that job and owner like best, then the least loaded."""
+    return min(able, key=lambda view: (demand.order(view.name), view.rank()))

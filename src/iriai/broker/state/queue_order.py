@@ -1,0 +1,128 @@
+"""All that waits, one job after the other, as the order of the configuration has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from random import Random
+
+from iriai.broker.queue.entries import Entry, Precedence, Queue
+from iriai.broker.state.state import BrokerState
+from iriai.model.account import Account
+from iriai.model.ids import TaskId
+from iriai.model.instant import Instant
+from iriai.policy.orders.order import Contender, GroupStanding
+
+_Walk = tuple[Precedence, int, Iterator[Precedence]]
+"""A line's next, a number that no other has, and what follows."""
+
+
+def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[Entry]:
+    """What waits and could ever run; entries may start while this goes on.
+
+    Under an order that draws, each step draws an account, as if all that came before had started.
+    """
+    shared = state.queues.shared
+    if shared is not None:
+        yield from _entries(state, shared)
+    elif state.queues.accounts:
+        yield from _Draw(state, rng, now).entries()
+
+
+def _entries(state: BrokerState, queue: Queue) -> Iterator[Entry]:
+    """Those of one queue, by precedence."""
+    for precedence in _precedences(queue):
+        entry = state.queues.entries.get(precedence.job)
+        if entry is not None and entry.precedence is precedence and entry.count:
+            yield entry
+
+
+def _precedences(queue: Queue) -> Iterator[Precedence]:
+    """Those of all entries, and some of entries that are gone, smallest first.
+
+    Lines are taken up one by one, so that who asks for the first few pays for those alone.
+    """
+    walks: list[_Walk] = []
+    for number, (first, line) in enumerate([(line.first, line) for line in queue.order]):
+        while walks and walks[0][0] < first:
+            yield _step(walks)
+        heap = list(line.heap) if len(line.heap) > 1 else []  # before the first may start
+        yield first
+        if heap:
+            _go_on(walks, number, behind(heap, first))
+    while walks:
+        yield _step(walks)
+
+
+def _step(walks: list[_Walk]) -> Precedence:
+    precedence, number, behind = heappop(walks)
+    _go_on(walks, number, behind)
+    return precedence
+
+
+def _go_on(walks: list[_Walk], number: int, behind: Iterator[Precedence]) -> None:
+    following = next(behind, None)
+    if following is not None:
+        heappush(walks, (following, number, behind))
+
+
+def behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
+    """What comes after `first` in a heap, which stays as it is."""
+    ahead = [(heap[0], 0)]
+    while ahead:
+        precedence, place = heappop(ahead)
+        for child in (2 * place + 1, 2 * place + 2):
+            if child < len(heap):
+                heappush(ahead, (heap[child], child))
+        if precedence > first:
+            yield precedence
+
+
+class _Draw:
+    """Accounts with what they have waiting."""
+
+    def __init__(self, state: BrokerState, rng: Random, now: Instant) -> None:
+        self._state = state
+        self._rng = rng
+        self._wall_s = now.wall_s
+        state.draws.begin(now.wall_s, state.park.total_cpus)
+        self._groups: dict[str, GroupStanding] = dict(state.draws.groups)
+        self._contenders: dict[Account, Contender] = {}
+        self._next: dict[Account, tuple[Entry, Iterator[Entry]]] = {}
+        for queue in list(state.queues.accounts.values()):
+            usage_s = state.standings.usage_s(queue.account, now.wall_s)
+            self._advance(queue.account, _entries(state, queue.queue), usage_s)
+
+    def entries(self) -> Iterator[Entry]:
+        """Draw until nothing is left."""
+        order = self._state.settings.order
+        while self._contenders:
+            account = order.choose(list(self._contenders.values()), self._groups, self._rng)
+            drawn = self._contenders[account]
+            entry, behind = self._next[account]
+            charge_s = drawn.expected_s * drawn.urgency
+            group = self._groups.get(account.group)
+            if group is not None:
+                self._groups[account.group] = group._replace(usage_s=group.usage_s + charge_s)
+            yield entry
+            self._advance(account, behind, drawn.usage_s + charge_s)
+
+    def _advance(self, account: Account, entries: Iterator[Entry], usage_s: float) -> None:
+        entry = next(entries, None)
+        if entry is None:
+            self._contenders.pop(account, None)
+            return
+        self._next[account] = (entry, entries)
+        want = entry.want
+        self._contenders[account] = Contender(
+            account,
+            usage_s,
+            self._state.right_of(account),
+            want.urgency,
+            entry.precedence.queued_at_s,
+            TaskId(want.job.home, want.job.number, 0),
+            self._state.standings.expected_s(account, want.resources, want.limit_s),
+        )
+        if self._groups and account.group not in self._groups:
+            right = self._state.settings.configuration.right_of_group(account.group)
+            self._groups[account.group] = GroupStanding(account.group, right, usage_s)

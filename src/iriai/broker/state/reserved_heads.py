@@ -1,0 +1,203 @@
+"""Reserved heads: tasks that did not fit when they were drawn, each with a place that is kept.
+
+A head starts as soon as it fits, and moves to where it can start earlier; its promise is kept or
+improved. At most one stands for each disjoint set of machines.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.pool.pool import Park
+from iriai.broker.queue.entries import Entry, Kind
+from iriai.model.ids import JobId
+from iriai.model.resources import Resources
+from iriai.policy.placement.backfill import ReservedHead
+from iriai.policy.placement.calendar import OPEN_END_S, Slot
+from iriai.protocol.messages.scheduling import Want
+
+PROMISE_STEP_S = 1.0
+"""A promise is told again when it improves by at least this much; less is noise to a person."""
+LOOKS_MAX = 16
+"""Machines whose calendars are searched for the earliest place, in the order of their first ends.
+With more machines than that, a head may be promised a later start than the earliest; it moves when
+another machine gets room for it."""
+HELD_MAX = 256
+"""States of what heads hold that are told apart; then all are forgotten. There are a handful,
+unless all machines differ."""
+
+
+class Told(NamedTuple):
+    """What a home should hear of its job's place."""
+
+    job: JobId
+    machine: str
+    start_in_s: float | None
+    """At the latest; None: nothing is promised (any more)."""
+
+
+class Heads:
+    """Lives as long as the broker."""
+
+    def __init__(self, park: Park) -> None:
+        self.by_machine: dict[str, ReservedHead] = {}
+        self.changes = 0
+        """Counts up whenever a place could be kept for a kind for which none could before."""
+        self.told: list[Told] = []
+        """Taken at the end of each pass."""
+        self._park = park
+        self._capacities: tuple[Resources, ...] = ()
+        """Of the machines that hold a head and take tasks."""
+        self._held = 0
+        self._held_as_of = -1
+        """The state (`changes`) that these are of."""
+        self._numbers: dict[tuple[Resources, ...], int] = {}
+        self._number = 0
+
+    def restore(self, want: Want, machine: str, start_s: float) -> None:
+        """An earlier broker's reserved head keeps its place, unless another has it."""
+        if machine not in self.by_machine:
+            resources = want.resources
+            self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+
+    def may_reserve(self, kind: Kind) -> bool:
+        """Whether a place may be kept for a task of that kind: no head holds its machines."""
+        if kind.key.is_guest:
+            kind.held = self.held
+            return False
+        if kind.is_choosy:
+            return kind.unreservable != self.changes and not self._is_held(kind)
+        held = self.held
+        if kind.held == held or kind.unreservable == self.changes:
+            return False
+        needed = kind.key.resources
+        for capacity in self._capacities:
+            if needed.fits_in(capacity):
+                kind.held = held
+                return False
+        return True
+
+    @property
+    def held(self) -> int:
+        """A number for what heads hold, equal where that is: all that decides `may_reserve`.
+
+        A head starts and another takes a place like its own: nothing need be asked again.
+        """
+        if self._held_as_of != self.changes:
+            self._held_as_of = self.changes
+            self._look()
+        return self._held
+
+    def reserve(self, entry: Entry, now_s: float) -> MachineView | None:
+        """Keep the earliest place for an entry that does not fit; None: no machine takes it."""
+        found = self.earliest(entry.kind, now_s)
+        if found is None:
+            entry.kind.unreservable = self.changes
+            return None
+        view, slot = found
+        want = entry.want
+        kept = view.calendar.capacity if want.exclusive else want.resources
+        head = ReservedHead(want.job, view.name, kept, slot.start_s, slot.spare)
+        self._keep(head)
+        self._tell_plan(head, now_s)
+        return view
+
+    def earliest(self, kind: Kind, now_s: float) -> tuple[MachineView, Slot] | None:
+        """The machine without a head where a task of that kind can start first, and when.
+
+        Nothing starts before the first end of a machine on which it does not fit now, so the
+        search ends with the first such end that is later than what was found.
+        """
+        best: tuple[float, str, Slot, MachineView] | None = None
+        looks = 0
+        for end_s, view in self._park.by_first_end(kind.key.resources):
+            if not view.is_available or view.name in self.by_machine:
+                continue
+            if not could_hold(kind, view):
+                continue
+            if kind.key.tenant in view.tenants:
+                continue  # it waits for its own task there, whose end says nothing of room
+            if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
+                break
+            looks += 1
+            before_s = inf if best is None else best[0]
+            slot = view.calendar.earliest(kept_for(kind, view), now_s, before_s)
+            if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
+                best = (slot.start_s, view.name, slot, view)
+        return None if best is None else (best[3], best[2])
+
+    def plan(self, head: ReservedHead, view: MachineView, now_s: float) -> bool:
+        """Its machine changed: plan it anew; whether it leaves more beside it than before."""
+        slot = view.calendar.earliest(head.resources, now_s)
+        assert slot is not None, "a reserved head fits on its machine"
+        is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
+        head.start_s, head.spare = slot
+        self._tell_plan(head, now_s)
+        return is_wider
+
+    def move(self, head: ReservedHead, view: MachineView, kind: Kind, now_s: float) -> None:
+        """Keep its place on another machine, which could hold it and holds no other head.
+
+        The place it had is free: the caller tells whoever looks for room.
+        """
+        del self.by_machine[head.machine]
+        head.machine, head.resources = view.name, kept_for(kind, view)
+        self._keep(head)
+        self.plan(head, view, now_s)
+
+    def give_up(self, machine: str, now_s: float) -> bool:
+        """A machine is gone for good; whether a place was kept there."""
+        head = self.by_machine.pop(machine, None)
+        if head is not None:
+            self.tell(head, None, now_s)
+        return head is not None
+
+    def tell(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
+        """Tell its home, unless it knows."""
+        told = head.told_start_s
+        if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
+            return
+        head.told_start_s = start_s
+        in_s = None if start_s is None else max(0.0, start_s - now_s)
+        self.told.append(Told(head.job, head.machine, in_s))
+
+    def _is_held(self, kind: Kind) -> bool:
+        """Whether a head holds a machine that the kind may run on."""
+        views = (self._park.views.get(machine) for machine in self.by_machine)
+        return any(view and view.is_available and could_hold(kind, view) for view in views)
+
+    def _look(self) -> None:
+        held: dict[Resources, None] = {}
+        for machine in self.by_machine:
+            view = self._park.views.get(machine)
+            if view is not None and view.is_available:
+                held[view.calendar.capacity] = None
+        self._capacities = tuple(held)
+        if self._capacities not in self._numbers:
+            if len(self._numbers) == HELD_MAX:
+                self._numbers.clear()
+            self._number += 1
+            self._numbers[self._capacities] = self._number
+        self._held = self._numbers[self._capacities]
+
+    def _keep(self, head: ReservedHead) -> None:
+        self.by_machine[head.machine] = head
+        self.changes += 1
+
+    def _tell_plan(self, head: ReservedHead, now_s: float) -> None:
+        rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
+        self.tell(head, None if rests_on_open_claim else head.start_s, now_s)
+
+
+def could_hold(kind: Kind, view: MachineView) -> bool:
+    """Whether a task of that kind could run there, as both say now, if nothing else did."""
+    if not kind.key.resources.fits_in(view.calendar.capacity):
+        return False
+    return kind.may_run_on(view.name)
+
+
+def kept_for(kind: Kind, view: MachineView) -> Resources:
+    """What must be kept on a machine for a task of that kind."""
+    return view.calendar.capacity if kind.key.exclusive else kind.key.resources

@@ -1,0 +1,350 @@
+"""What a broker holds between two events; nothing of it is durable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iriai.broker.pool.machine_view import ClaimKey, MachineView
+from iriai.broker.pool.matchmaking import Matching
+from iriai.broker.pool.pool import Park
+from iriai.broker.pool.user_exclusions import Exclusions, User, user_of
+from iriai.broker.queue.entries import Entry, Kind
+from iriai.broker.state.account_queues import AccountQueue, Queues, Waiting
+from iriai.broker.state.contention import Draws
+from iriai.broker.state.placement import Rooms
+from iriai.broker.state.reserved_heads import Heads, kept_for
+from iriai.broker.usage.usage import Standings
+from iriai.config.reader import Configuration
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.policy.orders.order import Order, is_one_queue
+from iriai.policy.placement.backfill import BACKFILLS, ReservedHead
+from iriai.policy.placement.calendar import AHEAD_WAIT_S
+from iriai.policy.placement.cpu_limits import CpuLimit, within_running_cap
+from iriai.policy.placement.policy_api import PlanSource
+from iriai.protocol.messages.scheduling import Running, TurnedAway, Want
+
+TURN_WORK_MAX = 2_000
+"""Of the passes of one turn, in looks at a machine: some 10 ms, a hundred draws. What has arrived
+meanwhile is taken in before the next turn goes on, so that is how long a message waits however many
+machines stand idle. Less: more turns, each of which is recorded; more: longer waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What a broker is told."""
+
+    configuration: Configuration
+    order: Order
+    plan: PlanSource | None = None
+    """A whole policy from a file, asked instead of draws and reserved heads."""
+    turn_work_max: int = TURN_WORK_MAX
+
+
+class BrokerState:
+    """Machines, wants, standings and reserved heads, and the indices over them.
+
+    This is also how a pass is run without messages, as a replay does it:
+
+        state = BrokerState(settings, standings)
+        state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
+        state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
+        outcome = Pass(state, dice, now).run()          # at each moment at which anything changed
+        for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
+            ...
+        state.end(view, key)                            # such a task has ended
+
+    After a pass nothing that waits could start, so it need not be run before something changes:
+    a want is put, a claim ends, a machine comes or changes. Whatever changes a machine's view
+    goes through the methods below, which keep the indices up.
+    """
+
+    def __init__(self, settings: BrokerSettings, standings: Standings) -> None:
+        configuration = settings.configuration
+        order = configuration.order
+        self.settings = settings
+        self.standings = standings
+        self.cap_cpus = order.running_cap_cpus
+        self.backfill = BACKFILLS[order.backfill]
+        self.park = Park()
+        self.matching = Matching(self.park)
+        self.exclusions = Exclusions()
+        rules = Waiting(
+            configuration.jobs.end_slack_s,
+            is_one_queue(settings.order),
+            self.cap_cpus is not None,
+            self.tenant_of,
+            self.matching,
+            self.exclusions.of,
+        )
+        self.queues = Queues(rules, self.could_ever_run)
+        self.heads = Heads(self.park)
+        self.rooms = Rooms(self.park, self.queues, self.heads.by_machine, self.backfill)
+        self.draws = Draws(configuration, settings.order, standings, self.queues)
+        self._of_users: dict[str, Account] = {}
+        self._keys = 0
+        self._must_review = False
+        """Whether machines came or changed that may match what stood aside."""
+
+    @property
+    def machines(self) -> dict[str, MachineView]:
+        """By name. To be changed through the methods of this class alone."""
+        return self.park.views
+
+    @property
+    def reserved(self) -> dict[str, ReservedHead]:
+        """By machine. At most one for each disjoint set of machines."""
+        return self.heads.by_machine
+
+    @property
+    def may_start_something(self) -> bool:
+        """Whether a pass could come to anything now."""
+        return bool(self.reserved or (self.queues.entries and len(self.park.open)))
+
+    # --- what changes ----------------------------------------------------------------------------
+
+    def put(self, want: Want, now_s: float) -> None:
+        """A job's want is new, or replaces what was known of it."""
+        self.queues.put(want, now_s)
+        self.draws.came(want)
+
+    def remove(self, job: JobId) -> bool:
+        """A job's want is withdrawn; False where there is none."""
+        return self.queues.remove(job)
+
+    def add_machine(self, view: MachineView) -> None:
+        """A machine is new, or known anew: what the old view held is given up."""
+        old = self.park.views.get(view.name)
+        if old is not None:
+            self._end_all(old)
+        before = self.park.capacities()
+        self.park.put(view)
+        after = self.park.capacities()
+        if self.matching.put(view):
+            self.queues.regroup()
+        if before != after:
+            self.queues.review()
+        self.exclusions.forget(view.name)
+        self._must_review = self.matching.matches is not None or self.queues.are_bounded
+        self.heads.changes += 1
+
+    def drop_machine(self, view: MachineView, now_s: float) -> None:
+        """A machine is gone for good: nothing is kept of it, and what it held is given up."""
+        self._end_all(view)
+        self.rooms.drop(view)
+        self.park.drop(view)
+        self.matching.drop(view.name)
+        self.exclusions.forget(view.name)
+        if self.heads.give_up(view.name, now_s):
+            for other in self.park.views.values():
+                self.park.grew(other)  # whatever the head kept others from
+        self.queues.review()
+        self.heads.changes += 1
+
+    def _end_all(self, view: MachineView) -> None:
+        """No claim of a machine counts any more."""
+        for key in (*view.calendar, *view.calendar.ahead):
+            self.standings.ended(key)
+
+    def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+        """Claim the place of a task that starts; it counts, and one less of its job waits."""
+        self._keys += 1
+        key = view.match(entry, now_s, self._keys)
+        self._count_in(entry, view, key)
+        return key
+
+    def start_ahead(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+        """A task is to wait for a place; it counts as one that starts, and holds nothing yet."""
+        key = view.match_ahead(entry, now_s)
+        self._count_in(entry, view, key)
+        self.park.changed(view)
+        return key
+
+    def _count_in(self, entry: Entry, view: MachineView, key: ClaimKey) -> None:
+        want = entry.want
+        claimed = kept_for(entry.kind, view)
+        self.standings.began(
+            key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed
+        )
+        view.moved_in(self.tenant_of(want.account))
+        self.queues.take_one(entry)
+
+    def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
+        """A claim that its machine granted ahead."""
+        ends_in_s = running.ends_in_s
+        stay_s = None if ends_in_s is None else AHEAD_WAIT_S + ends_in_s
+        view.calendar.add_ahead(running.attempt, running.resources, now_s, stay_s)
+        self.park.changed(view)
+        self._count_running(view, running, account)
+
+    def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
+        """A claim that its machine granted."""
+        view.calendar.add(running.attempt, running.resources, now_s, running.ends_in_s)
+        self._count_running(view, running, account)
+
+    def _count_running(self, view: MachineView, running: Running, account: Account) -> None:
+        self.standings.began(
+            running.attempt,
+            account,
+            running.resources,
+            running.limit_s,
+            running.urgency,
+            running.charge_so_far_s,
+            speed=view.speed,
+        )
+        view.moved_in(self.tenant_of(account))
+
+    def end(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
+        """A claim is over: its place is free; False where there was none.
+
+        `was_granted`: it was a match, and becomes a claim, which takes the same place.
+        """
+        if not view.calendar.remove(key):
+            self._end_ahead(view, key)
+            return False
+        view.ended += not was_granted
+        self._count_out(view, key)
+        self.park.grew(view)
+        return True
+
+    def _end_ahead(self, view: MachineView, key: ClaimKey) -> None:
+        """What waited for a place has it, or never will."""
+        if view.calendar.remove_ahead(key):
+            if self._count_out(view, key):
+                self.park.grew(view)
+            else:
+                self.park.changed(view)
+
+    def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
+        """A claim counts no more; whether somebody may have a task there who had one."""
+        account = self.standings.ended(key)
+        tenant = self.tenant_of(account) if account is not None else ""
+        if tenant:
+            view.moved_out(tenant)
+            self.heads.changes += 1
+        return bool(tenant)
+
+    def availability_changed(self, view: MachineView) -> None:
+        """Whether a machine takes anything may have changed."""
+        self.heads.changes += 1
+        self.park.grew(view)
+
+    # --- what holds ------------------------------------------------------------------------------
+
+    def counts_for(self, account: Account) -> Account:
+        """The account in whose name wants and use of `account` count here.
+
+        Where no groups are configured, a user counts once, whatever group a job was handed in
+        under: otherwise each Unix group of a user would be one more ticket in the draw, and one
+        more name to begin anew under. The first account heard of stands for all of the user's.
+        """
+        if self.settings.configuration.groups:
+            return account
+        return self._of_users.setdefault(account.user, account)
+
+    def tenant_of(self, account: Account) -> str:
+        """Who it counts as where a machine runs one task of each (paper 000, section 5.4)."""
+        match self.settings.configuration.order.one_per_machine:
+            case "user":
+                return account.user
+            case "group":
+                return account.group
+            case _:
+                return ""
+
+    def running_cap(self, entry: Entry) -> CpuLimit:
+        """What the running cap says of one task more.
+
+        A reserved head of the account counts as if it ran: otherwise what fills in beside it could
+        use the cap up, and the promise would be broken by its own account.
+        """
+        account = entry.want.account
+        cpus = self.standings.running_cpus(account)
+        for head in self.reserved.values():
+            if head.job != entry.want.job:
+                reserved = self.queues.entries.get(head.job)
+                if reserved is not None and reserved.want.account == account:
+                    cpus += head.resources.cpus
+        return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
+
+    def could_ever_run(self, kind: Kind) -> bool:
+        """Whether some machine, and the running cap, would let a task start if nothing else ran."""
+        resources = kind.key.resources
+        if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
+            return False
+        if not kind.is_choosy:
+            return self.park.has_kind_for(resources)
+        views, bounds, demand = self.park.views, kind.key.bounds, kind.demand
+        names = views if demand is None else demand.possible()
+        return any(
+            resources.fits_in(views[name].calendar.capacity)
+            and (bounds is None or bounds.admit(name))
+            for name in names
+        )
+
+    def turned_away(self, machine: str, whose: TurnedAway, now_s: float) -> None:
+        """A machine said that it does not run tasks of a user."""
+        self.exclusions.add(machine, whose, now_s)
+
+    def keep_away(
+        self, machine: str, attempt: AttemptId, account: Account, words: str, until_s: float
+    ) -> None:
+        """Tasks of the attempt's user fail at once there: none is started there until then."""
+        entry = self.queues.entries.get(attempt.task.job)
+        user = account.user if entry is None else user_of(entry.want)
+        self.exclusions.keep_away(machine, User(attempt.home, user), words, until_s)
+        self.heads.changes += 1
+
+    def regroup_excluded(self) -> None:
+        """Machines began, or ceased, to be out of the question for some users."""
+        users = self.exclusions.take_changed()
+        if users:
+            self.queues.regroup(lambda want: (want.job.home, user_of(want)) in users)
+            self.heads.changes += 1
+
+    def measured(self, view: MachineView) -> bool:
+        """A machine told its load; whether what may run there may be another."""
+        if not self.matching.measured(view):
+            return False
+        self.heads.changes += 1
+        return True
+
+    def tick(self, wall_s: float) -> None:
+        """A pass begins at that time: machines came, or it is another minute."""
+        if self.matching.tick(wall_s):
+            self.heads.changes += 1
+            for view in self.park.views.values():
+                self.park.grew(view)
+        self.regroup_excluded()
+        if self._must_review:
+            self._must_review = False
+            self.queues.review()
+
+    def right_of(self, account: Account) -> float:
+        """The user's right within the group."""
+        return self.settings.configuration.right_of_user(account.group, account.user)
+
+    def first_of(self, queue: AccountQueue) -> Entry | None:
+        """The account's first task, whether it could ever run or not; None: of one queue for all.
+
+        There, it is the first of all where that is the account's.
+        """
+        firsts = [line.first for line in queue.queue.lines.values()]
+        entry = self.queues.entries[min(firsts).job] if firsts else None
+        return entry if entry is not None and entry.want.account == queue.account else None
+
+    def check(self) -> None:
+        """Raise where an invariant is broken, or an index is not what it is of."""
+        self.park.check()
+        views = self.machines.values()
+        self.standings.check(
+            [key for view in views for key in (*view.calendar, *view.calendar.ahead)]
+        )
+        for machine, head in self.reserved.items():
+            assert machine == head.machine
+            entry = self.queues.entries.get(head.job)
+            assert entry is not None, f"a place is kept for {head.job}, which does not wait"
+            view = self.machines.get(machine)
+            if view is not None:
+                assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
+        self.queues.check()

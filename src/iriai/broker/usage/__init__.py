@@ -1,0 +1,1 @@
+"""What accounts have used, and when off-peak hours are."""

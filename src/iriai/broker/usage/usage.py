@@ -1,0 +1,214 @@
+"""What accounts have used, as a draw counts it: charges, and what running tasks will yet cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator
+from typing import NamedTuple
+
+from iriai.model.account import Account
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.policy.accounting.decay import Counter, Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.runtime_estimates import (
+    EARLY_RUNS,
+    NO_RUNS,
+    RunSums,
+    RunTimes,
+    expected_charge,
+    mean_run_s,
+    provisional_charge,
+)
+
+ROUNDING_S = 1e-3
+"""What sums of provisional charges may be off by: they are added to and taken from for days."""
+
+
+class _CounterKey(NamedTuple):
+    """Of a machine, under the account that it was reported for."""
+
+    machine: str
+    account: Account
+
+
+class _Run:
+    """A claim, or a match that will become one."""
+
+    __slots__ = ("account", "cpus", "expected_s", "remaining_s")
+
+    def __init__(self, account: Account, cpus: int, expected_s: float, accrued_s: float) -> None:
+        self.account = account
+        self.cpus = cpus
+        self.expected_s = expected_s
+        self.remaining_s = provisional_charge(expected_s, accrued_s)
+
+
+class _Standing:
+    __slots__ = ("advances", "provisional_s", "running_cpus", "settled", "sums", "times")
+
+    def __init__(self, fading: Fading) -> None:
+        self.settled = fading.sum(_CounterKey)
+        self.times: dict[_CounterKey, RunTimes] = {}
+        self.advances: dict[_CounterKey, Counter] = {}
+        """Of those that were ever paid for urgency."""
+        self.sums = RunSums()
+        self.running_cpus = 0
+        self.provisional_s = 0.0
+
+
+class Standings:
+    """Usage of every account, from every machine's counters."""
+
+    def __init__(self, fading: Fading, rule: ChargeRule) -> None:
+        self._fading = fading
+        self._rule = rule
+        self._sums = RunSums()
+        self._accounts: dict[Account, _Standing] = {}
+        self._runs: dict[Hashable, _Run] = {}
+        self._changed: dict[Account, None] = {}
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._accounts)
+
+    @property
+    def mean_s(self) -> float:
+        """Mean run time to expect of an account of which nothing is known."""
+        return mean_run_s(RunSums(), self._sums)
+
+    def take_changed(self) -> list[Account]:
+        """Accounts whose usage or run times changed since they were last taken."""
+        if not self._changed:
+            return []
+        changed = list(self._changed)
+        self._changed.clear()
+        return changed
+
+    def counted(self, machine: str, row: LedgerRow, account: Account) -> None:
+        """A machine's counter, which counts for `account`; of two copies the later one stays."""
+        standing = self._of(account)
+        self._changed[account] = None
+        counter = _CounterKey(machine, row.account)
+        standing.settled.merge(counter, row)
+        if row.advance or any(bucket.advance_s for bucket in row.buckets):
+            standing.advances[counter] = self._fading.restored(row)
+        old = standing.times.get(counter, NO_RUNS)
+        if (row.runs, row.run_s) == old:  # most rows only say that time went by
+            return
+        times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
+        standing.sums = standing.sums.replaced(old, times)
+        self._sums = self._sums.replaced(old, times)
+
+    def forget(self, machine: str, counted_for: Account, account: Account) -> None:
+        """What a machine counted for `counted_for`, which counts for `account`, counts no more."""
+        standing = self._of(account)
+        self._changed[account] = None
+        counter = _CounterKey(machine, counted_for)
+        standing.settled.drop(counter)
+        standing.advances.pop(counter, None)
+        times = standing.times.pop(counter, NO_RUNS)
+        standing.sums = standing.sums.replaced(times, NO_RUNS)
+        self._sums = self._sums.replaced(times, NO_RUNS)
+
+    def began(
+        self,
+        key: Hashable,
+        account: Account,
+        resources: Resources,
+        limit_s: float | None,
+        urgency: float,
+        accrued_s: float = 0.0,
+        *,
+        speed: float,
+    ) -> None:
+        """A task was matched or runs: from now on it counts provisionally.
+
+        `speed` is that of its machine: charges are multiplied by it.
+        """
+        standing = self._of(account)
+        self._changed[account] = None
+        expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
+        run = self._runs[key] = _Run(account, resources.cpus, expected_s, accrued_s)
+        standing.running_cpus += resources.cpus
+        standing.provisional_s += run.remaining_s
+
+    def charged(self, key: Hashable, charge_s: float) -> None:
+        """So much of a running task has been charged by now."""
+        run = self._runs.get(key)
+        if run is not None:
+            self._changed[run.account] = None
+            remaining_s = provisional_charge(run.expected_s, charge_s)
+            self._accounts[run.account].provisional_s += remaining_s - run.remaining_s
+            run.remaining_s = remaining_s
+
+    def whose(self, key: Hashable) -> Account | None:
+        """The account of a task that runs or was matched; None where there is none."""
+        run = self._runs.get(key)
+        return None if run is None else run.account
+
+    def ended(self, key: Hashable) -> Account | None:
+        """A task ended, or a match came to nothing; whose it was, None where there is none."""
+        run = self._runs.pop(key, None)
+        if run is None:
+            return None
+        self._changed[run.account] = None
+        standing = self._accounts[run.account]
+        standing.running_cpus -= run.cpus
+        standing.provisional_s -= run.remaining_s
+        if not standing.running_cpus:
+            standing.provisional_s = 0.0  # what rounding left
+        return run.account
+
+    def usage_s(self, account: Account, wall_s: float) -> float:
+        """Decayed charges of the account on all machines, and its provisional charges."""
+        standing = self._accounts.get(account)
+        if standing is None:
+            return 0.0
+        return standing.settled.at(wall_s) + standing.provisional_s
+
+    def advance_s(self, account: Account, wall_s: float) -> float:
+        """What of the account's usage was paid for urgency, on all machines."""
+        standing = self._accounts.get(account)
+        advances = standing.advances.values() if standing else ()
+        return sum(each.advance_at(wall_s) for each in advances)
+
+    def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
+        """What a task of the account will be charged, as far as is known; without its urgency."""
+        standing = self._accounts.get(account)
+        mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
+        return expected_charge(self._rule.rate(resources), limit_s, mean_s)
+
+    def usual_s(self, account: Account) -> float | None:
+        """How long the account's tasks took lately; None: too few have ended."""
+        standing = self._accounts.get(account)
+        sums = standing.sums if standing else RunSums()
+        return sums.recent_s / sums.recent_runs if sums.recent_runs >= EARLY_RUNS else None
+
+    def expected_left_s(self, key: Hashable) -> float:
+        """How much longer a running task is expected to run, at speed 1; 0: it has run longer."""
+        run = self._runs.get(key)
+        return run.remaining_s / max(1, run.cpus) if run else 0.0
+
+    def running_cpus(self, account: Account) -> int:
+        """Cpus of the account's tasks that run or were matched."""
+        standing = self._accounts.get(account)
+        return standing.running_cpus if standing else 0
+
+    def check(self, keys: Collection[Hashable]) -> None:
+        """Raise where what counts provisionally is not what `keys` name, the claims and matches."""
+        assert len(keys) == len(self._runs)
+        cpus: dict[Account, int] = {}
+        remaining_s: dict[Account, float] = {}
+        for key in keys:
+            run = self._runs[key]
+            cpus[run.account] = cpus.get(run.account, 0) + run.cpus
+            remaining_s[run.account] = remaining_s.get(run.account, 0.0) + run.remaining_s
+        for account, standing in self._accounts.items():
+            assert standing.running_cpus == cpus.get(account, 0), f"cpus of {account}"
+            difference_s = standing.provisional_s - remaining_s.get(account, 0.0)
+            assert abs(difference_s) <= ROUNDING_S, f"{account}: {difference_s} s too much"
+
+    def _of(self, account: Account) -> _Standing:
+        standing = self._accounts.get(account)
+        if standing is None:
+            standing = self._accounts[account] = _Standing(self._fading)
+        return standing

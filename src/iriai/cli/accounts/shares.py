@@ -1,0 +1,80 @@
+"""`iriai shares`: what each account is entitled to, and got."""
+
+from __future__ import annotations
+
+import sys
+
+from iriai.cli.framework.command import ACCOUNTS, command_app
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import percent_text, span_text
+from iriai.client.answers import ShareRow, ShareTable
+from iriai.client.client import Client
+
+_COLUMNS = (
+    Column("Account", style="bold", shrinks=True),
+    Column("Right", right=True),
+    Column("Used", right=True),
+    Column("Ahead", right=True),
+    Column("Waiting", right=True),
+    Column("Running", right=True),
+    Column("Wanted", right=True),
+    Column("Got", right=True),
+    Column("Next", right=True, style="cyan"),
+)
+
+
+def shares(options: GlobalOptions) -> None:
+    """Show what each account is entitled to, what it got, and how likely it is drawn next.
+
+    Wanted is the share by rights, among accounts with something to run; Got the share of what was
+    used lately; Next the chance in the next draw. Used is in cpu seconds and fades with time;
+    Ahead is the part of it that was paid for urgency (-p).
+    """
+    with Client.connect(options.state) as client:
+        answer = client.shares()
+    if options.as_json:
+        print_document(answer)
+        return
+    if not answer.rows:
+        print("No account has used anything yet, and none waits.", file=sys.stderr)
+        return
+    print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+    if answer.note:
+        remark(answer.note)
+    print(f"Order {answer.order}; {_fading_text(answer)}.")
+    if answer.offpeak_factor is not None:
+        print(f"It is off-peak: use is charged {answer.offpeak_factor:g} times.")
+
+
+def _fading_text(table: ShareTable) -> str:
+    if table.window_s is not None:
+        return f"use of the last {span_text(table.window_s)} counts"
+    return f"use counts half after {span_text(table.half_life_s)}"
+
+
+def _cells(row: ShareRow) -> tuple[str, ...]:
+    return (
+        f"{row.group}/{row.user}",
+        f"{row.right:g}",
+        span_text(row.usage_s),
+        span_text(row.advance_s) if row.advance_s >= 1 else "",
+        str(row.waiting_tasks or ""),
+        str(row.running_cpus or ""),
+        percent_text(row.share_wanted),
+        percent_text(row.share_got),
+        percent_text(row.rate),
+    )
+
+
+app = command_app(
+    shares,
+    panel=ACCOUNTS,
+    examples=(
+        ("iriai shares", "whose turn it is, and why"),
+        ("watch iriai shares", "how it moves"),
+        ("iriai shares --json", "for a program, as fractions of 1"),
+    ),
+)

@@ -1,0 +1,121 @@
+"""`iriai usage`: what was used, by account or by job."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import ACCOUNTS, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import size_text, span_text
+from iriai.client.answers import UsageRow
+from iriai.client.client import Client
+from iriai.model.problem import UsageProblem
+from iriai.model.units import parse_duration
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
+_COLUMNS = (
+    Column("Job", style="bold"),
+    Column("Account", style="bold", shrinks=True),
+    Column("Tasks", right=True),
+    Column("Failed", right=True, style="red"),
+    Column("Cpu", right=True),
+    Column("Took", right=True),
+    Column("Charge", right=True),
+    Column("Memory", right=True),
+    Column("Waited", right=True),
+)
+
+
+class By(StrEnum):
+    """What sums are made of."""
+
+    ACCOUNT = "account"
+    JOB = "job"
+
+
+def usage(
+    options: GlobalOptions,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="How long back (7d, 12h) or a date (2026-01-31). \\[default: everything]",
+        ),
+    ] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what I used.")] = False,
+    by: Annotated[By, typer.Option(help="Sums by account or by job.")] = By.ACCOUNT,
+) -> None:
+    """Show what was used: CPU time, time, charge, peak memory, mean waiting time.
+
+    Operators see that of everybody, others their own; `iriai shares` has every account's standing.
+    The charge is what counts in the draw; it fades with time, and these sums do not.
+    """
+    since_wall_s = 0.0 if since is None else parse_since(since, time.time())
+    with Client.connect(options.state) as client:
+        answer = client.usage(since_wall_s, everyone=not mine, by=by)
+    if options.as_json:
+        print_document(answer)
+    elif answer.rows:
+        print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+    else:
+        print("Nothing has finished in that time.", file=sys.stderr)
+    _say_what_is_gone(since_wall_s, answer.history_from_wall_s, as_json=options.as_json)
+
+
+def _say_what_is_gone(since_wall_s: float, from_wall_s: float | None, *, as_json: bool) -> None:
+    if from_wall_s is not None and since_wall_s < from_wall_s and not as_json:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(from_wall_s))
+        print(f"Of what ended before {day} some is deleted, and not counted.", file=sys.stderr)
+
+
+def parse_since(text: str, now_wall_s: float) -> float:
+    """The moment that `text` names: so long before now, or a date.
+
+    Raises:
+        UsageProblem: it is neither.
+    """
+    from datetime import datetime
+
+    try:
+        if _DATE.fullmatch(text):
+            return datetime.fromisoformat(text).timestamp()
+        return now_wall_s - parse_duration(text)
+    except (ValueError, OverflowError, UsageProblem):
+        raise UsageProblem(
+            "bad-time",
+            f"'{text}' is no moment in the past",
+            "write how long back, as 7d or 12h, or a date, as 2026-01-31 or 2026-01-31T14:00",
+        ) from None
+
+
+def _cells(row: UsageRow) -> tuple[str, ...]:
+    return (
+        row.job,
+        f"{row.group}/{row.user}",
+        f"{row.tasks:,}",
+        f"{row.failed:,}" if row.failed else "",
+        span_text(row.cpu_s),
+        span_text(row.elapsed_s),
+        span_text(row.charge_s),
+        size_text(row.memory_peak_bytes),
+        span_text(row.waited_s),
+    )
+
+
+app = command_app(
+    usage,
+    panel=ACCOUNTS,
+    examples=(
+        ("iriai usage", "everybody, since the beginning"),
+        ("iriai usage --since 7d --mine", "mine, of the last week"),
+        ("iriai usage --by job --since 2026-01-31", "each job since a day"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Commands about the cluster: members, tokens, operators, trust."""

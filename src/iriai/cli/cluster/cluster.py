@@ -1,0 +1,158 @@
+"""`iriai cluster`: make one, and see the one that this machine is in."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iriai.cli.cluster.trusting import trust_of, users_words
+from iriai.cli.framework.command import MACHINE, add_command, empty_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import print_pairs
+from iriai.client.answers import ClusterReport
+from iriai.client.client import Client
+from iriai.model.home_rules import OTHERS
+from iriai.model.paths import StatePaths
+from iriai.model.problem import NotAllowed
+
+FINGERPRINT_SHOWN = 16
+"""Digits of a fingerprint in a table; with --json all."""
+
+
+def create(
+    options: GlobalOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")],
+    passphrase: Annotated[
+        bool,
+        typer.Option("--passphrase", help="Ask for one that protects the operator's key."),
+    ] = False,
+) -> None:
+    """Make a cluster with this machine as its first member.
+
+    Makes the cluster's authority, and you its first operator: the key of the authority lies on this
+    machine, sealed to yours, which lies in the directory 'operator' of the state directory. Keep a
+    copy of it, or have a second operator ('iriai operator').
+    """
+    with Client.connect(options.state, follow=False) as client:
+        found(client, name, passphrase=passphrase)
+    if options.as_json:
+        print_document({"cluster": name})
+    else:
+        print(f"Cluster {name} is made. 'iriai token' lets machines in.")
+
+
+def ensure_cluster(options: GlobalOptions) -> None:
+    """Make a cluster, named after this machine, where it is in none and its owner asks."""
+    with Client.connect(options.state, follow=False) as client:
+        if client.cluster().cluster:
+            return
+        found(client, client.welcome.home, passphrase=False)
+
+
+def found(client: Client, name: str, *, passphrase: bool) -> None:
+    """Make the cluster's files, and have the daemon take them up. Raises a `Problem`."""
+    from iriai.cli.cluster.operator_session import ask_new_passphrase
+    from iriai.daemon.startup.state_directory import daemon_owner
+    from iriai.identity.enrolment.bootstrap import found_cluster
+
+    paths = StatePaths(client.welcome.state_directory)
+    if Path(paths.directory).stat().st_uid != os.geteuid():
+        raise NotAllowed(
+            "not-the-owner",
+            f"{paths.directory} belongs to another user",
+            "make the cluster as its owner: as root, for the machine's own daemon",
+        )
+    found_cluster(
+        paths,
+        cluster=name,
+        machine=client.welcome.home,
+        operator=operator_name(),
+        now_wall_s=time.time(),
+        daemon=daemon_owner(paths),
+        passphrase=ask_new_passphrase() if passphrase else "",
+    )
+    client.take_up_identity()
+
+
+def operator_name() -> str:
+    """How documents name whoever works here: by their user name, made to fit."""
+    from iriai.daemon.startup.hardware import home_name
+
+    return home_name(pwd.getpwuid(os.geteuid()).pw_name)
+
+
+def show(options: GlobalOptions) -> None:
+    """Show the cluster that this machine is in, as it knows it."""
+    with Client.connect(options.state, follow=False) as client:
+        report = client.cluster()
+    if options.as_json:
+        print_document(report)
+    elif not report.cluster:
+        print("This machine is in no cluster. 'iriai token' makes one, 'iriai join' enters one.")
+    else:
+        _print(report)
+
+
+def _print(report: ClusterReport) -> None:
+    ends = time.strftime("%Y-%m-%d", time.localtime(report.certificate_ends_wall_s))
+    signs = ", and signs machines for it" if report.is_issuer else ""
+    ejected = {each.machine for each in report.ejected}
+    rows = [
+        ("Cluster", f"{report.cluster} ({report.cluster_id})"),
+        ("Authority", f"{report.fingerprint[:FINGERPRINT_SHOWN]}..."),
+        ("This machine", f"{report.machine}{signs}"),
+        ("Certificate", f"by {report.issuer}, until {ends}"),
+        ("Operators", ", ".join(each.name for each in report.operators)),
+        ("Named members", f"{', '.join(report.named)} (they sign machines)"),
+        ("Configuration", _document_words(report)),
+        ("Trusted", _trust_words(report)),
+        ("Known members", ", ".join(name for name in report.machines if name not in ejected)),
+    ]
+    gone = [f"{each.machine}, by {each.operator}: {each.reason}" for each in report.ejected]
+    trouble = [*report.conflicts, *report.noticed]
+    more = (("Ejected", gone), ("Trouble", trouble), ("To be decided", report.proposals))
+    print_pairs([*rows, *((head, "\n".join(lines)) for head, lines in more)])
+
+
+def _trust_words(report: ClusterReport) -> str:
+    """For which users homes speak on other machines."""
+    trust = trust_of(report)
+    lines = [f"{home}: {users_words(trust.homes[home])}" for home in trust.homes if home != OTHERS]
+    others = f"{'others' if lines else 'all homes'}: {users_words(trust.users_of(OTHERS))}"
+    return "\n".join([*lines, others])
+
+
+def _document_words(report: ClusterReport) -> str:
+    if not report.document_number:
+        return "none: each machine goes by its own ('iriai config edit' makes one)"
+    made = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.document_made_wall_s))
+    return f"document {report.document_number}, of {report.document_operator}, {made}"
+
+
+app = empty_app()
+app.info.rich_help_panel = MACHINE
+
+
+@app.callback()
+def cluster() -> None:
+    """Machines that know each other: make a cluster, or see it."""
+
+
+add_command(
+    app,
+    create,
+    panel=MACHINE,
+    examples=(
+        ("iriai cluster create lab", "with this machine as its first"),
+        ("iriai cluster create lab --passphrase", "with a passphrase for your key"),
+    ),
+)
+add_command(
+    app, show, panel=MACHINE, examples=(("iriai cluster show", "what this machine knows of it"),)
+)

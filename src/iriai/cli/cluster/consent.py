@@ -1,0 +1,98 @@
+"""`iriai consent`: let a home speak for you on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.completion import complete_home
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.client.answers import ConsentTable
+from iriai.client.client import Client
+from iriai.model.plain_text import printable
+from iriai.model.problem import UsageProblem
+from iriai.model.units import parse_duration
+
+LIFETIME = "90d"
+_COLUMNS = (Column("Home", style="bold"), Column("User"), Column("Until"))
+
+
+def consent(
+    options: GlobalOptions,
+    home: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOME]",
+            help="The machine where you hand jobs in.",
+            autocompletion=complete_home,
+            show_default=False,
+        ),
+    ] = "",
+    lifetime: Annotated[
+        str,
+        typer.Option("--for", metavar="TIME", help="How long it holds."),
+    ] = LIFETIME,
+    listing: Annotated[bool, typer.Option("--list", help="Show what you consented to.")] = False,
+    withdraw: Annotated[
+        str,
+        typer.Option(
+            "--withdraw", metavar="HOME", help="Take it back.", autocompletion=complete_home
+        ),
+    ] = "",
+) -> None:
+    """Let tasks that you hand in at another machine run on this one as you.
+
+    Needed where the cluster's operators do not trust that machine with you ('iriai trust'); 'iriai
+    why' says so. Say it on the machine where they are to run: root of HOME can then do as you here.
+    """
+    if bool(home) + bool(withdraw) + listing != 1:
+        raise UsageProblem("usage", "say one: HOME, --list, or --withdraw HOME")
+    with Client.connect(options.state) as client:
+        if home:
+            client.consent(home, parse_duration(lifetime))
+        elif withdraw:
+            client.consent(withdraw, 0.0)
+        machine, user, table = client.welcome.home, client.welcome.user, client.consents()
+    if options.as_json:
+        print_document(table)
+    elif listing:
+        _print(table)
+    else:
+        what = "run" if home else "do not run"
+        unless = "" if home else ", unless an operator trusts it"
+        print(
+            f"Tasks that are handed in at {printable(home or withdraw)} {what} on {machine} as "
+            f"{printable(user)} by your consent{unless}."
+        )
+
+
+def _print(table: ConsentTable) -> None:
+    if not table.rows:
+        print("Nothing was consented to here.")
+        return
+    rows = [
+        (
+            printable(row.home),
+            printable(row.user),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(row.ends_wall_s)),
+        )
+        for row in table.rows
+    ]
+    print_table(_COLUMNS, rows)
+
+
+app = command_app(
+    consent,
+    panel=MACHINE,
+    examples=(
+        ("iriai consent momo", "what you hand in on momo runs here, for ninety days"),
+        ("iriai consent momo --for 7d", "for a week"),
+        ("iriai consent --list", "to what you consented here"),
+        ("iriai consent --withdraw momo", "what runs goes on"),
+    ),
+)

@@ -1,0 +1,110 @@
+"""`iriai join`: bring this machine into a cluster."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.model.home_rules import OTHERS
+from iriai.model.paths import StatePaths, state_directory
+from iriai.model.problem import Unreachable
+from iriai.model.token_text import TokenKind, parse_token
+
+
+def join(
+    options: GlobalOptions,
+    token: Annotated[
+        str, typer.Option("--token", metavar="TOKEN", help="As 'iriai token' printed it there.")
+    ],
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOST:PORT]",
+            help="A member that lets machines in. \\[default: the one that the token names]",
+            show_default=False,
+        ),
+    ] = "",
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The machine's name. \\[default: the host's]"),
+    ] = None,
+) -> None:
+    """Bring this machine into a cluster, by a token that was made on a member of it.
+
+    The member is believed only if it has the authority that the token names. All that comes of it
+    is written at once, or nothing is.
+    """
+    from iriai.client.joining import ask_to_join
+    from iriai.daemon.startup.join import make_ready, settle
+    from iriai.identity.certificates.machine_identity import Enrolment
+    from iriai.identity.enrolment.bootstrap import enter_cluster
+    from iriai.identity.storage.cluster_files import SeedMember
+
+    option = None if options.state is None else str(options.state)
+    given = parse_token(token, TokenKind.JOIN)
+    place = make_ready(state_directory(option, os.environ, os.geteuid()), name)
+    enrolment = Enrolment.resume(place.name, place.key_file)
+    joined = ask_to_join(given, address, enrolment.name, enrolment.request())
+    paths, owner = settle(place)
+    seeds = [SeedMember(each.name, each.addresses, each.is_outward_only) for each in joined.members]
+    identity = enter_cluster(paths, enrolment, given, joined, seeds, owner)
+    Path(place.key_file).unlink(missing_ok=True)
+    is_up = _take_up(paths)
+    if options.as_json:
+        members = [each.name for each in joined.members]
+        print_document({"machine": identity.name, "cluster": identity.cluster, "members": members})
+        return
+    print(f"{identity.name} is a member of cluster {identity.cluster}.")
+    _tell_trust(paths, identity.name)
+    print("Its daemon goes by that now." if is_up else "Start it with 'iriai up'.")
+
+
+def _tell_trust(paths: StatePaths, machine: str) -> None:
+    """Whose tasks this machine runs from now on, and whose of its own run elsewhere."""
+    from iriai.cli.cluster.trusting import users_words
+    from iriai.daemon.startup.settings import read_configuration
+    from iriai.identity.cluster_state import ClusterState
+
+    trust = ClusterState(paths.cluster).home_trust
+    if read_configuration(paths).homes:
+        print("It runs tasks of whom [homes] in iriai.toml names.")
+    else:
+        print("It runs tasks that are handed in at")
+        for home in trust.homes:
+            where = "other machines" if home == OTHERS else home
+            if home != machine:
+                print(f"  {where}, of {users_words(trust.users_of(home))}")
+        if OTHERS not in trust.homes:
+            print(f"  other machines, of {users_words(trust.users_of(OTHERS))}")
+        print("and of who says 'iriai consent HOME' here; [homes] in iriai.toml says otherwise.")
+    print(
+        f"Tasks that are handed in here run elsewhere for {users_words(trust.users_of(machine))}; "
+        f"an operator says otherwise with 'iriai trust {machine} --users all|ann,bob'."
+    )
+
+
+def _take_up(paths: StatePaths) -> bool:
+    """Have a daemon that runs go by it; whether one does."""
+    from iriai.client.client import Client
+
+    with suppress(Unreachable), Client.connect(paths.directory, follow=False) as client:
+        client.take_up_identity()
+        return True
+    return False
+
+
+app = command_app(
+    join,
+    panel=MACHINE,
+    examples=(
+        ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
+        ("iriai join --token iriai-join-... --name momo", "by another name than the host's"),
+    ),
+)

@@ -1,0 +1,72 @@
+"""`iriai leave`: take this machine out of its cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.client.client import Client
+from iriai.model.paths import StatePaths
+from iriai.model.problem import NotAllowed, Refused
+
+
+def leave(
+    options: GlobalOptions,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Though this machine signs others for the cluster."),
+    ] = False,
+) -> None:
+    """Take this machine out of its cluster. Its jobs stay with it; what it runs for others is lost.
+
+    Drain it first where that matters. An operator's key stays where it is.
+    """
+    with Client.connect(options.state, follow=False) as client:
+        report = client.cluster()
+        paths = StatePaths(client.welcome.state_directory)
+        _check(report.cluster, paths, is_issuer=report.is_issuer and not anyway)
+        client.leave_cluster()
+        left = Path(f"{paths.cluster}.left")  # gone at once, whatever happens while it is removed
+        shutil.rmtree(left, ignore_errors=True)
+        Path(paths.cluster).rename(left)
+        shutil.rmtree(left)
+        client.take_up_identity()
+    if options.as_json:
+        print_document({"machine": report.machine, "cluster": report.cluster})
+    else:
+        print(f"{report.machine} is no longer in cluster {report.cluster}.")
+
+
+def _check(cluster: str, paths: StatePaths, *, is_issuer: bool) -> None:
+    if not cluster:
+        raise Refused("no-cluster", "this machine is in no cluster", "there is nothing to leave")
+    if Path(paths.directory).stat().st_uid != os.geteuid():
+        raise NotAllowed(
+            "not-the-owner",
+            f"{paths.directory} belongs to another user",
+            "do it as its owner: as root, for the machine's own daemon",
+        )
+    if is_issuer:
+        raise Refused(
+            "still-an-issuer",
+            "this machine signs others for the cluster: without it they could not renew their "
+            "certificates, unless another does ('iriai token --machine NAME --issuer')",
+            "say --anyway if another does, or if this is the end of the cluster",
+        )
+
+
+app = command_app(
+    leave,
+    panel=MACHINE,
+    examples=(
+        ("iriai drain --reason 'leaves the cluster'", "let what runs come to its end"),
+        ("iriai leave", "then leave"),
+    ),
+)

@@ -1,0 +1,185 @@
+"""`iriai operator`: who may sign for the cluster: see them, add one, remove one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, add_command, empty_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.client.client import Client
+from iriai.model.plain_text import printable
+from iriai.model.problem import Refused, UsageProblem
+
+if TYPE_CHECKING:
+    from iriai.cli.cluster.operator_session import OpenAuthority
+
+app = empty_app()
+app.info.rich_help_panel = MACHINE
+
+
+@app.callback()
+def operator() -> None:
+    """Who may sign for the cluster: see them, add one, remove one."""
+
+
+def request(
+    options: GlobalOptions,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="How documents name you. \\[default: your user]")
+    ] = "",
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for one that protects your key.")
+    ] = False,
+) -> None:
+    """Make yourself a key, and print the word by which an operator makes you one as well.
+
+    The key lies where $IRIAI_OPERATOR says, else in the directory 'operator' of the state
+    directory. Said again it prints the same word. The word is no secret.
+    """
+    from iriai.cli.cluster.cluster import operator_name
+    from iriai.cli.cluster.operator_session import (
+        ask_new_passphrase,
+        ask_passphrase,
+        operator_directory,
+    )
+    from iriai.identity.certificates.subject import name_rule
+    from iriai.identity.documents.operator_key import load_key, new_key
+    from iriai.identity.documents.operator_request import request_word
+
+    wanted = name or operator_name()
+    if wrong := name_rule(wanted):
+        raise UsageProblem("bad-name", f"'{wanted}' cannot name an operator", wrong)
+    with Client.connect(options.state, follow=False) as client:
+        directory = operator_directory(client.welcome.state_directory)
+    if Path(directory).exists():
+        key = load_key(directory, ask_passphrase)
+    else:
+        key = new_key(directory, wanted, ask_new_passphrase() if passphrase else "")
+    word = request_word(key)
+    if options.as_json:
+        print_document({"name": key.name, "directory": directory, "word": word})
+        return
+    print(f"The key of {key.name} is in {directory}. An operator makes you one with:\n")
+    print(f"    iriai operator add {word}")
+
+
+def add(
+    options: GlobalOptions,
+    word: Annotated[str, typer.Argument(metavar="WORD", help="Of 'iriai operator request'.")],
+) -> None:
+    """Make whoever gave you WORD an operator, as an operator on a named member.
+
+    From then on they sign for the cluster as you do, and open the authority's key there.
+    """
+    from iriai.cli.cluster.operator_session import open_authority
+    from iriai.identity.documents.operator_request import operator_of
+    from iriai.identity.documents.signed_document import DocumentKind
+
+    with Client.connect(options.state, follow=False) as client:
+        opened = open_authority(client)
+        fresh = operator_of(word, opened.authority, time.time())
+        client.publish(DocumentKind.ROSTER, opened.next_roster(add=fresh))
+    if options.as_json:
+        print_document({"operator": fresh.name})
+    else:
+        print(f"{fresh.name} is an operator now.")
+
+
+def remove(
+    options: GlobalOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator's.")],
+) -> None:
+    """Have an operator sign nothing more, as another operator on a named member.
+
+    What they signed before is signed anew by you, so that it stays in force everywhere.
+    """
+    from iriai.cli.cluster.operator_session import open_authority
+    from iriai.identity.documents.signed_document import DocumentKind
+
+    with Client.connect(options.state, follow=False) as client:
+        opened = open_authority(client)
+        if name == opened.operator.name:
+            raise Refused(
+                "own-key", "that is you", "have another operator do it: they sign anew what you did"
+            )
+        client.publish(DocumentKind.ROSTER, opened.next_roster(remove=name))
+        count = _sign_anew(client, opened, name)
+    if options.as_json:
+        print_document({"operator": name, "signed_anew": count})
+    else:
+        print(f"{printable(name)} is no operator any more; signed anew by you: {count}.")
+
+
+def show(options: GlobalOptions) -> None:
+    """Show the operators, and the members with which the authority's key lies."""
+    with Client.connect(options.state, follow=False) as client:
+        report = client.cluster()
+    if options.as_json:
+        names = [each.name for each in report.operators]
+        print_document({"operators": names, "named": list(report.named)})
+        return
+    rows = [("Operator", printable(each.name)) for each in report.operators]
+    rows += [("Named member", each) for each in report.named]
+    print_table((Column("", style="bold"), Column("")), rows)
+
+
+def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
+    """What the operator `name` signed and is in force, once more by this one; how many it were.
+
+    Machines that hear of it only now would refuse what somebody signed who is no operator.
+    """
+    import msgspec
+
+    from iriai.identity.documents.cluster_document import document_body
+    from iriai.identity.documents.revocation import RENEWED_S
+    from iriai.identity.documents.signed_document import DocumentKind
+    from iriai.identity.trust.trusted_home import trust_body
+
+    state, by = opened.state, opened.operator
+    count = 0
+    for each in state.trust.ejections:
+        if each.operator == name:
+            later_s = each.ejection.at_wall_s + RENEWED_S
+            ejection = msgspec.structs.replace(each.ejection, at_wall_s=later_s)
+            body = msgspec.msgpack.encode(ejection)
+            client.publish(DocumentKind.EJECTION, by.sign(DocumentKind.EJECTION, body))
+            count += 1
+    for signed in state.trusted_homes:
+        if signed.operator == name:
+            said = signed.trusted
+            body = trust_body(said.home, said.users, said.wall_s, said.moment_ms)
+            client.publish(DocumentKind.TRUST, by.sign(DocumentKind.TRUST, body))
+            count += 1
+    document = state.document
+    if document is not None and document.operator == name:
+        body = document_body(document.number + 1, time.time(), document.text)
+        client.publish(DocumentKind.CONFIGURATION, by.sign(DocumentKind.CONFIGURATION, body))
+        count += 1
+    return count
+
+
+add_command(
+    app,
+    request,
+    panel=MACHINE,
+    examples=(("iriai operator request --passphrase", "a key of your own, and a word"),),
+)
+add_command(
+    app,
+    add,
+    panel=MACHINE,
+    examples=(("iriai operator add iriai-operator-...", "as the other one's command printed it"),),
+)
+add_command(
+    app,
+    remove,
+    panel=MACHINE,
+    examples=(("iriai operator remove bob", "nothing that bob signs counts from now on"),),
+)
+add_command(app, show, panel=MACHINE, examples=(("iriai operator show", "who may sign"),))

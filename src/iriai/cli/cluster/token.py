@@ -1,0 +1,204 @@
+"""`iriai token`: let a machine in, or a person ask from elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from iriai.cli.cluster.trusting import trust_of, users_words
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.client.answers import ClusterReport, TokenMade, TokenTable
+from iriai.client.client import Client
+from iriai.model.home_trust import parse_users
+from iriai.model.plain_text import printable
+from iriai.model.problem import UsageProblem
+from iriai.model.units import parse_duration
+
+JOIN_LIFETIME = "1h"
+USER_LIFETIME = "30d"
+_COLUMNS = (
+    Column("Id", style="bold"),
+    Column("For"),
+    Column("State"),
+    Column("", folds=True),
+    Column("Made by"),
+    Column("Until"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """What is said of a machine that is to join."""
+
+    machine: Annotated[
+        str, typer.Option("--machine", metavar="NAME", help="Only this machine may join with it.")
+    ] = ""
+    issuer: Annotated[
+        bool,
+        typer.Option("--issuer", help="With --machine: it will sign machines for the cluster too."),
+    ] = False
+    trust: Annotated[
+        str,
+        typer.Option(
+            "--trust",
+            metavar="USERS",
+            help="With --machine: whose tasks that are handed in there run elsewhere: all, or "
+            "ann,bob. \\[default: nobody's; see 'iriai trust']",
+            show_default=False,
+        ),
+    ] = ""
+
+    def check(self, user: str | None) -> None:
+        """Raise `UsageProblem` where it does not go together."""
+        if self.issuer and not self.machine:
+            words = "--issuer needs to know which machine"
+            raise UsageProblem("usage", words, "add --machine NAME")
+        if self.trust and (user is not None or not self.machine):
+            words = "--trust is said of one machine that joins"
+            raise UsageProblem("usage", words, "add --machine NAME")
+
+
+def token(
+    options: GlobalOptions,
+    newcomer: Newcomer,
+    expires: Annotated[
+        str,
+        typer.Option(
+            "--expires",
+            metavar="TIME",
+            help=f"How long it is good. \\[default: {JOIN_LIFETIME}; a user's {USER_LIFETIME}]",
+            show_default=False,
+        ),
+    ] = "",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="USER",
+            help="For requests of this user from elsewhere; '-' is you. Else for a machine.",
+            show_default=False,
+        ),
+    ] = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address", metavar="HOST:PORT", help="Where this machine is found from outside."
+        ),
+    ] = "",
+    listing: Annotated[bool, typer.Option("--list", help="Show what was given out.")] = False,
+    revoke: Annotated[
+        str, typer.Option("--revoke", metavar="ID", help="Let a token be good for nothing.")
+    ] = "",
+) -> None:
+    """Print a token that lets one machine join, or a user ask from another machine.
+
+    The first one on a machine that is in no cluster makes a cluster (see 'iriai cluster create').
+    For operators; a token of your own ('--user -') you can make yourself.
+    """
+    if listing or revoke:
+        _look(options, revoke)
+        return
+    newcomer.check(user)
+    lifetime_s = parse_duration(expires or (USER_LIFETIME if user else JOIN_LIFETIME))
+    if user is None:
+        from iriai.cli.cluster.cluster import ensure_cluster
+
+        ensure_cluster(options)
+    with Client.connect(options.state, follow=False) as client:
+        bundle = _said_of(newcomer, client)
+        whom = "" if user in (None, "-") else user or ""
+        kind = "join" if user is None else "user"
+        made = client.make_token(kind, lifetime_s, whom, newcomer.machine, address, bundle)
+        report = client.cluster() if kind == "join" else None
+    if options.as_json:
+        print_document(made)
+    else:
+        _tell(made, kind)
+        if report is not None:
+            print(f"\n{_consent_words(report, newcomer.machine)}")
+
+
+def _said_of(newcomer: Newcomer, client: Client) -> bytes:
+    """Sign, as an operator, what is said of a newcomer; its issuer, for the token."""
+    from iriai.cli.cluster.operator_session import issuer_bundle, say_trust
+
+    if newcomer.trust:
+        say_trust(client, newcomer.machine, parse_users(newcomer.trust))
+    return issuer_bundle(client, newcomer.machine) if newcomer.issuer else b""
+
+
+def _consent_words(report: ClusterReport, machine: str) -> str:
+    """What whoever gives the token away consents to."""
+    home = machine or "NAME"
+    users = trust_of(report).users_of(machine)
+    runs = (
+        f"Tasks that are handed in on {machine or 'it'} run on other machines for "
+        f"{users_words(users)}: 'iriai trust {home} --users all|ann,bob|none' changes that."
+    )
+    return (
+        f"{runs}\nRoot of {machine or 'that machine'} can do as these users elsewhere, and reads "
+        "what the tasks that run there bring with them."
+    )
+
+
+def _tell(made: TokenMade, kind: str) -> None:
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.ends_wall_s))
+    if kind == "join":
+        print(f"One machine may join cluster {made.cluster} until {until}. On it, as root:\n")
+        print(f"    iriai join {made.address} --token {made.text}\n")
+        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' takes it back.")
+    else:
+        print(f"Good until {until}; whoever has it asks as you do here. Elsewhere:\n")
+        print(f"    export IRIAI_TOKEN={made.text}\n")
+        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' takes it back.")
+
+
+def _look(options: GlobalOptions, revoke: str) -> None:
+    with Client.connect(options.state, follow=False) as client:
+        if revoke:
+            client.revoke_token(revoke)
+        table = client.tokens()
+    if options.as_json:
+        print_document(table)
+    elif revoke:
+        print(f"Token {revoke} is good for nothing now.")
+    else:
+        _print(table)
+
+
+def _print(table: TokenTable) -> None:
+    if not table.rows:
+        print("There is no token: this machine made none, or they ended long ago.")
+        return
+    rows = [
+        (
+            each.id,
+            each.kind,
+            each.state,
+            printable(each.words),
+            printable(each.made_by),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(each.ends_wall_s)),
+        )
+        for each in table.rows
+    ]
+    print_table(_COLUMNS, rows)
+
+
+app = command_app(
+    token,
+    panel=MACHINE,
+    examples=(
+        ("iriai token", "for one machine, within an hour"),
+        ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),
+        ("iriai token --user - --expires 7d", "to ask from your own laptop"),
+        ("iriai token --machine momo --trust all", "what is handed in on momo runs elsewhere"),
+        ("iriai token --machine momo --issuer", "momo will let machines in too"),
+        ("iriai token --list", "what was given out, and what became of it"),
+    ),
+)

@@ -1,0 +1,105 @@
+"""`iriai trust`: say for which users a home speaks on other machines."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from iriai.cli.cluster.trusting import users_words
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.completion import complete_home
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.client.answers import ClusterReport
+from iriai.client.client import Client
+from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.home_trust import check_home, parse_users
+from iriai.model.plain_text import printable
+from iriai.model.problem import Refused, UsageProblem
+
+_COLUMNS = (
+    Column("Handed in at", style="bold"),
+    Column("Runs elsewhere for", folds=True),
+    Column("Said by"),
+    Column("Since"),
+)
+
+
+def trust(
+    options: GlobalOptions,
+    home: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOME]",
+            help="The machine where jobs are handed in; '*': all that are not named.",
+            autocompletion=complete_home,
+            show_default=False,
+        ),
+    ] = "",
+    users: Annotated[
+        str,
+        typer.Option("--users", metavar="USERS", help="all, none, or names: ann,bob."),
+    ] = "",
+) -> None:
+    """Say for which users a home speaks: whose tasks that were handed in there run elsewhere.
+
+    For operators, who sign it; without HOME it shows what is in force. Root of a machine that
+    speaks for a user can do as that user on all other machines. Nobody is root elsewhere. Tasks of
+    others run there as soon as these consent to it themselves ('iriai consent').
+    """
+    from iriai.cli.cluster.operator_session import say_trust
+
+    if bool(home) != bool(users):
+        raise UsageProblem("usage", "a home and its users go together", "add --users all|ann,bob")
+    with Client.connect(options.state, follow=False) as client:
+        if home:
+            check_home(home)
+            _require_cluster(client.cluster())
+            say_trust(client, home, parse_users(users))
+        report = client.cluster()
+    if options.as_json:
+        print_document({"trusted": report.trusted})
+    elif home:
+        whom = users_words(parse_users(users))
+        where = "homes that are not named" if home == OTHERS else printable(home)
+        print(f"Tasks that are handed in at {where} run elsewhere for {whom}.")
+    else:
+        _require_cluster(report)
+        _print(report)
+
+
+def _require_cluster(report: ClusterReport) -> None:
+    if not report.cluster:
+        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' makes one")
+
+
+def _print(report: ClusterReport) -> None:
+    named = [row for row in report.trusted if row.home != OTHERS]
+    rows = [
+        (
+            "all others" if row.home == OTHERS else printable(row.home),
+            users_words(row.users),
+            printable(row.operator),
+            time.strftime("%Y-%m-%d", time.localtime(row.moment_ms / 1000)),
+        )
+        for row in (*named, *(row for row in report.trusted if row.home == OTHERS))
+    ]
+    if len(named) == len(report.trusted):
+        rows.append(("all others", users_words((ALL,)), "", ""))
+    print_table(_COLUMNS, rows)
+
+
+app = command_app(
+    trust,
+    panel=MACHINE,
+    examples=(
+        ("iriai trust", "for whom which home speaks"),
+        ("iriai trust momo --users ann,bob", "what they hand in on momo runs elsewhere"),
+        ("iriai trust momo --users all", "for every user with an ordinary id"),
+        ("iriai trust momo --users none", "for nobody; what runs goes on"),
+        ("iriai trust '*' --users none", "an older cluster: only homes that are named"),
+    ),
+)

@@ -1,0 +1,168 @@
+"""From a function to a command: its options in groups, its problems told, its examples in help."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from iriai.cli.framework.errors import complain
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.standard_streams import reader_gone
+from iriai.model.problem import Problem
+
+MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
+TRYING = "Trying things out"
+"""Headings of `iriai --help`."""
+
+EXAMPLE_COLUMNS = 74
+"""Of an example and its explanation, in 80 with margins."""
+
+Command = Callable[..., int | None]
+"""The function behind a command; returns the exit code, None is 0."""
+
+
+DASHES = "iriai.dashes"
+"""In the context's `meta`: whether `--` stands before the words of a command."""
+GIVEN = "iriai.given"
+"""In the context's `meta`: everything that stands after the name of the command."""
+WORDS = "words"
+"""The parameter that takes the words of a command."""
+
+
+class WordsCommand(TyperCommand):
+    """A command that takes the words of another."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Note whether `--` stood before the words, which parsing forgets."""
+        given = ctx.meta[GIVEN] = list(args)
+        rest = super().parse_args(ctx, args)
+        words = ctx.params[WORDS] or ()
+        place = len(given) - len(words) - 1
+        ctx.meta[DASHES] = bool(words) and place >= 0 and given[place] == "--"
+        return rest
+
+
+def command_app(
+    function: Command,
+    *,
+    panel: str,
+    examples: Sequence[tuple[str, str]],
+    takes_command: bool = False,
+) -> typer.Typer:
+    """An application of this one command, named like the function.
+
+    `examples` are pairs of a command line and what it is for. With `takes_command` everything
+    after the first word that is no option belongs to that word.
+    """
+    app = empty_app()
+    add_command(app, function, panel=panel, examples=examples, takes_command=takes_command)
+    return app
+
+
+def empty_app() -> typer.Typer:
+    """An application without commands."""
+    return typer.Typer(add_completion=False, rich_markup_mode="rich", no_args_is_help=False)
+
+
+def add_command(
+    app: typer.Typer,
+    function: Command,
+    *,
+    panel: str,
+    examples: Sequence[tuple[str, str]],
+    takes_command: bool = False,
+) -> None:
+    """Add `function` as a command; see `command_app`."""
+    register = app.command(
+        function.__name__,
+        cls=WordsCommand if takes_command else None,
+        epilog=examples_text(examples),
+        rich_help_panel=panel,
+        context_settings={"allow_interspersed_args": not takes_command},
+    )
+    register(flattened(function))
+
+
+def examples_text(examples: Sequence[tuple[str, str]]) -> str:
+    """The examples as the end of a help page, in lines that fit into 80 columns."""
+    widths = [len(line) for line, why in examples if len(line) + len(why) < EXAMPLE_COLUMNS]
+    width = max(widths, default=0)
+    lines = ["[bold]Examples[/]"]
+    for line, why in examples:
+        shown = f"  [cyan]{line.replace('[', chr(92) + '[')}[/]"
+        fits = max(len(line), width) + len(why) < EXAMPLE_COLUMNS
+        lines.append(
+            f"{shown}{' ' * (width - len(line))}  {why}" if fits else f"{shown}\n      {why}"
+        )
+    return "\n".join(lines)
+
+
+def flattened(function: Command) -> Callable[..., int | None]:
+    """`function` as Typer wants it: options that it takes in groups stand one by one.
+
+    A parameter whose type is a dataclass is a group: each of its fields becomes an option. A
+    parameter `ctx` is Typer's context. A problem that is raised is told, and becomes an exit code.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    wants_context = hints.pop("ctx", None) is not None
+    groups: dict[str, type] = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+    }
+    parameters = [_keyword("ctx", typer.Context, inspect.Parameter.empty)]
+    for each in _with_globals_last(function, hints):
+        if each.name in groups:
+            parameters += _parameters_of(groups[each.name])
+        else:
+            parameters.append(_keyword(each.name, hints[each.name], each.default))
+
+    def run(ctx: typer.Context, **flat: object) -> int | None:
+        as_json = False
+        for name, group in groups.items():
+            value = group(**{each.name: flat.pop(each.name) for each in fields(group)})
+            if isinstance(value, GlobalOptions):
+                value = value.within(ctx.obj)
+                as_json = value.as_json
+            flat[name] = value
+        if wants_context:
+            flat["ctx"] = ctx
+        try:
+            return function(**flat)
+        except Problem as problem:
+            complain(problem, as_json=as_json)
+            return problem.exit_code
+        except BrokenPipeError:
+            return reader_gone()
+
+    run.__doc__ = _joined_paragraphs(inspect.getdoc(function) or "")
+    run.__name__ = function.__name__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _joined_paragraphs(text: str) -> str:
+    """`text` with each paragraph in one line, so that a terminal breaks it where it ends."""
+    return "\n\n".join(each.replace("\n", " ") for each in text.split("\n\n"))
+
+
+def _with_globals_last(function: Command, hints: dict[str, object]) -> list[inspect.Parameter]:
+    """The parameters that become options: help shows what is particular to a command first."""
+    found = [each for each in inspect.signature(function).parameters.values() if each.name in hints]
+    return sorted(found, key=lambda each: hints[each.name] is GlobalOptions)
+
+
+def _parameters_of(group: type) -> list[inspect.Parameter]:
+    kinds = get_type_hints(group, include_extras=True)
+    return [_keyword(each.name, kinds[each.name], each.default) for each in fields(group)]
+
+
+def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )

@@ -1,0 +1,94 @@
+"""The commands by name. The module of a command is loaded when the command is called or listed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from iriai import __version__
+from iriai.cli.framework.command import examples_text, flattened
+from iriai.cli.framework.global_options import GlobalOptions
+
+_GROUPS = {
+    "machine": (
+        *("up", "down", "status", "nodes", "ads", "match", "drain", "resume", "doctor", "config"),
+        *("backup", "restore"),
+    ),
+    "cluster": (
+        *("cluster", "token", "join", "leave", "eject", "operator"),
+        *("trust", "consent"),
+    ),
+    "jobs": (
+        *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
+        *("cancel", "hold", "release", "alter"),
+    ),
+    "accounts": ("shares", "usage"),
+    "simulate": ("simulate",),
+}
+COMMANDS = {name: f"iriai.cli.{group}.{name}" for group, names in _GROUPS.items() for name in names}
+"""The module of each command, which has an `app`; in the order of the help page."""
+
+_HELP = """\
+Share the computers of a laboratory fairly.
+
+Hand in work with [bold]run[/] or [bold]submit[/]; iriai draws whose turn it is, by what each \
+account has used, and runs it on this machine.
+"""
+_EXAMPLES = (
+    ("iriai up --detach", "start the daemon"),
+    ("iriai run -- hostname", "run a command, see its output, get its exit code"),
+    ("iriai submit --array 1-20 -- ./analyse.sh", "hand in twenty tasks"),
+    ("iriai jobs", "what waits, what runs"),
+    ("iriai why ume-2", "what job ume-2 waits for"),
+    ("iriai run --help", "every command has its own help, with examples"),
+)
+
+
+class LazyGroup(TyperGroup):
+    """The commands of `COMMANDS`, each made on first use."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """All names, in the order of the help page."""
+        return list(COMMANDS)
+
+    def get_command(  # type: ignore[override]
+        self, ctx: typer.Context, cmd_name: str
+    ) -> TyperCommand | TyperGroup | None:
+        """The command `cmd_name`, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = get_command(import_module(COMMANDS[cmd_name]).app)
+        command.name = cmd_name
+        assert isinstance(command, TyperCommand | TyperGroup)
+        return command
+
+
+def root_command() -> TyperGroup:
+    """`iriai` itself."""
+    app = typer.Typer(
+        cls=LazyGroup, rich_markup_mode="rich", epilog=examples_text(_EXAMPLES), help=_HELP
+    )
+    app.callback(invoke_without_command=True)(flattened(_root))
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    # Their names alone are used, for suggestions after a slip of the keyboard.
+    command.commands = dict.fromkeys(COMMANDS, TyperCommand(None))
+    return command
+
+
+def _root(
+    ctx: typer.Context,
+    options: GlobalOptions,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> int:
+    ctx.obj = options
+    if version:
+        print(f"iriai {__version__}")
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        ctx.get_help()
+    return 0

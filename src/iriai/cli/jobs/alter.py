@@ -1,0 +1,197 @@
+"""`iriai alter`: change what waiting jobs ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import typer
+from msgspec import UNSET, UnsetType
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_dependency
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.jobs.bulk_change import WHOLE_JOBS
+from iriai.cli.jobs.options.array_ranges import THROTTLE_MAX
+from iriai.cli.jobs.options.job import (
+    LIMITS,
+    NEEDS,
+    TURN,
+    after_texts,
+    named_resource,
+    parsed,
+    whole,
+)
+from iriai.client.answers import Alter, Altered
+from iriai.client.client import Client
+from iriai.model.plain_text import printable
+from iriai.model.problem import ExitCode, UsageProblem
+from iriai.model.units import parse_duration, parse_size
+
+NONE = "none"
+"""Takes away a limit, a throttle, an expression, or all dependencies."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NewValues:
+    """What may be changed; what is not named stays."""
+
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="For listings.")] = None
+    cpus: Annotated[int | None, typer.Option(metavar="N", rich_help_panel=NEEDS)] = None
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="As in 4G.", rich_help_panel=NEEDS)
+    ] = None
+    gpus: Annotated[int | None, typer.Option(metavar="N", rich_help_panel=NEEDS)] = None
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N", help="0 takes it away. Repeatable.", rich_help_panel=NEEDS),
+    ] = None
+    exclusive: Annotated[
+        bool | None,
+        typer.Option(
+            "--exclusive/--no-exclusive",
+            help="Each task a whole machine.",
+            show_default=False,
+            rich_help_panel=NEEDS,
+        ),
+    ] = None
+    requirements: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR|none",
+            help="What must hold of a machine, as in 'Memory >= 16384'.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = None
+    rank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR|none", help="Machines liked best: larger.", rich_help_panel=NEEDS
+        ),
+    ] = None
+    wait_for_resources: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-resources",
+            help="Even though no machine is large enough today.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = False
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION|none", help="Wall time.", rich_help_panel=LIMITS),
+    ] = None
+    array_throttle: Annotated[
+        str | None,
+        typer.Option(metavar="N|none", help="How many tasks run at once.", rich_help_panel=LIMITS),
+    ] = None
+    urgency: Annotated[
+        float | None,
+        typer.Option(
+            "-p",
+            "--urgency",
+            metavar="FACTOR",
+            help="2 doubles the chance to be next, and the cost.",
+            rich_help_panel=TURN,
+        ),
+    ] = None
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COND:ID[,ID]...|none",
+            help="What it waits for instead. Repeatable.",
+            autocompletion=complete_dependency,
+            rich_help_panel=TURN,
+        ),
+    ] = None
+
+    def request(self, names: list[str]) -> Alter:
+        """The request that changes `names` so."""
+        time, throttle = self.time, self.array_throttle
+        request = Alter(
+            tuple(names),
+            name=_given(self.name),
+            cpus=UNSET if self.cpus is None else whole("--cpus", self.cpus, 1),
+            memory_bytes=_given(parsed("--memory", self.memory, parse_size)),
+            gpus=UNSET if self.gpus is None else whole("--gpus", self.gpus, 0),
+            named=UNSET if self.resource is None else tuple(map(named_resource, self.resource)),
+            time_limit_s=None if time == NONE else _given(parsed("--time", time, parse_duration)),
+            urgency=_given(self.urgency),
+            after=UNSET if self.after is None else _after(self.after),
+            throttle=None if throttle == NONE else _given(_throttle(throttle)),
+            exclusive=_given(self.exclusive),
+            wait_for_resources=self.wait_for_resources,
+            requirements="" if self.requirements == NONE else _given(self.requirements),
+            rank="" if self.rank == NONE else _given(self.rank),
+        )
+        if request == Alter(tuple(names), wait_for_resources=self.wait_for_resources):
+            raise UsageProblem(
+                "nothing-named", "nothing is to be changed", "as in iriai alter ume-42 --time 2h"
+            )
+        return request
+
+
+def alter(
+    options: GlobalOptions,
+    names: WHOLE_JOBS,
+    new: NewValues,
+) -> int:
+    """Change what jobs ask for that wait; says what was changed.
+
+    Tasks that run already keep what they have.
+    """
+    request = new.request(names)
+    with Client.connect(options.state) as client:
+        altered = client.alter(request)
+    if options.as_json:
+        print_document(altered)
+    else:
+        _tell(altered)
+    return ExitCode.REFUSED if altered.problems else ExitCode.DONE
+
+
+def _tell(altered: Altered) -> None:
+    for job, changes in altered.changes.items():
+        for each in changes:
+            print(printable(f"{job}: {each.field} {each.was} -> {each.now}"))
+        if not changes:
+            print(f"{job}: nothing changed, it was so already")
+    for name, problem in altered.problems.items():
+        remark(f"{name}: {problem}")
+
+
+def _after(texts: list[str]) -> tuple[str, ...]:
+    return after_texts([] if texts == [NONE] else texts)
+
+
+def _given(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
+
+
+def _throttle(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= THROTTLE_MAX:
+        raise UsageProblem(
+            "bad-throttle",
+            f"--array-throttle: '{text}' is not how many tasks may run at once",
+            "write a number from 1, or none",
+        )
+    return int(text)
+
+
+app = command_app(
+    alter,
+    panel=WORK,
+    examples=(
+        ("iriai alter ume-42 --time 2h --memory 8G", "it needs more than was said"),
+        ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the price"),
+        ("iriai alter ume-42 --requirements none", "any machine will do now"),
+        ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
+        ("iriai alter ume-43 --after ok:ume-42", "it starts when ume-42 has completed"),
+        ("iriai alter ume-43 --after none", "it waits for nobody any more"),
+    ),
+)

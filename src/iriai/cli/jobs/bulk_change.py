@@ -1,0 +1,57 @@
+"""What `cancel`, `hold` and `release` have in common: names in, what was changed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.text import count_text
+from iriai.client.answers import Changed
+from iriai.model.plain_text import printable
+from iriai.model.problem import ExitCode
+
+NAMES = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+
+WHOLE_JOBS = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Jobs (ume-42), names (name:sweep*).",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+
+
+def change(
+    act: Callable[[Sequence[str]], Changed], names: Sequence[str], done: str, *, as_json: bool
+) -> int:
+    """Do `act` to `names` and tell what it did; returns the exit code."""
+    changed = act(names)
+    tell_changed(changed, done, as_json=as_json)
+    if not as_json:
+        for name, problem in changed.problems.items():
+            remark(f"{name}: {problem}")
+    return ExitCode.REFUSED if changed.problems else ExitCode.DONE
+
+
+def tell_changed(changed: Changed, done: str, *, as_json: bool) -> None:
+    """Print how many tasks of what were changed."""
+    if as_json:
+        print_document(changed)
+        return
+    for name, tasks in changed.tasks.items():
+        print(f"{printable(name)}: {count_text(tasks, 'task')} {done}")

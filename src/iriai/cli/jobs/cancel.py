@@ -1,0 +1,79 @@
+"""`iriai cancel`: withdraw what waits, end what runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.text import count_text
+from iriai.cli.jobs.bulk_change import change, tell_changed
+from iriai.client.answers import Changed, Jobs
+from iriai.client.client import Client
+from iriai.model.problem import Refused, UsageProblem
+
+
+def cancel(
+    options: GlobalOptions,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ID...",
+            help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
+            autocompletion=complete_job,
+            show_default=False,
+        ),
+    ] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="All of your jobs.")] = False,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="The jobs of all users; for operators.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
+) -> int:
+    """End or withdraw jobs and tasks.
+
+    What waits is withdrawn. What runs is told to end (SIGTERM), and killed a little later.
+    """
+    if bool(names) + mine + everyone != 1:
+        raise UsageProblem(
+            "nothing-named", "say which jobs: ids, or --mine, or --all", "as in iriai cancel ume-42"
+        )
+    with Client.connect(options.state) as client:
+        if names:
+            return change(client.cancel, names, "cancelled", as_json=options.as_json)
+        _cancel_all(client, everyone=everyone, ask=not yes, as_json=options.as_json)
+    return 0
+
+
+def _cancel_all(client: Client, *, everyone: bool, ask: bool, as_json: bool) -> None:
+    rows = client.jobs(Jobs(everyone=everyone))
+    if rows and everyone and ask and sys.stdin.isatty():
+        users = len({row.user for row in rows})
+        question = f"Cancel {count_text(len(rows), 'job')} of {count_text(users, 'user')}?"
+        typer.confirm(question, abort=True, err=True)
+    changed = Changed({})
+    if rows:
+        try:
+            changed = client.cancel([row.id for row in rows])
+        except Refused:  # the only one has finished meanwhile, which is as well
+            rows = []
+    # For the same reason problems with some of many are none.
+    tell_changed(Changed(changed.tasks), "cancelled", as_json=as_json)
+    if not rows and not as_json:
+        print("There is nothing to cancel.")
+
+
+app = command_app(
+    cancel,
+    panel=WORK,
+    examples=(
+        ("iriai cancel ume-42 ume-43", "jobs"),
+        ("iriai cancel ume-42.7 ume-42.10-19", "tasks of an array"),
+        ("iriai cancel 'name:sweep*'", "your jobs of these names"),
+        ("iriai cancel --mine", "all your jobs"),
+    ),
+)

@@ -1,0 +1,21 @@
+"""`iriai hold`: keep what waits from starting."""
+
+from __future__ import annotations
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
+from iriai.client.client import Client
+
+
+def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
+    """Keep what waits of these jobs from starting, until 'iriai release'. What runs goes on."""
+    with Client.connect(options.state) as client:
+        return change(client.hold, names, "held", as_json=options.as_json)
+
+
+app = command_app(
+    hold,
+    panel=WORK,
+    examples=(("iriai hold ume-42", "a job"), ("iriai hold 'name:sweep*'", "by its name")),
+)

@@ -1,0 +1,149 @@
+"""`iriai jobs`: what waits, what runs, what has finished."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_state
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import clock_text, span_text
+from iriai.client.answers import JobRow, Jobs
+from iriai.client.client import Client
+from iriai.model.problem import UsageProblem
+from iriai.model.state import TaskState
+
+SHOWN_MAX = 1000
+"""Lines of a table, unless more are asked for: nobody reads them, and Rich is slow with many."""
+STATES = tuple(state.value for state in TaskState if state is not TaskState.FINISHED)
+"""What a job that has not finished can be."""
+
+_COLUMNS = (
+    Column("Job", style="bold"),
+    Column("Name", shrinks=True),
+    Column("Account", shrinks=True),
+    Column("State", by_word=True),
+    Column("Done", right=True),
+    Column("Failed", right=True, style="red"),
+    Column("Running", right=True),
+    Column("Cpus", right=True),
+    Column("-p", right=True),
+    Column("Age", right=True),
+    Column("Start", right=True),
+    Column("Ended", right=True),
+)
+
+
+def jobs(
+    options: GlobalOptions,
+    everyone: Annotated[
+        bool, typer.Option("-a", "--all", help="Those of all, for operators.")
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="USER", help="Those of one, for operators."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="As 'sweep*', for all of these names.")
+    ] = None,
+    in_state: Annotated[
+        str | None,
+        typer.Option(
+            "-s",
+            "--in-state",
+            metavar="STATE",
+            help="held, queued, claimed, running or suspended.",
+            autocompletion=complete_state,
+        ),
+    ] = None,
+    finished: Annotated[
+        bool, typer.Option("-f", "--finished", help="Those that have finished, the latest first.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            min=0,
+            metavar="N",
+            help=f"At most so many; 0 for all. \\[default: {SHOWN_MAX} in a table]",
+        ),
+    ] = None,
+) -> None:
+    """List jobs: yours that have not finished, unless something else is asked for.
+
+    Start is when a job is promised to start at the latest, or, after a ~, when it may.
+    """
+    if in_state is not None and in_state not in STATES:
+        raise UsageProblem(
+            "bad-state", f"no job is ever '{in_state}'", f"there are {', '.join(STATES)}"
+        )
+    if limit is None:
+        limit = 0 if options.as_json else SHOWN_MAX
+    request = Jobs(everyone, user, name, in_state, finished, limit + 1 if limit else 0)
+    with Client.connect(options.state) as client:
+        rows = client.jobs(request)
+    is_more = bool(limit) and len(rows) > limit
+    rows = rows[:limit] if limit else rows
+    if options.as_json:
+        print_document({"rows": rows, "more": is_more})
+        return
+    if not rows:
+        print(_nothing(request), file=sys.stderr)
+        return
+    now_wall_s = time.time()
+    print_table(_COLUMNS, [_cells(row, now_wall_s) for row in rows])
+    if is_more:
+        print(f"There are more than {limit:,}: --limit 0 lists all.", file=sys.stderr)
+
+
+def _cells(row: JobRow, now_wall_s: float) -> tuple[str, ...]:
+    is_array = row.tasks > 1
+    done = row.succeeded + row.failed
+    start = ""
+    if row.start_wall_s is not None:
+        start = ("" if row.promised else "~") + clock_text(row.start_wall_s, now_wall_s)
+    ended = row.ended_wall_s
+    return (
+        row.id,
+        row.name,
+        f"{row.group}/{row.user}",
+        row.cause or row.state,
+        f"{done}/{row.tasks}" if is_array else "",
+        str(row.failed) if is_array and row.failed else "",
+        str(row.active) if is_array and row.active else "",
+        str(row.cpus),
+        "" if row.urgency == 1 else f"{row.urgency:g}",
+        span_text(now_wall_s - row.submitted_wall_s),
+        start,
+        "" if ended is None else clock_text(ended, now_wall_s),
+    )
+
+
+def _nothing(request: Jobs) -> str:
+    filters = (request.user, request.name, request.state)
+    if any(each is not None for each in filters):
+        return "No job fits that."
+    if request.finished:
+        return "No job has finished yet."
+    whose = "" if request.everyone else " of yours"
+    return f"No job{whose} waits or runs. 'iriai jobs --finished' lists those that have finished."
+
+
+app = command_app(
+    jobs,
+    panel=WORK,
+    examples=(
+        ("iriai jobs", "yours that wait or run"),
+        ("iriai jobs --all --in-state running", "what runs now, of everybody (for operators)"),
+        ("iriai jobs --finished --limit 20", "how the latest ended"),
+        ("iriai jobs --name 'sweep*'", "by name"),
+        ("iriai jobs --json | jq -r '.rows[].id'", "ids for a script"),
+    ),
+)

@@ -1,0 +1,116 @@
+"""`iriai logs`: the output of a job's tasks."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_any_job
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import STDERR, STDOUT, sink_to
+from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.follow import follow as follow_output
+from iriai.client.answers import LogFile
+from iriai.client.client import Client
+from iriai.client.following import FollowedFiles, Sink
+from iriai.model.problem import ExitCode, Refused, UsageProblem
+
+
+def logs(
+    options: GlobalOptions,
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A job or a task.",
+            autocompletion=complete_any_job,
+            show_default=False,
+        ),
+    ],
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on until the job has finished.")
+    ] = False,
+) -> int:
+    """Print the output of a job's tasks, as far as it has come.
+
+    Output goes to standard output, and errors that have a file of their own to standard error.
+    With --json it tells where the files are instead.
+    """
+    if options.as_json and follow:
+        raise UsageProblem("no-such-form", "--follow has no JSON form", "leave out one of them")
+    with Client.connect(options.state) as client:
+        if follow:
+            watch = Watch(client, job, _Sections().sinks_for)
+            while watch.step() is None:
+                pass
+            return ExitCode.DONE
+        files = client.logs(job)
+        if options.as_json:
+            print_document({"files": files})
+        elif not files:
+            remark(f"{job} has not started, so there is no output yet: iriai why {job} says why")
+        else:
+            _print(client, files)
+    return ExitCode.DONE
+
+
+def _print(client: Client, files: tuple[LogFile, ...]) -> None:
+    sections = _Sections(is_array=len(files) > 1)
+    for file in files:
+        followed = FollowedFiles()
+        follow_output(client, followed, file, sections.sinks_for(file))
+        if file.machine and not file.is_fetched and not os.path.exists(file.output):  # noqa: PTH110
+            remark(f"the output of {file.task} is on {file.machine}, in {file.output}")
+        try:
+            while followed.advance():
+                pass
+            if file.finished:
+                followed.finish()
+        except OSError as problem:
+            raise Refused(
+                "unreadable",
+                f"the output of {file.task} cannot be read: {problem.strerror}",
+                f"it is in {file.output}",
+            ) from None
+
+
+class _Sections:
+    """Says whose output comes next, where it is that of several tasks."""
+
+    def __init__(self, *, is_array: bool = False) -> None:
+        self._is_array = is_array
+        self._task = ""
+        self._sinks = sink_to(STDOUT), sink_to(STDERR)
+
+    def sinks_for(self, file: LogFile) -> tuple[Sink, Sink]:
+        """Where the output and errors of this task go."""
+        # Followed one by one, it shows only with the second that there are several.
+        self._is_array = self._is_array or bool(self._task and self._task != file.task)
+        output, error = self._sinks
+        return self._headed(file.task, output), self._headed(file.task, error)
+
+    def _headed(self, task: str, sink: Sink) -> Sink:
+        def headed(data: bytes) -> None:
+            if task != self._task:
+                if self._is_array or self._task:
+                    sink(f"{chr(10) if self._task else ''}==> {task} <==\n".encode())
+                self._task = task
+            sink(data)
+
+        return headed
+
+
+app = command_app(
+    logs,
+    panel=WORK,
+    examples=(
+        ("iriai logs ume-42", "all tasks"),
+        ("iriai logs -f ume-42.7", "one task, as it comes"),
+        ("less $(iriai logs --json ume-42 | jq -r '.files[0].output')", "the file itself"),
+    ),
+)

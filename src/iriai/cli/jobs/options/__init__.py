@@ -1,0 +1,1 @@
+"""Options of run and submit, scripts and their directives."""

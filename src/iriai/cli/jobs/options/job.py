@@ -1,0 +1,319 @@
+"""Options of `run` and `submit`: what a job asks for, and the draft they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from iriai.cli.framework.completion import complete_dependency
+from iriai.cli.jobs.options.command_check import check_command, check_directory
+from iriai.cli.jobs.options.environment import job_environment
+from iriai.client.answers import JobDraft
+from iriai.client.drafting import DraftFields, draft
+from iriai.model.dependency import joined_dependencies
+from iriai.model.notice import NotifyOn, check_notify
+from iriai.model.problem import UsageProblem
+from iriai.model.units import parse_duration, parse_size
+
+NEEDS = "What the job needs"
+LIMITS = "Limits"
+PLACE = "Where and with what"
+TURN = "Whose turn"
+_T = TypeVar("_T")
+
+AMOUNT_MAX = 2**53
+"""Whole numbers that every reader of JSON keeps exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Both commands have these."""
+
+    name: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="For listings; else the command's.", show_default=False),
+    ] = ""
+    cpus: Annotated[
+        int,
+        typer.Option(metavar="N", help="How many it may keep busy.", rich_help_panel=NEEDS),
+    ] = 1
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="As in 512M or 4G; a task that needs more is ended.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = None
+    gpus: Annotated[
+        int,
+        typer.Option(metavar="N", help="$CUDA_VISIBLE_DEVICES tells which.", rich_help_panel=NEEDS),
+    ] = 0
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="A named resource, as licence=1. Repeatable.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = None
+    wait_for_resources: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-resources",
+            help="Wait even though no machine is large enough today.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = False
+    requirements: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPR",
+            help="What must hold of the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see "
+            "'iriai ads' and 'iriai match'.",
+            rich_help_panel=NEEDS,
+            show_default=False,
+        ),
+    ] = ""
+    rank: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPR",
+            help="Which of the machines that match it likes best: larger is better, as KFlops.",
+            rich_help_panel=NEEDS,
+            show_default=False,
+        ),
+    ] = ""
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive",
+            help="A whole machine, with nothing else on it; it is charged whole.",
+            rich_help_panel=NEEDS,
+        ),
+    ] = False
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Wall time, as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill gaps.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    cpu_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="CPU time of all its processes.", rich_help_panel=LIMITS
+        ),
+    ] = None
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Processes and threads at once.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    max_restarts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How often it is run again after its machine failed. \\[default: always]",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    no_restart: Annotated[
+        bool,
+        typer.Option("--no-restart", help="The same as --max-restarts 0.", rich_help_panel=LIMITS),
+    ] = False
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long it goes on elsewhere while this machine is not heard of; then it is "
+            "ended there, and run again.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Whose right it uses. \\[default: your primary group]",
+            rich_help_panel=TURN,
+        ),
+    ] = None
+    account: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[GROUP/]USER",
+            help="Count it for another user, where the machine permits that.",
+            rich_help_panel=TURN,
+        ),
+    ] = None
+    urgency: Annotated[
+        float,
+        typer.Option(
+            "-p",
+            "--urgency",
+            metavar="FACTOR",
+            help="2 doubles the chance to be next, and what the job costs. \\[default: 1]",
+            show_default=False,
+            rich_help_panel=TURN,
+        ),
+    ] = 1.0
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COND:ID[,ID]...",
+            help="Start when these have ended: ok (completed), fail (not), any. Repeatable.",
+            autocompletion=complete_dependency,
+            rich_help_panel=TURN,
+        ),
+    ] = None
+    notify: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND|mailto:ADDRESS",
+            help="When it has finished: run this as you, or write there.",
+            rich_help_panel=PLACE,
+            show_default=False,
+        ),
+    ] = ""
+    notify_on: Annotated[
+        NotifyOn,
+        typer.Option(help="Of which ends: all, or those not completed.", rich_help_panel=PLACE),
+    ] = NotifyOn.END
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=VALUE]",
+            help="Set a variable; NAME alone passes on yours, with --no-env. Repeatable.",
+            rich_help_panel=PLACE,
+        ),
+    ] = None
+    no_env: Annotated[
+        bool,
+        typer.Option("--no-env", help="Do not pass on your environment.", rich_help_panel=PLACE),
+    ] = False
+    chdir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Working directory. \\[default: the present one]",
+            rich_help_panel=PLACE,
+        ),
+    ] = None
+    no_check: Annotated[
+        bool,
+        typer.Option(
+            "--no-check",
+            help="Do not look whether command and directory exist: they will.",
+            rich_help_panel=PLACE,
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would happen, and do not hand it in."),
+    ] = False
+
+    def draft(self, command: Sequence[str], more: DraftFields) -> JobDraft:
+        """The draft of a job that runs `command`, or the script in `more` with these arguments."""
+        environment = job_environment(self.env or (), inherit=not self.no_env)
+        fields = self._fields() | more
+        made = draft(command, cwd=self.chdir, env=environment, **fields)
+        if not self.no_check:
+            check_directory(made.working_directory)
+            if not made.script:
+                check_command(command[0], environment, made.working_directory)
+        return made
+
+    def _fields(self) -> DraftFields:
+        return DraftFields(
+            name=self.name,
+            cpus=whole("--cpus", self.cpus, 1),
+            memory_bytes=parsed("--memory", self.memory, parse_size) or 0,
+            gpus=whole("--gpus", self.gpus, 0),
+            named=tuple(named_resource(text) for text in self.resource or ()),
+            wait_for_resources=self.wait_for_resources,
+            time_limit_s=parsed("--time", self.time, parse_duration),
+            cpu_limit_s=parsed("--cpu-time", self.cpu_time, parse_duration),
+            process_limit=_optional("--processes", self.processes, 1),
+            max_restarts=self._restarts(),
+            lease_s=parsed("--lease", self.lease, parse_duration),
+            group=self.group,
+            account=self.account,
+            urgency=self.urgency,
+            after=after_texts(self.after),
+            exclusive=self.exclusive,
+            requirements=self.requirements,
+            rank=self.rank,
+            notify=_notify(self.notify),
+            notify_on=self.notify_on,
+        )
+
+    def _restarts(self) -> int | None:
+        if not self.no_restart:
+            return _optional("--max-restarts", self.max_restarts, 0)
+        if self.max_restarts:
+            raise UsageProblem(
+                "bad-restarts",
+                f"--no-restart and --max-restarts {self.max_restarts} contradict each other",
+                "say one of them",
+            )
+        return 0
+
+
+def after_texts(texts: list[str] | None) -> tuple[str, ...]:
+    """The values of `--after`; raises `UsageProblem` where one is malformed."""
+    try:
+        joined_dependencies(texts or [])
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"--after: {problem.message}", problem.hint) from None
+    return tuple(texts or ())
+
+
+def _notify(text: str) -> str:
+    try:
+        return check_notify(text)
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"--notify: {problem.message}", problem.hint) from None
+
+
+def parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
+    """What `parse` makes of an option's text; its problem names the option."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except UsageProblem as problem:
+        raise UsageProblem(problem.code, f"{option}: {problem.message}", problem.hint) from None
+
+
+def _optional(option: str, amount: int | None, least: int) -> int | None:
+    return None if amount is None else whole(option, amount, least)
+
+
+def whole(option: str, amount: int, least: int) -> int:
+    """`amount`, which is at least `least`; its problem names the option."""
+    if not least <= amount <= AMOUNT_MAX:
+        raise UsageProblem(
+            "bad-amount", f"{option} {amount} is out of range", f"write {least} or more"
+        )
+    return amount
+
+
+def named_resource(text: str) -> tuple[str, int]:
+    """The resource and amount of `NAME=N`; raises `UsageProblem`."""
+    name, _, amount = text.partition("=")
+    if not name or not amount.isdecimal() or int(amount) > AMOUNT_MAX:
+        raise UsageProblem(
+            "bad-resource",
+            f"'{text}' is not a resource and its amount",
+            "write NAME=N, as licence=1",
+        )
+    return name, int(amount)

@@ -1,0 +1,21 @@
+"""`iriai release`: let what was held start."""
+
+from __future__ import annotations
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
+from iriai.client.client import Client
+
+
+def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
+    """Let held jobs start when it is their turn."""
+    with Client.connect(options.state) as client:
+        return change(client.release, names, "released", as_json=options.as_json)
+
+
+app = command_app(
+    release,
+    panel=WORK,
+    examples=(("iriai release ume-42", "a job"), ("iriai release 'name:sweep*'", "by its name")),
+)

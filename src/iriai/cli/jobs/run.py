@@ -1,0 +1,135 @@
+"""`iriai run`: run a command as a job, with its output here."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.errors import remark, remarks
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import STDERR, STDOUT, passable_stdin, sink_to
+from iriai.cli.jobs.options.job import PLACE, JobOptions
+from iriai.cli.jobs.watching.dry_run import print_dry_run
+from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
+from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.interrupt import Interruption
+from iriai.cli.jobs.watching.waiting_line import WaitingLine
+from iriai.client.answers import JobDraft, Outcome
+from iriai.client.client import Client
+from iriai.client.drafting import DraftFields
+from iriai.model.job import Interaction
+from iriai.model.problem import UsageProblem
+from iriai.model.state import EndCause
+
+
+def run(
+    options: GlobalOptions,
+    job: JobOptions,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- CMD...",
+            help="The command; with --pty your shell by default.",
+            show_default=False,
+        ),
+    ] = None,
+    pty: Annotated[
+        bool,
+        typer.Option("--pty", help="On a terminal of its own, for shells and editors."),
+    ] = False,
+    no_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--no-stdin",
+            help="Do not pass standard input on. The job can then be run again if it is lost.",
+            rich_help_panel=PLACE,
+        ),
+    ] = False,
+) -> int:
+    """Run a command as a job: wait for its turn, show its output, exit with its code.
+
+    Its standard input is yours: with a file or pipe there, or --pty, it runs on this host only. In
+    a cluster a terminal is passed with --pty alone.
+
+    The exit code is 128 + N after signal N, 124 after the time limit, 125 after another limit or
+    when it was lost, 130 when it was cancelled. Ctrl-C asks whether to cancel; when this command
+    ends in any other way, the job goes on.
+    """
+    if not words:
+        if not pty:
+            raise UsageProblem("no-command", "there is no command", "as in iriai run -- hostname")
+        words = [os.environ.get("SHELL") or "/bin/sh"]
+    if pty and options.as_json:
+        raise UsageProblem("no-such-form", "--pty has no JSON form", "leave out one of them")
+    descriptor = None if no_stdin or pty else passable_stdin()
+    kind = Interaction.TERMINAL if pty else Interaction.STREAM
+    draft = job.draft(words, DraftFields(interaction=kind))
+    with Client.connect(options.state) as client:
+        if job.dry_run:
+            print_dry_run(client.dry_run(draft), as_json=options.as_json)
+            return 0
+        if pty:
+            from iriai.cli.jobs.watching.pty import run_on_terminal
+
+            outcome = run_on_terminal(client, draft)
+        else:
+            if descriptor is not None and os.isatty(descriptor) and client.status().members:
+                descriptor = None  # it would keep the task on this host
+            outcome = _stream(client, draft, descriptor, as_json=options.as_json)
+    return _tell(outcome, as_json=options.as_json)
+
+
+def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json: bool) -> Outcome:
+    """Submit, and hand on the output until the end."""
+    # A document is to stand alone on standard output.
+    sinks = sink_to(STDERR if as_json else STDOUT), sink_to(STDERR)
+    with Interruption() as interruption:
+        submitted = client.submit(draft, descriptor)
+        remarks(submitted.warnings)
+        job = submitted.id
+        line = WaitingLine(client, job)
+        watch = Watch(client, job, lambda _: sinks, _say_lost)
+        try:
+            while (outcomes := watch.step()) is None:
+                if interruption.is_pending:
+                    line.clear()
+                    interruption.act(client, job)
+                line.update(is_started=watch.is_started)
+        except BrokenPipeError:
+            remark(f"nobody reads the output any more; {job} goes on: iriai cancel {job} ends it")
+            raise
+        finally:
+            line.clear()
+    return outcomes[0]
+
+
+def _tell(outcome: Outcome, *, as_json: bool) -> int:
+    """Say what the exit code alone does not; returns it."""
+    if as_json:
+        print_document(outcome)
+    elif outcome.message or outcome.cause not in (EndCause.COMPLETED, EndCause.FAILED):
+        ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
+        remark(f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else ""))
+    return exit_code(outcome)
+
+
+def _say_lost() -> None:
+    remark("the daemon went away; waiting for it to come back, the task goes on")
+
+
+app = command_app(
+    run,
+    panel=WORK,
+    takes_command=True,
+    examples=(
+        ("iriai run -- hostname", "one command"),
+        ("iriai run --cpus 4 --time 30m -- make -j4", "with what it needs"),
+        ("sort big.txt | iriai run -- uniq -c | head", "as part of a pipe"),
+        ("iriai run --gpus 1 --pty", "a shell on a machine with a GPU"),
+        ("iriai run -p 4 --name quick -- ./check", "sooner, at four times the price"),
+    ),
+)

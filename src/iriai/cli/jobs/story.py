@@ -1,0 +1,80 @@
+"""`iriai story`: how a job came to be where it is."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_any_job
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import clock_text, span_text
+from iriai.client.answers import StoryRow
+from iriai.client.client import Client
+
+_COLUMNS = (
+    Column("When", right=True),
+    Column("After", right=True),
+    Column("What", style="bold", by_word=True),
+    Column("Tasks", shrinks=True),
+    Column("Machine", shrinks=True),
+    Column("By"),
+    Column("", folds=True),
+)
+
+
+def story(
+    options: GlobalOptions,
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A job or a task.",
+            autocompletion=complete_any_job,
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Retell how a job or task came to be where it is: who asked, what it waited for, each attempt.
+
+    After is the time since the row above. What happened within the last second may be missing.
+    """
+    with Client.connect(options.state) as client:
+        answer = client.story(job)
+    if options.as_json:
+        print_document(answer)
+        return
+    now_wall_s = time.time()
+    before_s = [None, *(row.wall_s for row in answer.rows)]
+    rows = [
+        _cells(row, before, now_wall_s) for row, before in zip(answer.rows, before_s, strict=False)
+    ]
+    print_table(_COLUMNS, rows)
+
+
+def _cells(row: StoryRow, before_s: float | None, now_wall_s: float) -> tuple[str, ...]:
+    since_s = 0.0 if before_s is None else row.wall_s - before_s
+    return (
+        clock_text(row.wall_s, now_wall_s),
+        span_text(since_s) if since_s > 0 else "",
+        row.what,
+        row.tasks,
+        row.machine,
+        row.by,
+        row.text,
+    )
+
+
+app = command_app(
+    story,
+    panel=WORK,
+    examples=(
+        ("iriai story ume-42", "a job, finished or not"),
+        ("iriai story ume-42.7", "one task of an array"),
+        ("iriai story ume-42 --json", "for a program"),
+    ),
+)

@@ -1,0 +1,129 @@
+"""`iriai submit`: hand in a job, print its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+
+from iriai.cli.framework.command import DASHES, WORK, command_app
+from iriai.cli.framework.errors import remark, remarks
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.jobs.options.job import JobOptions
+from iriai.cli.jobs.options.script import SCRIPT, Script
+from iriai.cli.jobs.options.script_file import is_script, read_script, read_script_from_stdin
+from iriai.cli.jobs.options.submit_only import SubmitOptions
+from iriai.cli.jobs.watching.dry_run import print_dry_run
+from iriai.client.answers import JobDraft
+from iriai.client.client import Client
+from iriai.model.problem import Refused, UsageProblem
+
+STDIN = "-"
+_T = TypeVar("_T")
+
+
+def submit(
+    ctx: typer.Context,
+    options: GlobalOptions,
+    job: JobOptions,
+    own: SubmitOptions,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- CMD... | SCRIPT [ARG]...",
+            help="A command after --; or a script, whose text is sent ('-': standard input).",
+            show_default=False,
+        ),
+    ],
+) -> int | None:
+    """Hand in a job and print its id; it is durable then.
+
+    The output goes to files in the working directory. Whatever happens to this machine's
+    processes, the job is finished or reported. A script may hold options in its leading comments,
+    as #IRIAI, #SBATCH or #PBS; what stands on the command line counts more.
+    """
+    script = _script(ctx, words, own.stdin)
+    if script is not None and script.has_directives and not own.no_directives:
+        from iriai.cli.jobs.options.script_directives import submit_with_directives
+
+        return submit_with_directives(ctx, script)
+    draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
+    with Client.connect(options.state) as client:
+        if job.dry_run:
+            print_dry_run(_asked(client.dry_run, draft, script), as_json=options.as_json)
+            return None
+        submitted = _asked(client.submit, draft, script)
+    remarks(submitted.warnings)
+    if options.as_json:
+        print_document(submitted)
+    else:
+        print(submitted.id)
+    return None
+
+
+def _asked(ask: Callable[[JobDraft], _T], draft: JobDraft, script: Script | None) -> _T:
+    """What `ask` answers. Mail that cannot be sent is no reason to refuse a script for Slurm."""
+    try:
+        return ask(draft)
+    except Refused as refusal:
+        if refusal.code != "no-sendmail" or script is None or not script.mail_place:
+            raise
+        remark(f"{script.mail_place}: mail is ignored: {refusal.message}")
+        return ask(msgspec.structs.replace(draft, notify=""))
+
+
+def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions) -> JobDraft:
+    """The draft of `script`; the first of `words` names it."""
+    with script.naming_lines():
+        if script.path == STDIN:
+            _check_one_input(own.stdin)  # a directive may name one
+        fields = own.fields()
+        fields["script"] = script.content
+        fields["name"] = job.name or script.name
+        if script.batch is not None:
+            fields["batch"] = script.batch
+        return job.draft(words[1:], fields)
+
+
+def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
+    """The script that the first word names, if it is one; read once."""
+    known = ctx.meta.get(SCRIPT)
+    if known is not None:
+        assert isinstance(known, Script)
+        return known
+    first = words[0]
+    if ctx.meta[DASHES]:
+        return None
+    if first == STDIN:
+        _check_one_input(stdin)
+        return Script(STDIN, "stdin", read_script_from_stdin())
+    if is_script(Path(first)):
+        return Script(first, Path(first).name, read_script(Path(first)))
+    return None
+
+
+def _check_one_input(stdin: Path | None) -> None:
+    if stdin is not None:
+        raise UsageProblem(
+            "two-inputs", "the script comes from standard input already", "leave out --stdin"
+        )
+
+
+app = command_app(
+    submit,
+    panel=WORK,
+    takes_command=True,
+    examples=(
+        ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
+        ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script, whose text is sent"),
+        ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
+        ("iriai submit --time 2h train.sbatch", "a script for Slurm, with another time limit"),
+        ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
+        ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the price"),
+        ("iriai wait $(iriai submit -- ./step1) && ./step2", "go on when it has succeeded"),
+    ),
+)

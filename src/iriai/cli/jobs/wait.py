@@ -1,0 +1,106 @@
+"""`iriai wait`: wait until jobs have finished."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
+from iriai.client.answers import Outcome, Progress
+from iriai.client.client import Client
+from iriai.client.waiting import OnProgress
+from iriai.model.plain_text import printable
+
+
+def wait(
+    options: GlobalOptions,
+    jobs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...",
+            help="Jobs (ume-42) and tasks (ume-42.7).",
+            autocompletion=complete_job,
+            show_default=False,
+        ),
+    ],
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Print nothing: only the exit code.")
+    ] = False,
+) -> int:
+    """Wait until jobs and tasks have finished, and tell how.
+
+    The exit code is the task's own; 128 + N after signal N, 124 after its time limit, 125 after
+    another limit or when it was lost, 130 when it was cancelled; of several the first that failed.
+    """
+    with Client.connect(options.state) as client:
+        wants_bar = sys.stderr.isatty() and not quiet and not options.as_json
+        if wants_bar:
+            with progress_bar() as on_progress:
+                outcomes = client.wait(jobs, on_progress, _say_lost)
+        else:
+            outcomes = client.wait(jobs, on_lost=None if quiet else _say_lost)
+    if options.as_json:
+        print_document({"outcomes": outcomes})
+    elif not quiet:
+        for outcome in outcomes:
+            print(outcome_text(outcome))
+    return exit_code_of_all(outcomes)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """How one job or task ended, in a line."""
+    ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
+    return printable(
+        f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else "")
+    )
+
+
+@contextmanager
+def progress_bar() -> Iterator[OnProgress]:
+    """A bar on standard error, moved by what it yields, gone at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("waiting", total=None)
+
+        def on_progress(progress: Progress) -> None:
+            done = progress.succeeded + progress.failed
+            total = done + progress.waiting + progress.active
+            words = f"{progress.waiting} waiting, {progress.active} active"
+            if progress.failed:
+                words += f", [red]{progress.failed} failed[/]"
+            bars.update(bar, description=words, completed=done, total=total)
+
+        yield on_progress
+
+
+def _say_lost() -> None:
+    remark("the daemon went away; waiting for it to come back, tasks go on")
+
+
+app = command_app(
+    wait,
+    panel=WORK,
+    examples=(
+        ("iriai wait ume-42", "a job; its exit code is the command's"),
+        ("iriai wait ume-42 ume-43.7 && ./collect", "several, and go on when all have succeeded"),
+        ("iriai wait --quiet $(iriai submit -- ./step1)", "hand in and wait"),
+    ),
+)

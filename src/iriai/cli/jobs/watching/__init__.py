@@ -1,0 +1,1 @@
+"""Following a job from a terminal."""

@@ -1,0 +1,134 @@
+"""Follow the output of a job's tasks until the job has finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from iriai.cli.framework.errors import remark
+from iriai.client.answers import LogFile, Outcome, Progress
+from iriai.client.client import Client
+from iriai.client.following import PAUSE_MAX_S, FollowedFiles, Sink
+from iriai.client.transport import ConnectionLost
+from iriai.client.waiting import OnLost
+from iriai.model.problem import NotFound
+
+LOOK_MIN_S = 0.01
+"""Before the first look for output: what is over by then needs only the one at the end."""
+LOOK_FOR_S = 1.0
+"""After this long only news of progress is a reason to look: the job waits its turn."""
+FILES_MAX = 64
+"""Tasks of an array that are followed at once, each an open file: others come when they end."""
+
+SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
+"""Where a task's output and its errors are to go."""
+
+
+class Watch:
+    """One job (or task) that is watched; call `step` until it returns outcomes."""
+
+    def __init__(
+        self, client: Client, name: str, sinks_for: SinksFor, on_lost: OnLost | None = None
+    ) -> None:
+        self.is_started = False
+        """Whether a task was seen to have started."""
+        self._client = client
+        self._name = name
+        self._sinks_for = sinks_for
+        self._files = FollowedFiles()
+        self._followed: set[tuple[str, int]] = set()
+        """Attempts whose output is followed now."""
+        self._over: set[tuple[str, int]] = set()
+        """Attempts whose output was handed on to its end."""
+        self._over_until = -1
+        """All tasks up to this index that were started are over; the last look begins anew."""
+        self._progress: Progress | None = None
+        self._look_s = LOOK_MIN_S
+        self._began_s = time.monotonic()
+        self._next_look_s = self._began_s + LOOK_MIN_S
+        self._waiting = client.waiting([name], self._on_progress, on_lost)
+
+    def step(self) -> tuple[Outcome, ...] | None:
+        """Hand on what is new; the outcomes once all is over and handed on, else None.
+
+        Takes at most a twentieth of a second.
+        """
+        outcomes = self._waiting.poll(min(self._files.pause_s, self._pause_until_look_s()))
+        if outcomes is not None:
+            self._finish()
+            return outcomes
+        if time.monotonic() >= self._next_look_s and not self._waiting.is_lost:
+            self._look_again()
+        self._files.advance()
+        return None
+
+    def _on_progress(self, progress: Progress) -> None:
+        if progress != self._progress:
+            self._progress = progress
+            self._next_look_s = time.monotonic()
+
+    def _pause_until_look_s(self) -> float:
+        return min(PAUSE_MAX_S, max(0.0, self._next_look_s - time.monotonic()))
+
+    def _look_again(self) -> None:
+        now_s = time.monotonic()
+        self._look_s = min(PAUSE_MAX_S, self._look_s * 2)
+        is_soon = not self.is_started and now_s < self._began_s + LOOK_FOR_S
+        self._next_look_s = now_s + self._look_s if is_soon else float("inf")
+        try:
+            self._look(self._over_until)
+        except ConnectionLost:
+            return  # the wait notices too, and comes back
+
+    def _look(self, after_index: int = -1) -> None:
+        """Follow the output of attempts that were not known yet, end with that of those over."""
+        is_over_so_far = True
+        for file in self._client.logs(self._name, after_index):
+            self.is_started = True
+            is_over_so_far &= file.finished
+            if is_over_so_far:
+                self._over_until = index_of(file)
+            key = (file.task, file.attempt)
+            if key in self._over:
+                continue
+            if key not in self._followed:
+                if len(self._followed) >= FILES_MAX and not file.finished:
+                    continue
+                self._follow(key, file)
+            if file.finished:
+                self._files.release(file.output)
+                self._files.release(file.error)
+                self._followed.remove(key)
+                self._over.add(key)
+
+    def _follow(self, key: tuple[str, int], file: LogFile) -> None:
+        self._followed.add(key)
+        follow(self._client, self._files, file, self._sinks_for(file))
+
+    def _finish(self) -> None:
+        """The rest; a daemon that goes away meanwhile is waited for, and what was read is kept."""
+        while True:
+            try:
+                with suppress(NotFound):  # withdrawn before anything was started
+                    self._look()
+                self._files.finish()
+            except ConnectionLost:
+                self._client.wait([self._name])  # comes back first
+            else:
+                return
+
+
+def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:
+    """Hand the output and errors of a task on to `sinks`, wherever it runs."""
+    for path, kind, sink in zip((file.output, file.error), ("out", "err"), sinks, strict=True):
+        if file.is_fetched:
+            files.fetch(path, partial(client.read_output, file, kind), sink, remark)
+        else:
+            files.add(path, sink, "" if file.is_kept else file.user)
+
+
+def index_of(file: LogFile) -> int:
+    """The index of the task that wrote it."""
+    return int(file.task.rpartition(".")[2])

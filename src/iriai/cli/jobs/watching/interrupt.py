@@ -1,0 +1,71 @@
+"""Ctrl-C while a job is watched: the first asks, the second cancels, a third gives up waiting."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from iriai.cli.framework.errors import remark
+from iriai.client.client import Client
+from iriai.client.transport import ConnectionLost
+from iriai.model.problem import NotFound, Refused
+
+
+class Interruption:
+    """Counts SIGINT within a `with` block; `act` does what is due."""
+
+    def __init__(self) -> None:
+        self._received = 0
+        self._acted = 0
+        self._before: object = None
+
+    def __enter__(self) -> Interruption:
+        self._before = signal.signal(signal.SIGINT, self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether `act` has something to do."""
+        return self._received > self._acted
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job was cancelled."""
+        return self._acted >= 2
+
+    def act(self, client: Client, job: str) -> None:
+        """Ask, cancel, or give up, as often as it was interrupted since the last call.
+
+        Raises:
+            KeyboardInterrupt: it is the third time.
+        """
+        while self._acted < self._received:
+            self._acted += 1
+            if sys.stderr.isatty():
+                print(file=sys.stderr)  # the terminal has just written ^C
+            if self._acted == 1:
+                remark(
+                    f"press Ctrl-C again to cancel {job}; it goes on otherwise: follow it with "
+                    f"iriai logs -f {job}"
+                )
+            elif self._acted == 2:
+                _cancel(client, job)
+            else:
+                raise KeyboardInterrupt
+
+    def _count(self, _signal: int, _frame: FrameType | None) -> None:
+        self._received += 1
+
+
+def _cancel(client: Client, job: str) -> None:
+    remark(f"cancelling {job}; a third Ctrl-C does not wait for its end")
+    try:
+        client.cancel([job])
+    except (Refused, NotFound):
+        return  # it has finished
+    except ConnectionLost:
+        remark(f"the daemon is away: cancel it later with iriai cancel {job}")

@@ -1,0 +1,60 @@
+"""While a job waits: say why on a terminal, in one line that is updated and then gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from shutil import get_terminal_size
+
+from iriai.cli.framework.reasons import reason_text
+from iriai.client.client import Client
+from iriai.client.transport import ConnectionLost
+from iriai.model.plain_text import printable
+from iriai.model.problem import NotFound
+
+PATIENCE_S = 1.0
+"""A wait that is shorter needs no explanation."""
+REFRESH_S = 1.0
+
+
+class WaitingLine:
+    """The line for one job, on standard error; does nothing where that is no terminal."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client = client
+        self._job = job
+        self._is_shown = False
+        self._wants = sys.stderr is not None and os.isatty(2)
+        self._next_s = time.monotonic() + PATIENCE_S
+
+    def update(self, *, is_started: bool) -> None:
+        """Show or renew the line when it is time to, and clear it once the job has started."""
+        if is_started:
+            self.clear()
+            self._wants = False
+        elif self._wants and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + REFRESH_S
+            try:
+                reasons = self._client.why(self._job).reasons
+            except (ConnectionLost, NotFound):
+                return
+            if reasons:
+                self._show(f"{self._job} waits: {reason_text(reasons[0])}")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            self._write("\r\x1b[K")
+            self._is_shown = False
+
+    def _show(self, text: str) -> None:
+        width = get_terminal_size().columns - 1
+        text = printable(text)
+        self._write("\r\x1b[K" + (text if len(text) <= width else text[: width - 1] + "…"))
+        self._is_shown = True
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()

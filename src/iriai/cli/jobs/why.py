@@ -1,0 +1,54 @@
+"""`iriai why`: what a job waits for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.reasons import alike, reason_lines
+from iriai.cli.framework.text import printable_lines
+from iriai.client.client import Client
+from iriai.model.state import TaskState
+
+
+def why(
+    options: GlobalOptions,
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A job or a task.", autocompletion=complete_job, show_default=False
+        ),
+    ],
+) -> None:
+    """Say what a job waits for, the main reason first.
+
+    Each reason names the rule that says no, what the job needs, and what is there; machines of
+    which the same holds stand together.
+    """
+    with Client.connect(options.state) as client:
+        answer = client.why(job)
+    if options.as_json:
+        print_document(answer)
+    elif not answer.reasons:
+        more = f": iriai show {job} tells how" if answer.state == TaskState.FINISHED else ""
+        print(f"{answer.id} is {answer.state}, and waits for nothing{more}")
+    else:
+        first, *others = alike(answer.reasons)
+        print(printable_lines(f"{answer.id} is {answer.state}: {reason_lines(first)}"))
+        for reason in others:
+            print(printable_lines(f"also: {reason_lines(reason)}"))
+
+
+app = command_app(
+    why,
+    panel=WORK,
+    examples=(
+        ("iriai why ume-42", "a job"),
+        ("iriai why ume-42.7 --json", "a task, for a program"),
+    ),
+)

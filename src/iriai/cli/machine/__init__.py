@@ -1,0 +1,1 @@
+"""Commands about this machine and the machines of the pool."""

@@ -1,0 +1,68 @@
+"""`iriai down`: end the daemon."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.client.client import Client
+from iriai.client.finding import candidate_directories
+from iriai.model.problem import Unreachable
+
+
+def down(
+    options: GlobalOptions,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Also end every task, and the launcher.")
+    ] = False,
+) -> None:
+    """End the daemon and its supervisor; running tasks go on, and 'iriai up' takes them up again.
+
+    What waits keeps waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
+    """
+    try:
+        client = Client.connect(options.state, follow=False)
+    except Unreachable as problem:
+        if problem.code != "no-daemon" or not kill or not _end_leftover(options):
+            raise
+        return
+    with client:
+        welcome = client.welcome
+        client.down(kill=kill)
+    if options.as_json:
+        print_document({"home": welcome.home, "daemon_pid": welcome.daemon_pid, "killed": kill})
+    elif kill:
+        print(f"{welcome.home} is down, and its tasks were ended.")
+    else:
+        print(f"{welcome.home} is down; running tasks go on.")
+
+
+def _end_leftover(options: GlobalOptions) -> bool:
+    """End the launcher that an earlier `down` left with its tasks; whether there was one."""
+    from iriai.supervisor.orphaned_launcher import end_launcher
+
+    named = None if options.state is None else str(options.state)
+    for directory in candidate_directories(named, os.environ, os.geteuid()):
+        pid = end_launcher(directory)
+        if pid is not None:
+            if options.as_json:
+                print_document({"home": None, "launcher_pid": pid, "killed": True})
+            else:
+                print(f"The launcher that an earlier 'iriai down' left in {directory} has ended.")
+            return True
+    return False
+
+
+app = command_app(
+    down,
+    panel=MACHINE,
+    examples=(
+        ("iriai down && iriai up --detach", "restart it, after an upgrade say"),
+        ("iriai down --kill", "end everything"),
+    ),
+)

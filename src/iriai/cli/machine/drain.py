@@ -1,0 +1,54 @@
+"""`iriai drain`: let a machine start nothing more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.client.client import Client
+from iriai.model.plain_text import printable
+
+NODE = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NODE]",
+        help="The machine. [default: the one that answers]",
+        autocompletion=complete_node,
+        show_default=False,
+    ),
+]
+
+
+def drain(
+    options: GlobalOptions,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+    ],
+    node: NODE = "",
+) -> None:
+    """Let a machine start nothing more, until 'iriai resume'. What runs goes on to its end.
+
+    For operators. The machine remembers it through restarts.
+    """
+    with Client.connect(options.state, follow=False) as client:
+        client.drain(node, reason)
+        name = node or client.welcome.home
+    if options.as_json:
+        print_document({"node": name, "reason": reason})
+    else:
+        print(f"{printable(name)} starts nothing more.")
+
+
+app = command_app(
+    drain,
+    panel=MACHINE,
+    examples=(
+        ("iriai drain b1 --reason 'new disk on Monday'", "a back end"),
+        ("iriai drain --reason 'talk in this room'", "the machine that answers"),
+    ),
+)

@@ -1,0 +1,82 @@
+"""`iriai match`: which machines meet requirements, and what the others lack."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import count_text
+from iriai.client.answers import MatchRow, MatchTable
+from iriai.client.client import Client
+
+_MACHINES = (
+    Column("Machine", style="bold"),
+    Column("Matches"),
+    Column("Fails", folds=True),
+    Column("There", folds=True),
+)
+_CLUSTER = Column("Cluster")
+_CLAUSES = (Column("Machines", right=True), Column("Clause", folds=True))
+
+
+def match(
+    options: GlobalOptions,
+    expression: Annotated[
+        str,
+        typer.Argument(metavar="EXPR", help="As for --requirements of a job.", show_default=False),
+    ],
+) -> int | None:
+    """Say which machines a job of yours with these requirements could run on now.
+
+    For each of the others, the clauses that fail there: yours, or its owner's. Beside each clause
+    of a longer expression, on how many machines it holds. Patterns (regexp) may be used here.
+    """
+    with Client.connect(options.state) as client:
+        table = client.match(expression)
+    if options.as_json:
+        print_document(table)
+        return None
+    if len(table.clauses) > 1:
+        print_table(_CLAUSES, [(str(each.machines), each.text) for each in table.clauses])
+        print()
+    is_site = any(row.cluster for row in table.rows)
+    columns = (*_MACHINES[:1], _CLUSTER, *_MACHINES[1:]) if is_site else _MACHINES
+    print_table(columns, [each for row in table.rows for each in _cells(row, is_site=is_site)])
+    print(_summary(table))
+    if table.note:
+        remark(table.note)
+    return None
+
+
+def _cells(row: MatchRow, *, is_site: bool) -> list[tuple[str, ...]]:
+    name = (row.machine, row.cluster) if is_site else (row.machine,)
+    if row.matches:
+        return [(*name, "yes", "", "")]
+    fails = [*row.failing, *((f"owner: {clause}", had) for clause, had in row.owner)]
+    cells: list[tuple[str, ...]] = []
+    for clause, had in fails or [("", "")]:
+        first = (*("",) * len(name), "") if cells else (*name, "no")
+        cells.append((*first, clause, had))
+    return cells
+
+
+def _summary(table: MatchTable) -> str:
+    matching = sum(row.matches for row in table.rows)
+    return f"{matching} of {count_text(len(table.rows), 'machine')} would match."
+
+
+app = command_app(
+    match,
+    panel=MACHINE,
+    examples=(
+        ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
+        ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and what keeps the others out"),
+        ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern of names"),
+    ),
+)

@@ -1,0 +1,136 @@
+"""`iriai nodes`: the machines that run tasks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.client.answers import NodeRow
+from iriai.client.client import Client
+from iriai.model.plain_text import printable
+from iriai.model.units import format_size
+
+_MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
+_LINK = (Column("Link", by_word=True),)
+_MEMBER = (
+    Column("Member", by_word=True),
+    Column("Heard", right=True),
+    Column("Broker"),
+    Column("Cluster", wide=True),
+)
+_ROOM = (
+    Column("Cpus", right=True),
+    Column("Memory", right=True),
+    Column("Gpus", right=True),
+    Column("Load", right=True),
+    Column("Foreign", right=True, wide=True),
+    Column("Speed", right=True, wide=True),
+    Column("Tasks", right=True),
+    Column("Why", folds=True, below=True),
+)
+
+
+def nodes(
+    options: GlobalOptions,
+    forget: Annotated[
+        str,
+        typer.Option(
+            "--forget",
+            metavar="NAME",
+            help="List a back end that is gone for good no more; for operators.",
+            autocompletion=complete_node,
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """List the machines that run tasks: all of the cluster, or a front end's back ends.
+
+    In a cluster Member is what this machine takes each for, and Heard how long ago something came
+    from it; the rest is the broker's word.
+    Cpus, memory and GPUs are free of all there are. Foreign is the part of the load that is not of
+    our tasks; Why says what keeps a machine from starting more, and what was observed there that
+    does not go with what it says of itself.
+
+    --forget drops a back end that is away and will not come back. It is refused while tasks that
+    were given to it are not settled; a cluster's members that are gone go by themselves.
+    """
+    if forget:
+        _forget(options, forget)
+        return
+    with Client.connect(options.state, follow=False) as client:
+        table = client.node_table()
+    rows = table.rows
+    if options.as_json:
+        print_document(table)
+        return
+    if not rows:
+        print(
+            "No machine runs tasks yet: bring up a back end with 'iriai up --parts node'.",
+            file=sys.stderr,
+        )
+        return
+    in_cluster = any(row.member for row in rows)
+    columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM)
+    if len({row.cluster for row in rows}) == 1:  # no column of one word
+        rows = tuple(msgspec.structs.replace(row, cluster="") for row in rows)
+    print_table(columns, [_cells(row, in_cluster=in_cluster) for row in rows])
+    if table.note:
+        remark(table.note)
+
+
+def _forget(options: GlobalOptions, name: str) -> None:
+    with Client.connect(options.state, follow=False) as client:
+        client.forget_node(name)
+    if options.as_json:
+        print_document({"node": name})
+    else:
+        print(f"{printable(name)} is forgotten; if it comes back, it is new here.")
+
+
+def _cells(row: NodeRow, *, in_cluster: bool) -> tuple[str, ...]:
+    how: tuple[str, ...] = (row.link,)
+    if in_cluster:
+        how = (row.member, _heard(row), "broker" if row.is_broker else "", row.cluster)
+    return (row.name, row.state, *how, *_room(row))
+
+
+def _heard(row: NodeRow) -> str:
+    if row.heard_s is None:
+        return "here" if row.link == "here" else ""
+    return f"{row.heard_s:.0f} s"
+
+
+def _room(row: NodeRow) -> tuple[str, ...]:
+    if row.state == "unknown":
+        return (*("",) * (len(_ROOM) - 1), row.reason)
+    free, there = format_size(row.free_memory_bytes), format_size(row.memory_bytes)
+    return (
+        f"{row.free_cpus} of {row.cpus}",
+        f"{free} of {there}",
+        f"{row.free_gpus} of {row.gpus}" if row.gpus else "",
+        f"{row.load:.2f}",
+        f"{row.foreign_load:.2f}",
+        f"{row.speed:g}",
+        str(row.tasks or ""),
+        "; ".join(each for each in (row.reason, *row.differs) if each),
+    )
+
+
+app = command_app(
+    nodes,
+    panel=MACHINE,
+    examples=(
+        ("iriai nodes", "all machines of the cluster, from any of them"),
+        ("iriai nodes --json", "for a program: sizes in bytes"),
+        ("iriai nodes --forget b2", "it will not come back: a back end that is away for good"),
+    ),
+)

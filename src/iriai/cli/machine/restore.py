@@ -1,0 +1,58 @@
+"""`iriai restore`: a home from its backup."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.model.paths import state_directory
+
+
+def restore(
+    options: GlobalOptions,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'iriai backup' wrote.")],
+    first_number: Annotated[
+        int | None,
+        typer.Option(
+            "--first-number",
+            metavar="N",
+            help="Number of the next job, above all given out since. Else one that none of them "
+            "can have reached.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make a state directory from a backup; it must be empty, or not there yet.
+
+    What the home did since the backup it does not know: jobs handed in since are gone, and those
+    that had not finished then go on, or run again.
+    """
+    from iriai.daemon.storage.restore import restore as restore_home
+
+    option = None if options.state is None else str(options.state)
+    directory = state_directory(option, os.environ, os.geteuid())
+    done = restore_home(file, directory, first_number)
+    if options.as_json:
+        print_document(done._asdict())
+        return
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done.made_wall_s))
+    print(f"{done.home} is back in {done.state_directory}, as of {made}.")
+    print(f"{done.unfinished_jobs} jobs go on; the next one is {done.home}-{done.first_number}.")
+    print("Start it with 'iriai up'.")
+
+
+app = command_app(
+    restore,
+    panel=MACHINE,
+    examples=(
+        ("iriai restore /backup/ume.iriai", "where it was"),
+        ("iriai restore /backup/ume.iriai --state /tmp/look", "somewhere else, to look at it"),
+    ),
+)

@@ -1,0 +1,134 @@
+"""`iriai status`: how the machine is."""
+
+from __future__ import annotations
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.table import print_pairs
+from iriai.cli.framework.text import amount_text, count_text, size_text, span_text
+from iriai.client.answers import ClusterSight, LimitedRow, LinkRow, MemberRow, StatusReport
+from iriai.client.client import Client
+
+
+def status(options: GlobalOptions) -> None:
+    """Show how the machine is: its processes, what is free, what waits, what is wrong."""
+    with Client.connect(options.state, follow=False) as client:
+        report = client.status()
+    if options.as_json:
+        print_document(report)
+        return
+    print_pairs(
+        [
+            ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
+            ("for", _audience(report.mode)),
+            ("parts", ", ".join(report.parts)),
+            *_cluster(report),
+            ("links", "\n".join(map(_link, report.links))),
+            ("jobs", _jobs(report)),
+            ("free", _free(report)),
+            ("load", f"{report.load:.2f}"),
+            ("order", report.order),
+            ("processes", _processes(report)),
+            ("state", report.state_directory),
+            ("socket", report.socket),
+            ("limited", "\n".join(map(_limited, report.limited))),
+            ("trouble", "\n".join(report.trouble)),
+        ]
+    )
+
+
+def _cluster(report: StatusReport) -> list[tuple[str, str]]:
+    """What the machine sees of its cluster; nothing outside of one."""
+    sight = report.cluster
+    if sight is None:
+        return []
+    counts = ", ".join(f"{count} {state}" for state, count in sight.members.items() if count)
+    sent, received = (
+        f"{size_text(round(rate)) if rate >= 1 else '0'}/s"
+        for rate in (sight.sent_bytes_per_s, sight.received_bytes_per_s)
+    )
+    refused = ", ".join(f"{count} {rule}" for rule, count in sight.claims_refused.items())
+    return [
+        ("cluster", f"{sight.name}: {counts}"),
+        ("broker", ", ".join(sight.brokers)),
+        ("there", f"{sight.steadiness * 100:.0f} % of the time, for the choice of a broker"),
+        ("news", _news(sight)),
+        ("traffic", f"{sent} sent, {received} received"),
+        ("claims", f"{count_text(sight.begun, 'attempt')} began; refused: {refused or 'none'}"),
+        ("clocks", _clocks(sight)),
+        ("members", "\n".join(map(_member, report.members))),
+    ]
+
+
+def _news(sight: ClusterSight) -> str:
+    if sight.news_half_s is None or sight.news_late_s is None or sight.news_rounds is None:
+        return "none came yet"
+    late = f"{sight.news_late_s:.1f} s ({sight.news_rounds:.1f} rounds)"
+    return f"half is here within {sight.news_half_s:.1f} s, 95 % within {late}"
+
+
+def _clocks(sight: ClusterSight) -> str:
+    if sight.offset_worst_s is None:
+        return "of no other is known"
+    return f"{sight.offset_machine} is farthest off, {sight.offset_worst_s:+.3f} s"
+
+
+def _audience(mode: str) -> str:
+    words = {"system": "every user of the machine", "single-user": "you alone"}
+    return f"{words[mode]} ({mode})" if mode in words else mode
+
+
+def _jobs(report: StatusReport) -> str:
+    tasks = f"{report.active:,} active, {report.waiting:,} waiting"
+    return f"{count_text(report.jobs, 'job')} not finished; tasks: {tasks}"
+
+
+def _free(report: StatusReport) -> str:
+    return "\n".join(
+        f"{amount_text(name, report.free.get(name, 0))} of {amount_text(name, there).split(' ')[0]}"
+        for name, there in report.capacity.items()
+    )
+
+
+def _link(link: LinkRow) -> str:
+    state = "" if link.is_up else "down "
+    words = [f"{link.machine or 'front end'}: {state}{link.words}"]
+    if link.way == "relay":
+        words.append("through a relay")
+    if link.sent_bytes or link.received_bytes:
+        sent, received = size_text(link.sent_bytes), size_text(link.received_bytes)
+        words.append(f"{sent} sent, {received} received")
+    if link.offset_s is not None:
+        words.append(f"clock {link.offset_s:+.3f} s (within {link.offset_error_s:.3f} s)")
+    return ", ".join(words)
+
+
+def _member(member: MemberRow) -> str:
+    state = "" if member.state == "alive" else f", {member.state}"
+    where = "only connects outwards" if member.is_outward_only else ", ".join(member.addresses)
+    cluster = f", in {member.cluster_name}" if member.cluster_name else ""
+    return f"{member.name}: {where}{cluster}{state}"
+
+
+def _limited(row: LimitedRow) -> str:
+    return f"{row.user}: {count_text(row.times, 'time')} by {row.limit}"
+
+
+def _processes(report: StatusReport) -> str:
+    parts = (
+        ("daemon", report.daemon_pid),
+        ("launcher", report.launcher_pid),
+        ("supervisor", report.supervisor_pid),
+    )
+    return ", ".join(f"{name} {pid or 'none'}" for name, pid in parts)
+
+
+app = command_app(
+    status,
+    panel=MACHINE,
+    examples=(
+        ("iriai status", "the daemon that answers"),
+        ("iriai status --json", "for programs: daemon_pid, launcher_pid, free, …"),
+    ),
+)

@@ -1,0 +1,103 @@
+"""`iriai up`: bring up the daemon of this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.model.paths import StatePaths, node_directory, state_directory
+
+PARTS = ("node", "home,broker", "node,home,broker")
+"""For completion."""
+
+
+def up(
+    options: GlobalOptions,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it answers, and leave it running.")
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="USER", help="For root: whom the daemon runs as. \\[default: iriai]"),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The machine's name. \\[default: the host's]"),
+    ] = None,
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARTS",
+            help="'node' for a back end, 'home,broker' for a front end. \\[default: all three]",
+            autocompletion=lambda: list(PARTS),
+        ),
+    ] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SOCKET", help="Of a back end: the front end's socket, or its state directory."
+        ),
+    ] = None,
+) -> None:
+    """Bring up the daemon of this machine, with its launcher; safe to repeat.
+
+    As an ordinary user it works for you alone; as root for every user of the machine, each task as
+    its own user. Without --detach this command stays, and restarts either if it fails.
+
+    A back end runs the tasks of a front end on the same host. What is said here of --name, --parts
+    and --home is remembered: later a plain 'iriai up' of the same state directory will do. A back
+    end's is nodes/NAME within the usual one, where --state does not name another.
+    """
+    from iriai.daemon.startup.role import Wanted, check_name, read_parts
+    from iriai.supervisor.daemon_probe import Standing
+    from iriai.supervisor.up import bring_up, stay_up
+
+    def announce(standing: Standing) -> None:
+        if options.as_json:
+            print_document(standing._asdict())
+            return
+        news = "is up" if standing.started else "was up already"
+        print(f"{standing.home} {news}, with its state in {standing.state_directory}", flush=True)
+
+    wanted = Wanted(
+        None if name is None else check_name(name),
+        None if parts is None else read_parts(parts),
+        None if home is None else _front_end_socket(home),
+    )
+    option = None if options.state is None else str(options.state)
+    directory = state_directory(option, os.environ, os.geteuid())
+    if option is None and name is not None:
+        own = node_directory(directory, name)
+        if wanted.front or Path(StatePaths(own).identity).exists():
+            directory = own
+    if detach:
+        announce(bring_up(directory, user, wanted))
+    else:
+        announce(stay_up(directory, user, announce, wanted))
+
+
+def _front_end_socket(home: Path) -> str:
+    """The socket that was named, or that of the state directory that was."""
+    path = home.absolute()
+    return StatePaths(str(path)).daemon_socket if path.is_dir() else str(path)
+
+
+app = command_app(
+    up,
+    panel=MACHINE,
+    examples=(
+        ("iriai up --detach", "start it, and go on"),
+        ("iriai up --state /tmp/try", "one to try things with, in the foreground"),
+        ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
+        (
+            "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",
+            "a back end that runs its tasks",
+        ),
+    ),
+)

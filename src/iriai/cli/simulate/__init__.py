@@ -1,0 +1,1 @@
+"""`iriai simulate`: logs replayed, and faults searched for."""

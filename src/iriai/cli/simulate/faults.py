@@ -1,0 +1,59 @@
+"""`iriai simulate --faults`: small worlds in which much breaks, one for each seed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import print_document
+from iriai.cli.simulate.progress import bar
+
+if TYPE_CHECKING:
+    from iriai.sim.faults.search import Failure
+
+EXIT_FOUND = 1
+"""A seed fails: an error of ours."""
+
+
+def find_faults(
+    first_seed: int, seeds: int, options: GlobalOptions, *, through_wire: bool = False
+) -> None:
+    """Try so many seeds; each that fails is told with its story. Exits with 1 where one does."""
+    from iriai.sim.faults.search import run
+
+    with bar(seeds, "seeds") as progress:
+        failures = run(
+            range(first_seed, first_seed + seeds),
+            lambda seed, _failure: progress(seed - first_seed + 1, 0.0),
+            through_wire=through_wire,
+        )
+    if options.as_json:
+        print_document({"seeds": seeds, "failures": [_document(each) for each in failures]})
+    else:
+        for failure in failures:
+            _print_story(failure)
+        print(f"{seeds:,} seeds, {len(failures)} fail", file=sys.stderr)
+    if failures:
+        raise typer.Exit(EXIT_FOUND)
+
+
+def _document(failure: Failure) -> dict[str, object]:
+    return {
+        "seed": failure.seed,
+        "message": failure.message,
+        "happenings": [str(each) for each in failure.happenings],
+        "story": list(failure.story),
+    }
+
+
+def _print_story(failure: Failure) -> None:
+    for line in failure.story:
+        print(line)
+    print(f"seed {failure.seed} fails: {failure.message}")
+    print("with no more than this:")
+    for happening in failure.happenings:
+        print(f"  {happening}")
+    print(f"again: iriai simulate --faults --seed {failure.seed} --seeds 1\n")

@@ -1,0 +1,255 @@
+"""`iriai simulate`: the same rules in virtual time, on a workload log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iriai.cli.framework.command import TRYING, command_app
+from iriai.cli.framework.errors import remark
+from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.json_output import plain, print_document
+from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.text import percent_text, span_text
+from iriai.cli.simulate.experiment import run_experiments
+from iriai.cli.simulate.faults import find_faults
+from iriai.cli.simulate.options import InsteadOptions, LogOptions, OutputOptions, RuleOptions
+from iriai.cli.simulate.progress import bar
+from iriai.config.reader import Configuration, parse_configuration
+from iriai.model.problem import NotFound, UsageProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iriai.sim.runs.cases import Case
+    from iriai.sim.runs.simulation import Simulation
+    from iriai.sim.workload.log import Log
+    from iriai.sim.workload.settings import Settings
+
+GENERATED_PROCESSORS = 128
+"""Of a generated log, where nobody says: what the model of Lublin and Feitelson was made for."""
+
+_COLUMNS = (
+    Column("Simulation", style="bold"),
+    Column("Mean wait", right=True),
+    Column("50 % below", right=True, wide=True),
+    Column("99 % below", right=True),
+    Column("Slowdown", right=True),
+    Column("Used", right=True),
+    Column("Makespan", right=True),
+    Column("Fairness", right=True),
+)
+
+
+def simulate(
+    options: GlobalOptions,
+    given: LogOptions,
+    rules: RuleOptions,
+    output: OutputOptions,
+    trouble: InsteadOptions,
+    log: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="LOG", help="A workload log (SWF), compressed or not."),
+    ] = None,
+) -> None:
+    """Try rules on a workload log: what everybody would have waited.
+
+    What runs is the product's own code, in virtual time. The log is in the Standard Workload
+    Format; the Parallel Workloads Archive has many. The same log, rules and seed always give the
+    same result.
+    """
+    if trouble.experiment is not None:
+        if log or trouble.faults or given.generate is not None:
+            raise UsageProblem(
+                "usage", "--experiment is without a log and without --faults", "leave them away"
+            )
+        run_experiments(trouble.experiment, rules.seed, output.report, options)
+        return
+    if trouble.faults:
+        if log or given.generate is not None:
+            raise UsageProblem("usage", "--faults is without a log", "leave the log away")
+        find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
+        return
+    from iriai.sim.runs.cases import run_cases
+
+    words = list(log or ())
+    sweep = list(output.sweep or ())
+    if sweep:
+        sweep += [word for word in words if "=" in word]
+        words = [word for word in words if "=" not in word]
+    base = _settings(rules)
+    cases = _cases(base, output, sweep)
+    _refuse_early(output, cases)
+    read = _log(words, given, rules.seed)
+    _write_log(read, given.write_log)
+    if len(cases) == 1:
+        simulations = [_watched(read, cases[0])]
+    else:
+        with bar(len(cases), "simulations") as progress:
+            simulations = run_cases(
+                read,
+                cases,
+                output.workers or os.cpu_count() or 1,
+                lambda done: progress(done, 0.0),
+                keep_records=output.report is not None,
+            )
+    if output.starts is not None:
+        _write_starts(simulations[0], output.starts)
+    _show(read, cases, simulations, output, options)
+
+
+def _settings(rules: RuleOptions) -> Settings:
+    from iriai.sim.workload.settings import Settings
+
+    configuration = Configuration()
+    if rules.config is not None:
+        try:
+            text = rules.config.read_text()
+        except FileNotFoundError:
+            raise NotFound("no-configuration", f"there is no file {rules.config}") from None
+        except UnicodeDecodeError:
+            raise UsageProblem(
+                "bad-configuration", f"{rules.config} is not text", "give an iriai.toml"
+            ) from None
+        configuration = parse_configuration(text, str(rules.config))
+    settings = Settings(
+        rules.policy,
+        rules.order,
+        rules.mode,
+        rules.seed,
+        configuration,
+        rules.check,
+        rules.wire,
+    )
+    settings.refuse_unknown()
+    return settings
+
+
+def _cases(base: Settings, output: OutputOptions, sweep: list[str]) -> list[Case]:
+    from iriai.sim.runs.cases import Case, compared, swept
+
+    if output.compare is not None and sweep:
+        raise UsageProblem(
+            "usage", "--compare and --sweep cannot be said together", "a sweep compares, too"
+        )
+    if output.compare is not None:
+        return compared(output.compare, base)
+    if sweep:
+        return swept(sweep, base)
+    return [Case(f"{base.policy}+{base.order}", base)]
+
+
+def _refuse_early(output: OutputOptions, cases: Sequence[Case]) -> None:
+    """Say what cannot be done before hours are spent."""
+    if output.starts is not None and len(cases) > 1:
+        raise UsageProblem(
+            "usage", "--starts is for one simulation", "leave --compare and --sweep away"
+        )
+    if output.report is not None:
+        from iriai.sim.report.plots import need_matplotlib
+
+        need_matplotlib()
+
+
+def _log(words: list[str], given: LogOptions, seed: int) -> Log:
+    from iriai.sim.workload.generator import generate
+    from iriai.sim.workload.swf import read_swf
+
+    if given.generate is not None:
+        if words:
+            raise UsageProblem("usage", "--generate and a log cannot be said together", "say one")
+        return generate(
+            given.generate,
+            given.jobs,
+            given.processors or GENERATED_PROCESSORS,
+            seed,
+            perfect_estimates=given.perfect_estimates,
+        )
+    if len(words) != 1:
+        what = "no log is named" if not words else f"there is one log too many: {words[1]}"
+        raise UsageProblem("usage", what, "say LOG, or --generate lublin")
+    log = read_swf(Path(words[0]), given.processors, perfect_estimates=given.perfect_estimates)
+    for what, count in log.counts.items():
+        remark(f"{log.name}: {count:,} {'jobs' if count > 1 else 'job'} {what}")
+    return log
+
+
+def _write_log(log: Log, path: Path | None) -> None:
+    from iriai.sim.workload.swf import write_swf
+
+    if path is not None:
+        with path.open("w") as stream:
+            write_swf(log, stream)
+
+
+def _watched(log: Log, case: Case) -> Simulation:
+    from iriai.sim.runs.simulation import simulate as simulate_log
+
+    with bar(len(log.jobs), "jobs", log.began_wall_s) as progress:
+        return simulate_log(log, case.settings, progress)
+
+
+def _write_starts(simulation: Simulation, path: Path) -> None:
+    with path.open("w") as stream:
+        stream.write("job,start\n")
+        for record in simulation.records:
+            stream.write(f"{record.job.number},{record.start_s:.15g}\n")
+
+
+def _show(
+    log: Log,
+    cases: Sequence[Case],
+    simulations: Sequence[Simulation],
+    output: OutputOptions,
+    options: GlobalOptions,
+) -> None:
+    from iriai.sim.runs.document import document
+
+    labels = [case.label for case in cases]
+    made = document(log, labels, simulations)
+    if output.report is not None:
+        from iriai.sim.report.report import write_report
+
+        write_report(output.report, log, made, simulations)
+    if options.as_json:
+        print_document(plain(made))
+        return
+    print_table(_COLUMNS, [_cells(*row) for row in zip(labels, simulations, strict=True)])
+    print(f"{len(log.jobs):,} jobs, {log.processors:,} processors", file=sys.stderr)
+    if output.report is not None:
+        print(f"The report is {output.report / 'index.html'}", file=sys.stderr)
+
+
+def _cells(label: str, simulation: Simulation) -> tuple[str, ...]:
+    metrics = simulation.metrics
+    jain = metrics.jain_index
+    return (
+        label,
+        span_text(round(metrics.wait_s.mean)),
+        span_text(round(metrics.wait_s.p50)),
+        span_text(round(metrics.wait_s.p99)),
+        f"{metrics.bounded_slowdown.mean:.2f}",
+        percent_text(metrics.utilisation),
+        span_text(round(metrics.makespan_s)),
+        "-" if jain is None else f"{jain:.3f}",
+    )
+
+
+app = command_app(
+    simulate,
+    panel=TRYING,
+    examples=(
+        ("iriai simulate KTH-SP2.swf.gz", "what everybody would have waited"),
+        ("iriai simulate log.swf --compare fcfs,easy,easy+lottery", "side by side"),
+        ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
+        ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
+        ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
+        ("iriai simulate --experiment urgency --report out", "paper 000 again"),
+        ("iriai simulate --faults --seeds 1000", "look for faults of iriai itself"),
+        ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "make a log"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""iriai.toml: its sections, their values and how it is read."""

@@ -1,0 +1,65 @@
+"""The part of the configuration that a cluster agrees on, and how it joins a machine's own.
+
+What the cluster's document says, holds; what it does not mention, each machine's own file decides.
+"""
+
+from __future__ import annotations
+
+import tomllib
+
+from msgspec.structs import replace
+
+from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
+from iriai.config.sections import KEYS, GroupSection
+
+CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
+"""What all brokers, homes and directories must be of one mind about. The rest is a machine's own
+business: what it offers, whom it lets in, where it listens."""
+
+
+def parse_cluster_configuration(text: str, where: str) -> Configuration:
+    """The configuration that the cluster's document `text` holds; `where` names it in messages.
+
+    Raises:
+        BadConfiguration: it is wrong, or has a section that is a machine's own.
+    """
+    configuration = parse_configuration(text, where)
+    for section in tomllib.loads(text):
+        if section not in CLUSTER_SECTIONS:
+            raise BadConfiguration(
+                f"{where}: [{section}] is not the cluster's to say",
+                f"write it into iriai.toml of the machine; the cluster has "
+                f"{', '.join(f'[{each}]' for each in CLUSTER_SECTIONS)}",
+            )
+    return configuration
+
+
+def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
+    """A machine's `own` configuration under that of its `cluster`."""
+    sections = {
+        section: replace(
+            getattr(own, section),
+            **{
+                key.field: getattr(getattr(cluster, section), key.field)
+                for key in KEYS[section]
+                if _is_clusters(f"{section}.{key.name}", own, cluster)
+            },
+        )
+        for section in CLUSTER_SECTIONS
+        if section in KEYS
+    }
+    groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
+    for name, group in cluster.groups.items():
+        before = own.groups.get(name, GroupSection())
+        is_said = f"groups.{name}.right" in cluster.given
+        right = group.right if is_said else before.right
+        groups[name] = GroupSection(right, {**before.users, **group.users})
+    return replace(own, groups=groups, given={**own.given, **cluster.given}, **sections)
+
+
+def _is_clusters(key: str, own: Configuration, cluster: Configuration) -> bool:
+    if key in cluster.given:
+        return True
+    # The name of an order decides what is usual for its other keys.
+    named = key.startswith("order.") and "order.name" in cluster.given
+    return named and key not in own.given

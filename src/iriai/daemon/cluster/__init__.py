@@ -1,0 +1,1 @@
+"""Membership and directory driven by the daemon, and questions to other machines."""

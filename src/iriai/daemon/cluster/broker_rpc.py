@@ -1,0 +1,250 @@
+"""What this machine asks the broker of its cluster, and what it answers others as the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.server.connections import Asked
+from iriai.model.instant import Instant
+from iriai.model.problem import FAMILIES, Problem, Refused
+from iriai.protocol.incidents import Notices
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    Inquired,
+    InquiryOver,
+    Part,
+    PeerNoticed,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.protocol.rpc.inquiries import ANSWER_BYTES_MAX, PATIENCE_S, Inquiries
+from iriai.system.clock import now as read_clocks
+from iriai.system.internal_errors import FAULTS
+from iriai.wire.inquiries import (
+    INQUIRY_VERSION,
+    Declined,
+    Question,
+    Told,
+    decode_question,
+    decode_told,
+    encode_question,
+    encode_told,
+)
+from iriai.wire.requests import AnswerBody
+
+T = TypeVar("T", bound=Told)
+Answerer = Callable[[Any, Instant], Told]
+"""Answers a question as the broker; raises a `Problem`, which is told."""
+Fail = Callable[[Problem, Instant], None]
+"""Told the problem that the broker has with the question."""
+Miss = Callable[[str, Instant], None]
+"""Told in words why there is no answer."""
+
+
+class Inquirer:
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.answerers: dict[type, Answerer] = {}
+        """By kind of question, what this machine answers where it is the broker."""
+        self.send: Callable[[list[Send]], None] | None = None
+        """Takes what is said to other machines; None: there are none."""
+        self._engine = engine
+        self._notices = Notices()
+        self._inquiries = Inquiries(INQUIRY_VERSION, self._notices)
+        self._waiting: dict[int, Callable[[InquiryOver, Instant], None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine answers by itself: its broker is its own, or it has no other."""
+        return Part.BROKER in self._engine.machine.parts or self.send is None
+
+    def answer(
+        self,
+        asked: Asked,
+        question: Question,
+        kind: type[T],
+        now: Instant,
+        make: Callable[[T], AnswerBody],
+        without: Callable[[str], AnswerBody],
+    ) -> None:
+        """Answer a client with what `make` makes of the broker's word, wherever the broker is.
+
+        `without` makes the answer where it says nothing in time; it is told why, and may raise a
+        `Problem`.
+        """
+        self.ask(
+            question,
+            kind,
+            now,
+            lambda told, _: asked.answer_with(lambda: make(told)),
+            lambda problem, _: asked.fail(problem),
+            lambda words, _: asked.answer_with(lambda: without(words)),
+        )
+
+    def ask(
+        self,
+        question: Question,
+        kind: type[T],
+        now: Instant,
+        hear: Callable[[T, Instant], None],
+        fail: Fail,
+        miss: Miss,
+    ) -> None:
+        """Have one of the three called: at once where the broker is here, else in a later turn."""
+        if not self.is_here:
+            broker = self._engine.machine.broker_at
+            self.ask_at(broker, question, kind, hear, fail, miss, may_go_on=False)
+            return
+        try:
+            told = self.answerers[type(question)](question, now)
+        except Problem as problem:
+            fail(problem, now)
+            return
+        if not isinstance(told, kind):
+            raise TypeError(f"{type(told).__name__} is no answer to {type(question).__name__}")
+        hear(told, now)
+
+    def ask_at(
+        self,
+        broker: str,
+        question: Question,
+        kind: type[T],
+        hear: Callable[[T, Instant], None],
+        fail: Fail,
+        miss: Miss,
+        *,
+        may_go_on: bool = True,
+    ) -> None:
+        """Ask a machine that is taken for a broker; one of the three is called in a later turn.
+
+        Where it names another machine as the broker that one is asked, once, if it `may_go_on`.
+        """
+
+        def over(inquiry: InquiryOver, now: Instant) -> None:
+            told, words = _read(inquiry, broker)
+            if isinstance(told, kind):
+                hear(told, now)
+            elif may_go_on and isinstance(told, Declined) and told.broker not in ("", broker):
+                self.ask_at(told.broker, question, kind, hear, fail, miss, may_go_on=False)
+            elif isinstance(told, Declined) and told.code not in NO_BROKER:
+                fail(problem_in(told), now)
+            else:
+                miss(words, now)
+
+        number, effects = self._inquiries.ask(
+            broker, encode_question(question), read_clocks("inquiry")
+        )
+        self._waiting[number] = over
+        self._perform(effects)
+
+    def handle(self, event: Delivered | Wake) -> None:
+        """A message of another machine, or the alarm."""
+        self._perform(self._inquiries.handle(event, read_clocks("inquiry")))
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        sends = [each for each in effects if isinstance(each, Send)]
+        if sends and self.send is not None:
+            self.send(sends)
+        for effect in [*effects, *self._notices.take()]:
+            if isinstance(effect, WakeAt):
+                self._set_alarm(effect)
+            elif isinstance(effect, Inquired):
+                self._asked(effect)
+            elif isinstance(effect, InquiryOver):
+                self._over(effect)
+            elif isinstance(effect, PeerNoticed):
+                self._engine.on_noticed(effect)
+
+    def _over(self, inquiry: InquiryOver) -> None:
+        over = self._waiting.pop(inquiry.number)
+        self._engine.request(lambda now: over(inquiry, now))
+
+    def _set_alarm(self, wake: WakeAt) -> None:
+        self.close()
+        delay_s = max(0.0, wake.steady_s - read_clocks("inquiry").steady_s)
+        self._alarm = self._loop.call_later(delay_s, self.handle, Wake(Part.INQUIRY))
+
+    def _asked(self, inquired: Inquired) -> None:
+        """Another machine asks: answered within a turn."""
+
+        def handle(now: Instant) -> None:
+            told = encode_told(self._told(inquired, now))
+            if len(told) > ANSWER_BYTES_MAX:
+                words = f"the answer has {len(told)} bytes, more than the {ANSWER_BYTES_MAX} there "
+                told = encode_told(declined(Refused("too-long", f"{words}may be", "ask for less")))
+            self._perform(self._inquiries.answer(inquired.machine, inquired.number, told))
+
+        self._engine.request(handle)
+
+    def _told(self, inquired: Inquired, now: Instant) -> Told:
+        machine = self._engine.machine
+        if inquired.version != INQUIRY_VERSION:
+            words = f"the broker {machine.name} takes questions of version {INQUIRY_VERSION}, not "
+            return declined(
+                Refused(OTHER_VERSION, f"{words}{inquired.version}", "install the same iriai")
+            )
+        if Part.BROKER not in machine.parts:
+            words = f"{machine.name} is not the broker: it follows {machine.broker_at}"
+            return replace(declined(Refused(NOT_BROKER, words)), broker=machine.broker_at)
+        try:
+            question = decode_question(inquired.question)
+            if type(question) not in self.answerers:
+                words = f"{machine.name} has no part that answers such a question"
+                return declined(Refused(OTHER_VERSION, words))
+            return self.answerers[type(question)](question, now)
+        except msgspec.MsgspecError as error:
+            return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))
+        except Problem as problem:
+            return declined(problem)
+        except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
+            words = FAULTS.note(f"a question of {inquired.machine}", error)
+            return declined(Problem("internal", words, "please report it"))
+
+
+OTHER_VERSION, NOT_BROKER = "other-version", "not-the-broker"
+NO_BROKER = frozenset({OTHER_VERSION, NOT_BROKER})
+"""Whoever says so cannot answer as the broker; it is as if nobody had."""
+
+
+def declined(problem: Problem) -> Declined:
+    """A problem for the way."""
+    return Declined(problem.exit_code, problem.code, problem.message, problem.hint)
+
+
+def problem_in(told: Declined) -> Problem:
+    """The problem that came."""
+    family = next((each for code, each in FAMILIES.items() if code == told.exit_code), Problem)
+    return family(told.code, told.message, told.hint)
+
+
+def _read(inquiry: InquiryOver, broker: str) -> tuple[Told | None, str]:
+    """What the broker said, and words for where that is no answer."""
+    if inquiry.missing:
+        return None, f"the broker {broker} was not asked: {inquiry.missing}"
+    if inquiry.answer is None:
+        return None, f"the broker {broker} did not answer within {PATIENCE_S:.0f} s"
+    try:
+        told = decode_told(inquiry.answer)
+    except msgspec.MsgspecError as error:
+        return None, f"the answer of the broker {broker} cannot be read: {error}"
+    if isinstance(told, Declined):
+        return told, told.message
+    return told, f"the broker {broker} answered another question"

@@ -1,0 +1,102 @@
+"""What the directory asks of identities: whose signature is good, by certificates it carries."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from iriai.identity.documents.cluster_document import read_cluster_document
+from iriai.identity.documents.operator_roster import read_roster
+from iriai.identity.documents.revocation import read_ejection
+from iriai.identity.documents.signed_document import DocumentKind, read_document
+from iriai.identity.trust.trust import Trust
+from iriai.identity.trust.trusted_home import read_trusted_home
+from iriai.model.home_rules import OTHERS
+from iriai.model.problem import Problem
+from iriai.protocol.messages.entries import CLUSTER, Entry, EntryKind
+
+
+class TrustVerifier:
+    """A `protocol.messages.entries.Verifier` over what this machine trusts."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+
+    def introduce(self, machine: str, certificate: bytes) -> str:
+        """Learn a machine's key from its certificate; says why not, or nothing."""
+        try:
+            name = self._trust.learn(certificate)
+        except Problem as problem:
+            return str(problem)
+        return "" if name == machine else f"it is the certificate of {name}"
+
+    def knows(self, machine: str) -> bool:
+        """Whether the machine's key was learned."""
+        return self._trust.knows(machine)
+
+    def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
+        """Whether the machine signed `content`."""
+        return self._trust.verify(machine, content, signature)
+
+    def is_ejected(self, machine: str) -> bool:
+        """Whether operators threw the machine out: not all may have heard of it yet."""
+        return bool(self._trust.ejection_words(machine))
+
+    def check_document(self, document: Entry) -> str:
+        """Why this is no document that an operator signed, or nothing."""
+        kind = _KINDS[document.kind]
+        try:
+            honest = document_entry(
+                document.cluster, kind, document.body, self._trust.authority.der
+            )
+            self._check_operator(kind, document)
+        except Problem as problem:
+            return str(problem)
+        if document == honest:
+            return ""
+        return "whom it is about, its number or its digest are not the document's"
+
+    def _check_operator(self, kind: DocumentKind, document: Entry) -> None:
+        if kind is not DocumentKind.ROSTER:
+            signed = read_document(document.body, kind, self._trust.authority.der)
+            self._trust.check_operator(signed.operator, signed.key)
+
+
+def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: bytes) -> Entry:
+    """The entry that carries a document of an operator.
+
+    Raises:
+        Problem: the document is not good.
+    """
+    if kind is DocumentKind.CONFIGURATION:
+        document = read_cluster_document(raw, authority)
+        digest = bytes.fromhex(document.digest)
+        return Entry(
+            CLUSTER, EntryKind.CONFIGURATION, cluster, 0, document.number, 0.0, raw, digest
+        )
+    if kind is DocumentKind.ROSTER:
+        roster = read_roster(raw, authority)
+        digest = bytes.fromhex(roster.digest)
+        return Entry(CLUSTER, EntryKind.ROSTER, cluster, 0, roster.number, 0.0, raw, digest)
+    if kind is DocumentKind.TRUST:
+        signed = read_trusted_home(raw, authority)
+        home, number = signed.trusted.home, signed.trusted.moment_ms
+        owner = CLUSTER if home == OTHERS else home
+        digest = bytes.fromhex(signed.digest)
+        return Entry(owner, EntryKind.TRUST, cluster, 0, number, 0.0, raw, digest)
+    ejection = read_ejection(raw, authority).ejection
+    moment_ms = round(ejection.at_wall_s * 1000)
+    digest = sha256(raw).digest()
+    return Entry(ejection.machine, EntryKind.EJECT, cluster, 0, moment_ms, 0.0, raw, digest)
+
+
+def document_kind(entry: Entry) -> DocumentKind:
+    """What an entry by operators carries; its body is the document."""
+    return _KINDS[entry.kind]
+
+
+_KINDS = {
+    EntryKind.CONFIGURATION: DocumentKind.CONFIGURATION,
+    EntryKind.EJECT: DocumentKind.EJECTION,
+    EntryKind.ROSTER: DocumentKind.ROSTER,
+    EntryKind.TRUST: DocumentKind.TRUST,
+}

@@ -1,0 +1,52 @@
+"""What parts noticed of other machines, as it is shown: each thing once, however often it was."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from iriai.daemon.net.violations import MESSAGE_LENGTH_MAX
+from iriai.model.plain_text import line_of
+from iriai.protocol.incidents import LIES, PROPOSED_AFTER
+from iriai.protocol.messages.effects import PeerNoticed
+
+log = logging.getLogger(__name__)
+
+SHOWN_MAX = 20
+"""The latest: whoever looks after days of a flood is still shown what is new."""
+
+
+class Noticed:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._shown: dict[tuple[str, str, str], str] = {}
+        self._liars: dict[str, str] = {}
+        """Machines that said several times what no honest one says, and what that was, last."""
+
+    def note(self, notice: PeerNoticed) -> None:
+        """Something was noticed the first time, the tenth, the hundredth, ..."""
+        times = f" ({notice.count} times)" if notice.count > 1 else ""
+        said = line_of(notice.message, MESSAGE_LENGTH_MAX)
+        words = f"{notice.machine or 'somebody'}: {said} ({notice.code}){times}"
+        log.warning("noticed of %s", words)
+        key = (notice.code, notice.machine, notice.message)
+        self._shown.pop(key, None)
+        self._shown[key] = words
+        if len(self._shown) > SHOWN_MAX:
+            del self._shown[next(iter(self._shown))]
+        if notice.code in LIES and notice.count >= PROPOSED_AFTER and notice.machine:
+            self._liars[notice.machine] = f"{notice.message} ({notice.code})"
+
+    def rows(self) -> list[str]:
+        """A sentence of each, the latest last."""
+        return list(self._shown.values())
+
+    def proposals(self, ejected: Collection[str]) -> list[str]:
+        """Whom operators are told to throw out, and how; those of `ejected` are out already."""
+        return [
+            f"{machine} says again and again what cannot be, last: {words}. An operator may throw "
+            f"it out: iriai eject {machine} --reason 'it lies'"
+            for machine, words in self._liars.items()
+            if machine not in ejected
+        ]

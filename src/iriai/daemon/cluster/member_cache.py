@@ -1,0 +1,101 @@
+"""The members that this machine begins with after a restart: whom it last knew, not whom it joined.
+
+The machine through which it joined may be gone for good. Of a large cluster some are enough: from
+there on membership knows them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.address_book import relay_order
+from iriai.identity.storage.cluster_files import SEEDS_MAX, ClusterFiles, SeedMember
+from iriai.model.problem import Problem
+from iriai.protocol.messages.members import Member, MemberState
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 60.0
+"""Between two writes: who comes and goes within a minute is not worth one each."""
+
+
+def members_to_keep(
+    name: str, members: Iterable[Member], before: Sequence[SeedMember]
+) -> list[SeedMember]:
+    """Whom the machine `name` begins with the next time.
+
+    Those that are there and can be dialled come first, in an order of its own, so that of a large
+    cluster not all keep the same; then those kept before, unless they left: where most cannot be
+    reached now, they may be there by then.
+    """
+    known = {member.name: member for member in members}
+    there = [m.name for m in known.values() if m.is_present and m.addresses]
+    found = [SeedMember(each, known[each].addresses) for each in relay_order(name, there)]
+    kept = {seed.name for seed in found} | {name}
+    for seed in before:
+        member = known.get(seed.name)
+        has_left = member is not None and member.state is MemberState.LEFT
+        if seed.name not in kept and not has_left:
+            found.append(seed)
+    return found[:SEEDS_MAX]
+
+
+class KeptMembers:
+    """Keeps them in the cluster's files; see the module."""
+
+    def __init__(self, name: str, files: ClusterFiles, engine: Engine) -> None:
+        self._name = name
+        self._files = files
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._kept = files.seeds()
+        """As they are on disk."""
+        self._known: Callable[[], Iterable[Member]] = tuple
+        self._writing: asyncio.TimerHandle | None = None
+
+    def changed(self, known: Callable[[], Iterable[Member]]) -> None:
+        """Something changed; `known` gives all members of which anything is known, now and later.
+
+        It is asked when there is something to be written: in a large cluster that comes up
+        everything changes hundreds of times.
+        """
+        self._known = known
+        if self._writing is None:
+            self._writing = self._loop.call_later(PAUSE_S, self._write)
+
+    def close(self) -> None:
+        """Keep what is known now, unless this machine is in the cluster no more."""
+        if self._writing is not None:
+            self._writing.cancel()
+        wanted = self._wanted()
+        if wanted != self._kept and self._files.exist():
+            try:
+                self._files.keep_seeds(wanted)
+            except Problem as problem:
+                log.warning("the members are not kept: %s", problem)
+
+    def _write(self) -> None:
+        """In a thread: a disk may be slow."""
+        self._writing = None
+        wanted = self._wanted()
+        if wanted != self._kept:
+            self._engine.in_thread(
+                lambda: self._files.keep_seeds(wanted), partial(self._written, wanted)
+            )
+
+    def _wanted(self) -> list[SeedMember]:
+        """It ranks all members, which is for once in a while."""
+        return members_to_keep(self._name, self._known(), self._kept)
+
+    def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:
+        problem = result.exception()
+        if isinstance(problem, Problem):  # the next change has it tried again
+            log.warning("the members are not kept: %s", problem)
+        elif problem is not None:
+            raise problem
+        else:
+            self._kept = seeds

@@ -1,0 +1,527 @@
+"""This machine among those of its cluster: its links, who is a member, and what is published.
+
+Membership and directory are not part of the machine's turns: nothing that they say waits for a
+record. Who is there goes to the machine as `PeersChanged`, and to the address book.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.entry_verifier import (
+    TrustVerifier,
+    document_entry,
+    document_kind,
+)
+from iriai.daemon.cluster.incidents import Noticed
+from iriai.daemon.cluster.member_cache import KeptMembers
+from iriai.daemon.cluster.metrics import MEASURE_S, ClusterMeasures
+from iriai.daemon.cluster.seen_member import SeenMember
+from iriai.daemon.cluster.uptime import OwnSteadiness
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.address_book import MemberBook
+from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.net.mesh import LinkState, Listener, Mesh
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.remote_payloads import ReceivedTexts
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.tasks.output_fetcher import OutputCopies
+from iriai.daemon.tasks.output_server import OutputSource
+from iriai.machine.core import MachineEvent
+from iriai.model.instant import Instant
+from iriai.model.job import Interaction
+from iriai.model.records import LedgerRow
+from iriai.policy.accounting.decay import Fading
+from iriai.protocol.delivery.authorization import is_of_cluster, may_say
+from iriai.protocol.directory.directory import DirectorySettings
+from iriai.protocol.directory.entry_slices import EntrySlices
+from iriai.protocol.election.site_view import SitePeers
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerNews
+from iriai.protocol.membership.cluster_core import OF_PEERS, Peers
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    EntriesChanged,
+    MachineForgotten,
+    MembersChanged,
+    Part,
+    PeerNoticed,
+    PeerShunned,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.protocol.messages.entries import BY_OPERATORS, Entry, EntryKind, Key
+from iriai.protocol.messages.gossip import Entries
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.messages.output import AskOutput, Output
+from iriai.protocol.messages.scheduling import Begun, Forward, Message, Summary
+from iriai.system.clock import now as read_clocks
+from iriai.wire.machines import LinkRow, MemberRow
+from iriai.wire.reports import ClusterSight
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.documents.signed_document import DocumentKind
+    from iriai.identity.storage.cluster_files import SeedMember
+
+log = logging.getLogger(__name__)
+
+LEAVE_S = 1.0
+"""What a machine that leaves gives its word to get about."""
+
+CLOCK_OFF_S = 60.0
+"""A clock that is set by the network is within a second; the ledger keeps rows aside that are an
+hour off, and certificates are refused before they begin."""
+
+TakeDocument = Callable[["DocumentKind", bytes, str], None]
+
+
+class ClusterNetwork:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterState,
+        engine: Engine,
+        payloads: Payloads,
+        texts: ReceivedTexts,
+        back_ends: Links,
+        take_document: TakeDocument,
+        inquirer: Inquirer,
+    ) -> None:
+        """`back_ends` are links within this host; `inquirer` asks other machines through this.
+
+        `take_document` is told of operators' documents that came, and from which machine.
+        """
+        self._back_ends = back_ends
+        self._settings = settings
+        self._gossip = DirectorySettings.of(settings.configuration.gossip)
+        self._cluster = cluster
+        self._engine = engine
+        self._noticed = Noticed()
+        engine.on_noticed = self._noticed.note
+        self._take_document = take_document
+        self._inquirer = inquirer
+        inquirer.send = self.send
+        self._loop = asyncio.get_running_loop()
+        self._alarms: dict[Part, asyncio.TimerHandle] = {}
+        self._publishing: asyncio.TimerHandle | None = None
+        self._measuring: asyncio.TimerHandle | None = None
+        self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
+        self._present: dict[str, Member] = {}
+        self._entries = EntrySlices()
+        identity, trust = cluster.identity, cluster.trust
+        self._steadiness = OwnSteadiness(cluster.files, engine, self._announce)
+        rng = Random(secrets.randbits(64))
+        self.book = MemberBook(identity.name)
+        self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
+        passport = Passport.of(identity, trust)
+        is_outward_only = settings.configuration.cluster.outward_only
+        listener = Listener(
+            self._happened,
+            self._takes,
+            lambda sender, told, forget: texts.take(sender, told, forget=forget),
+        )
+        self.mesh = Mesh(
+            passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
+        )
+        own = self._own_member(passport.instance)
+        self._site_peers = SitePeers(own)
+        self.peers = Peers(
+            own,
+            incarnation=int(read_clocks("cluster").wall_s),
+            signer=identity,
+            verifier=TrustVerifier(trust),
+            rng=rng,
+            seeds=[each.name for each in cluster.seeds if each.addresses],
+            directory=self._gossip,
+        )
+        self._kept = KeptMembers(identity.name, cluster.files, engine)
+        spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
+        self._output = OutputSource(engine, spool, self.mesh.send)
+        self.copies = OutputCopies(spool, self.mesh.send, waits_for, self._is_far)
+        self._ledger = LedgerNews(
+            identity.name,
+            Fading.of(settings.configuration.order),
+            self._counted(),
+            read_clocks("cluster"),
+            rate=self._rate(),
+        )
+
+    def _is_far(self, machine: str) -> bool:
+        """Whether the files of a machine are not on this host."""
+        return machine not in (self._cluster.identity.name, *self._back_ends.known.names())
+
+    # --- for the daemon --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take connections, and say that this machine is there."""
+        now = read_clocks("cluster")
+        self.mesh.doorway.open(list(self._settings.doors))
+        self.mesh.begin()
+        self._perform(self.peers.begin(now), now)
+        der = self._cluster.identity.certificate.der
+        self._perform(self.peers.publish(EntryKind.CERTIFICATE, der, now), now)
+        self.spread()
+        self._tell_peers()
+        self._publish_counters()
+        self._steadiness.begin()
+        self._measure_links()
+
+    def send(self, sends: list[Send]) -> None:
+        """What the cores say: to back ends of this host, and to machines of the cluster."""
+        within = [send for send in sends if self._back_ends.is_up(send.machine)]
+        if within:
+            self._back_ends.send(within)
+        beyond = [send for send in sends if not self._back_ends.is_up(send.machine)]
+        if beyond:
+            self.mesh.send(beyond)
+
+    def spread(self) -> None:
+        """Tell others of what operators signed and this machine holds."""
+        now = read_clocks("cluster")
+        identity = self._cluster.identity
+        for kind, _, raw in self._cluster.spread():
+            entry = document_entry(identity.cluster, kind, raw, identity.authority)
+            self._perform(self.peers.submit(entry, now), now)
+
+    def leave(self) -> None:
+        """Say that this machine goes."""
+        now = read_clocks("cluster")
+        self._perform(self.peers.leave(now), now)
+
+    def present(self) -> list[Member]:
+        """The other members that are there, as far as is known, by name."""
+        return sorted(self._present.values(), key=lambda member: member.name)
+
+    def seen(self) -> list[SeenMember]:
+        """All members of which anything is known, this machine first, whatever became of them."""
+        own = self._own_member(self.mesh.instance)
+        found = [SeenMember(own, None)]
+        now = read_clocks("cluster")
+        for member in self.peers.members.values():
+            carried = self.peers.table.carried(Key(member.name, EntryKind.MEMBER), now)
+            ages_s = [carried.age_s] if carried is not None else []
+            linked_s = self.mesh.heard_ago_s(member.name)
+            if linked_s is not None:
+                ages_s.append(linked_s)
+            found.append(SeenMember(member, min(ages_s, default=None)))
+        return found
+
+    def sight(self) -> ClusterSight:
+        """The cluster as it is seen from here."""
+        states = [seen.member.state for seen in self.seen()]
+        news_s = self._measures.news_s
+        offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
+        worst = max(offsets, key=lambda each: abs(each[0]), default=None)
+        machine = self._engine.machine
+        observed = machine.home.observed
+        return ClusterSight(
+            self._settings.configuration.cluster.name or self._cluster.identity.cluster,
+            {state: states.count(state) for state in MemberState},
+            (machine.broker_at,),
+            news_s[0] if news_s else None,
+            news_s[1] if news_s else None,
+            news_s[1] / self._gossip.period_s if news_s else None,
+            *self._measures.bytes_per_s,
+            observed.begun,
+            dict(observed.refusals),
+            worst[0] if worst else None,
+            worst[1] if worst else "",
+            self._steadiness.told,
+        )
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """The same for people."""
+        return tuple(
+            MemberRow(
+                m.name,
+                m.cluster,
+                m.state,
+                m.addresses,
+                m.is_outward_only,
+                m.incarnation,
+                m.cluster_name,
+            )
+            for m in self.present()
+        )
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each link stands, for people."""
+        now_s = read_clocks("cluster").wall_s
+        return self._back_ends.rows() + tuple(_row(each, now_s) for each in self.mesh.states())
+
+    def trouble(self) -> list[str]:
+        """What is wrong with links, and what others did that they should not."""
+        offences = self.mesh.offences.rows(read_clocks("cluster").steady_s)
+        noticed = self._noticed.rows() + self.proposals()
+        return self._back_ends.trouble() + offences + noticed + self._clocks()
+
+    def noticed(self) -> list[str]:
+        """What parts noticed of other machines, a sentence each."""
+        return self._noticed.rows()
+
+    def proposals(self) -> list[str]:
+        """Whom operators are told to throw out, and how."""
+        ejected = {each.ejection.machine for each in self._cluster.trust.ejections}
+        return self._noticed.proposals(ejected)
+
+    def _clocks(self) -> list[str]:
+        """Machines whose clock is so far off that the ledger keeps their rows aside."""
+        return [
+            f"the clock of {each.machine} is {each.offset.offset_s:+.0f} s off this machine's"
+            for each in self.mesh.states()
+            if each.offset is not None and abs(each.offset.offset_s) > CLOCK_OFF_S
+        ]
+
+    def close(self) -> None:
+        """End all links."""
+        for alarm in (*self._alarms.values(), self._publishing, self._measuring):
+            if alarm is not None:
+                alarm.cancel()
+        self._kept.close()
+        self._steadiness.close()
+        self._output.close()
+        self.copies.close()
+        self.mesh.close()
+
+    # --- what comes in ---------------------------------------------------------------------------
+
+    def _takes(self, sender: str, part: Part, message: Message) -> bool:
+        """Whether a machine may say this to a part of ours."""
+        if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
+            return True
+        is_there = part in (Part.BROKER, Part.OUTPUT) or part in self._engine.machine.parts
+        return is_there and may_say(sender, self._settings.home, message)
+
+    def _happened(self, event: MachineEvent) -> None:
+        if isinstance(event, Delivered) and isinstance(event.message, Entries):
+            if not self._entries:
+                self._loop.call_soon(self._take_entries)
+            self._entries.add(event.sender, event.message.entries)
+        elif isinstance(event, Delivered) and event.part in OF_PEERS:
+            now = read_clocks("cluster")
+            self._perform(self.peers.handle(event, now), now)
+        elif isinstance(event, Delivered) and event.part is Part.INQUIRY:
+            self._inquirer.handle(event)
+        elif isinstance(event, Delivered) and event.part is Part.OUTPUT:
+            self._of_output(event)
+        elif isinstance(event, Delivered):
+            if not self._is_of_its_cluster(event):
+                return
+            if isinstance(event.message, Begun):
+                self._begun(event.message)
+            self._engine.news(event)
+        else:
+            self._engine.event(event)
+
+    def _take_entries(self) -> None:
+        """Some of what came; whoever else waits for this machine is heard before the next."""
+        sender, entries = self._entries.take()
+        now = read_clocks("cluster")
+        delivered = Delivered(sender, Part.DIRECTORY, Entries(entries))
+        self._perform(self.peers.handle(delivered, now), now)
+        if self._entries:
+            self._loop.call_soon(self._take_entries)
+
+    def _is_of_its_cluster(self, event: Delivered) -> bool:
+        """Whether who speaks for a cluster is of it.
+
+        What a machine says that is not known yet is not heard; it is said again.
+        """
+        if not isinstance(event.message, Summary | Forward):
+            return True
+        member = self._present.get(event.sender)
+        if member is None:
+            return False
+        if is_of_cluster(member.cluster_called, event.message):
+            return True
+        words = f"it is of {member.cluster_called}, and spoke for {event.message.cluster}"
+        now_s = read_clocks("cluster").steady_s
+        self.mesh.offences.note(event.sender, "not-its-own", words, now_s)
+        return False
+
+    def _of_output(self, event: Delivered) -> None:
+        message = event.message
+        if isinstance(message, AskOutput):
+            self._output.asked(event.sender, message)
+        elif isinstance(message, Output):
+            self.copies.heard(event.sender, message)
+
+    def _begun(self, begun: Begun) -> None:
+        """A task of ours runs elsewhere: what it prints is brought here, if anybody follows it."""
+        attempt, home = begun.attempt, self._engine.machine.home
+        job = home.jobs.get(attempt.number)
+        is_followed = job is not None and job.spec.interaction is Interaction.STREAM
+        if is_followed and home.waits_for(attempt, begun.machine):
+            self.copies.begin(attempt, begun.machine)
+
+    def _wake(self, part: Part) -> None:
+        now = read_clocks("cluster")
+        self._perform(self.peers.handle(Wake(part), now), now)
+
+    def _perform(self, effects: list[Effect], now: Instant) -> None:
+        """What membership and directory ask for."""
+        sends = [effect for effect in effects if isinstance(effect, Send)]
+        if sends:
+            self.mesh.send(sends)
+        for effect in effects:
+            match effect:
+                case WakeAt(part, steady_s):
+                    self._set_alarm(part, steady_s - now.steady_s)
+                case MembersChanged(members):
+                    self._members_changed(members)
+                case EntriesChanged(entries, gone):
+                    self._entries_changed(entries, now)
+                    self._gone(gone)
+                case PeerNoticed():
+                    self._noticed.note(effect)
+                case PeerShunned(machine, reason, for_s):
+                    self.mesh.shun(machine, reason, for_s)
+                case _:
+                    pass
+
+    def _entries_changed(self, entries: Iterable[Entry], now: Instant) -> None:
+        self._measure_news(entries, now)
+        for learned in self._ledger.learned(self.peers.aged(entries, now), now):
+            self._engine.event(learned)
+        for notice in self._ledger.take_notices():
+            self._noticed.note(notice)
+        for entry in entries:
+            if entry.kind in BY_OPERATORS:
+                self._take_document(document_kind(entry), entry.body, "the directory")
+
+    def _gone(self, keys: Iterable[Key]) -> None:
+        """The directory keeps these no more; of whom it has no `member` it knows nothing."""
+        for key in keys:
+            if key.kind is EntryKind.MEMBER:
+                self._engine.event(MachineForgotten(key.machine))
+            if key.kind is EntryKind.LEDGER:
+                for forgotten in self._ledger.forgotten(key.machine):
+                    self._engine.event(forgotten)
+
+    def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
+        others = [entry for entry in entries if entry.machine != self.peers.name]
+        ages_s = [carried.age_s for carried in self.peers.aged(others, now)]
+        self._measures.learned(ages_s, now.steady_s)
+
+    def _measure_links(self) -> None:
+        """Again and again."""
+        now_s = read_clocks("cluster").steady_s
+        states = self.mesh.states()
+        sent, received = (sum(each) for each in zip((0, 0), *map(_totals, states), strict=True))
+        self._measures.moved(sent, received, now_s)
+        self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
+
+    def _set_alarm(self, part: Part, delay_s: float) -> None:
+        alarm = self._alarms.pop(part, None)
+        if alarm is not None:
+            alarm.cancel()
+        self._alarms[part] = self._loop.call_later(max(0.0, delay_s), self._wake, part)
+
+    # --- what was counted ------------------------------------------------------------------------
+
+    def _counted(self) -> tuple[LedgerRow, ...]:
+        """What this machine's node has counted."""
+        machine = self._engine.machine
+        return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
+
+    def _rate(self) -> float:
+        """What this machine's node can charge in a second."""
+        machine = self._engine.machine
+        return machine.node.rate if Part.NODE in machine.parts else 0.0
+
+    def _publish_counters(self) -> None:
+        """Each half minute, where they changed: every broker draws with them."""
+        now = read_clocks("cluster")
+        body = self._ledger.body(self._counted(), now, len(self.peers.members) + 1)
+        if body is not None:
+            self._perform(self.peers.publish(EntryKind.LEDGER, body, now), now)
+        self._publishing = self._loop.call_later(PUBLISH_S, self._publish_counters)
+
+    # --- who is there ----------------------------------------------------------------------------
+
+    def _members_changed(self, members: tuple[Member, ...]) -> None:
+        for member in members:
+            before = self._present.pop(member.name, None)
+            if member.is_present:
+                self._present[member.name] = member
+            if (before is None) == member.is_present:
+                log.info("%s is %s", member.name, member.state)
+        self.book.take(members)
+        self._site_peers.take(members)
+        self.mesh.members_changed(member.name for member in members if member.is_present)
+        self._kept.changed(self._all_members)
+        self._tell_peers()
+
+    def _all_members(self) -> Iterable[Member]:
+        return self.peers.members.values()
+
+    def _announce(self) -> None:
+        """What this machine says of itself is different."""
+        now = read_clocks("cluster")
+        own = self._own_member(self.mesh.instance)
+        self._perform(self.peers.announce(own, now), now)
+        self._site_peers.take((own,))
+        self._tell_peers()
+
+    def _tell_peers(self) -> None:
+        if self._site_peers.has_news:
+            self._engine.event(self._site_peers.report())
+
+    def _own_member(self, instance: str) -> Member:
+        settings, identity = self._settings, self._cluster.identity
+        is_outward_only = settings.configuration.cluster.outward_only
+        return Member(
+            identity.name,
+            0,
+            MemberState.ALIVE,
+            identity.cluster,
+            () if is_outward_only else (settings.address,),
+            is_outward_only=is_outward_only,
+            parts=tuple(settings.role.parts),
+            steadiness=round(self._steadiness.told, 3),
+            instance=instance,
+            cluster_name=settings.configuration.cluster.name or "",
+        )
+
+
+def _totals(state: LinkState) -> tuple[int, int]:
+    return state.sent_bytes, state.received_bytes
+
+
+def _row(state: LinkState, now_wall_s: float) -> LinkRow:
+    for_s = max(0.0, now_wall_s - state.since_wall_s)
+    words = f"for {for_s:.0f} s: {state.problem}" if state.problem else f"up for {for_s:.0f} s"
+    offset = state.offset
+    return LinkRow(
+        state.machine,
+        state.is_up,
+        words,
+        "network" if state.is_direct else "relay",
+        state.sent_bytes,
+        state.received_bytes,
+        offset.offset_s if offset else None,
+        offset.error_s if offset else 0.0,
+    )
+
+
+def _seed_member(seed: SeedMember, cluster: str) -> Member:
+    """A machine that this one heard of when it joined, until it says more of itself."""
+    return Member(
+        seed.name,
+        0,
+        MemberState.ALIVE,
+        cluster,
+        seed.addresses,
+        is_outward_only=seed.is_outward_only,
+    )

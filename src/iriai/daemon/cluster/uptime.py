@@ -1,0 +1,88 @@
+"""How much of the time this machine is there: measured, and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from iriai.daemon.loop.engine import Engine
+from iriai.identity.storage.cluster_files import ClusterFiles
+from iriai.model.problem import Problem
+from iriai.model.steadiness import Steadiness
+from iriai.system.clock import now as read_clocks
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 60.0
+"""Between two looks."""
+SLEPT_S = 3 * LOOK_S
+"""A look that comes so late shows that the machine slept: it was away."""
+KEEP_S = 900.0
+"""Between two writes. What a crash loses is at most that much, counted as away."""
+TOLD_ANEW = 0.02
+"""By how much it changes before others are told: a rank that moved with each hour would move the
+broker with it."""
+
+
+class OwnSteadiness:
+    """See the module."""
+
+    def __init__(self, files: ClusterFiles, engine: Engine, on_change: Callable[[], None]) -> None:
+        """`on_change` is called when `told` is another."""
+        self._files = files
+        self._engine = engine
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._looking: asyncio.TimerHandle | None = None
+        wall_s = read_clocks("steadiness").wall_s
+        self._known = files.steadiness().seen(wall_s, there=False)
+        self._kept_wall_s = wall_s
+        self.told = self._known.value
+        """What others are told, from 0 to 1."""
+
+    def begin(self) -> None:
+        """Look from now on."""
+        self._looking = self._loop.call_later(LOOK_S, self._look)
+
+    def close(self) -> None:
+        """Count until now, and keep it."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self._count()
+        try:
+            self._keep(self._known)
+        except Problem as problem:
+            _warn(problem)
+
+    def _look(self) -> None:
+        self._count()
+        if abs(self._known.value - self.told) >= TOLD_ANEW:
+            self.told = self._known.value
+            self._on_change()
+        if self._known.wall_s - self._kept_wall_s >= KEEP_S:
+            self._kept_wall_s = self._known.wall_s
+            self._engine.in_thread(partial(self._keep, self._known), _tell)
+        self._looking = self._loop.call_later(LOOK_S, self._look)
+
+    def _count(self) -> None:
+        wall_s = read_clocks("steadiness").wall_s
+        self._known = self._known.seen(wall_s, there=wall_s - self._known.wall_s < SLEPT_S)
+
+    def _keep(self, known: Steadiness) -> None:
+        """Also in a thread: a disk may be slow."""
+        if self._files.exist():
+            self._files.keep_steadiness(known)
+
+
+def _tell(result: asyncio.Future[None]) -> None:
+    problem = result.exception()
+    if isinstance(problem, Problem):
+        _warn(problem)
+    elif problem is not None:
+        raise problem
+
+
+def _warn(problem: Problem) -> None:
+    log.warning("the steadiness of this machine is not kept: %s", problem)

@@ -1,0 +1,1 @@
+"""Sensors of this machine, and what it advertises of itself."""

@@ -1,0 +1,111 @@
+"""The load of the machine, and the part of it that is not of our tasks.
+
+The kernel's load average counts what ran or wanted to run, smoothed over a minute. Our own use is
+smoothed in the same way before it is taken off: else our tasks would look like somebody's for the
+minute after their end. What our tasks wanted and did not get, having started more threads than
+there are processors, still counts as foreign, as does another back end on this host.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import exp, isfinite
+from pathlib import Path
+
+from iriai.daemon.host.keyboard_idle import keyboard_idle_s
+from iriai.model.ids import AttemptId
+from iriai.protocol.messages.effects import (
+    AttemptExited,
+    AttemptsSampled,
+    LauncherAttached,
+    LauncherEvent,
+    LoadMeasured,
+)
+
+log = logging.getLogger(__name__)
+
+MEASURE_S = 10.0
+"""Between two measurements; a load average hardly moves in less."""
+SMOOTHED_S = 60.0
+"""As the kernel smooths the first of its load averages."""
+
+
+class OwnUse:
+    """CPU seconds of our own tasks, as the launcher tells of them."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        """Since the start, of attempts that were seen from their beginning."""
+        self._seen_s: dict[AttemptId, float | None] = {}
+        """By attempt what was counted already; None: it ran before we looked."""
+
+    def heard(self, event: LauncherEvent) -> None:
+        """What the launcher tells."""
+        match event:
+            case LauncherAttached(alive):
+                self._seen_s = dict.fromkeys(attempt for attempt, _ in alive)
+            case AttemptsSampled(samples):
+                for attempt, usage in samples:
+                    self._count(attempt, usage.cpu_s)
+            case AttemptExited():
+                self._count(event.attempt, event.usage.cpu_s)
+                self._seen_s.pop(event.attempt, None)
+            case _:
+                pass
+
+    def _count(self, attempt: AttemptId, cpu_s: float) -> None:
+        before_s = self._seen_s.get(attempt, 0.0)
+        if before_s is not None:
+            self.cpu_s += max(0.0, cpu_s - before_s)
+        self._seen_s[attempt] = cpu_s
+
+
+class LoadSensor:
+    """See the module."""
+
+    def __init__(self, path: str, steady_s: float, tell: Callable[[LauncherEvent], None]) -> None:
+        """`path` is read like /proc/loadavg; `tell` takes the measurements."""
+        self.average = 0.0
+        self.foreign = 0.0
+        self.keyboard_idle_s: float | None = None
+        """Since somebody used a terminal of the machine; None: that cannot be seen."""
+        self.problem = ""
+        """Why it cannot be measured; empty: it can."""
+        self._path = Path(path)
+        self._tell = tell
+        self._own = OwnUse()
+        self._own_load = 0.0
+        self._counted_s = 0.0
+        self._measured_s = steady_s
+
+    def heard(self, event: LauncherEvent) -> None:
+        """The launcher's events pass through here."""
+        self._own.heard(event)
+        self._tell(event)
+
+    def measure(self, steady_s: float) -> None:
+        """Read the load and tell it."""
+        interval_s = steady_s - self._measured_s
+        if interval_s > 0:
+            rate = (self._own.cpu_s - self._counted_s) / interval_s
+            kept = exp(-interval_s / SMOOTHED_S)
+            self._own_load = self._own_load * kept + rate * (1 - kept)
+            self._counted_s, self._measured_s = self._own.cpu_s, steady_s
+        try:
+            average = float(self._path.read_text().split()[0])
+            if not (isfinite(average) and average >= 0):
+                raise ValueError
+        except (OSError, ValueError, IndexError) as error:
+            what = error.strerror if isinstance(error, OSError) else "no load average in it"
+            self._cannot(f"the load cannot be read from {self._path}: {what}")
+            return
+        self.problem = ""
+        self.average, self.foreign = average, max(0.0, average - self._own_load)
+        self.keyboard_idle_s = keyboard_idle_s()
+        self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s))
+
+    def _cannot(self, problem: str) -> None:
+        if problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem

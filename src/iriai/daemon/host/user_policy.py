@@ -1,0 +1,70 @@
+"""Whose tasks a machine runs: by its owner's rule, the cluster's trust and users' consents.
+
+It also looks whether there is such a user here. The launcher holds to the owner's rule and to the
+users by itself; this one says no before a claim is granted. docs/spec/004, section 11.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iriai.model.home_rules import HomeRules
+from iriai.model.home_trust import refusal_of
+from iriai.model.service_users import service_problem
+from iriai.system.passwd_cache import Person, UnixUsers
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+
+
+class UserJudge:
+    """For one machine. `single_uid` is the one user of a single-user daemon; None: everybody."""
+
+    def __init__(
+        self,
+        rules: HomeRules,
+        minimum_uid: int,
+        single_uid: int | None,
+        cluster: ClusterState | None = None,
+        unix_users: UnixUsers | None = None,
+    ) -> None:
+        """Of `cluster` the trust and the consents are asked as they are then."""
+        self._rules = rules
+        self._minimum_uid = minimum_uid
+        self._single_uid = single_uid
+        self._cluster = cluster
+        self._unix = unix_users or UnixUsers()
+
+    def judge(self, home: str, user: str, wall_s: float) -> str:
+        """Why a task of `user` from `home` is not run here; empty: it is."""
+        if home == self._rules.own:
+            return ""  # judged when it was handed in
+        person = self._unix.by_name(user)
+        if words := self._unwelcome(home, user, person, wall_s):
+            return words
+        name = self._rules.user_here(home, user, is_known=person is not None)
+        if name != user:
+            person = self._unix.by_name(name) if name else None
+        if person is None:
+            guest = f", nor a guest user '{name}'" if name else ""
+            return f"there is no user {user} here{guest}"
+        if self._single_uid is not None:
+            mine = person.uid == self._single_uid
+            return "" if mine else f"it works for user id {self._single_uid} alone"
+        if words := service_problem(name, person.uid):
+            return words
+        if person.uid < self._minimum_uid:
+            return f"user {name} has id {person.uid} here, below {self._minimum_uid}"
+        return ""
+
+    def _unwelcome(self, home: str, user: str, person: Person | None, wall_s: float) -> str:
+        """Why it is not run, whether or not there is such a user here; empty: it is."""
+        cluster = self._cluster
+        if cluster is None:
+            return self._rules.refusal(home, user)
+
+        def has_consented() -> bool:
+            consents = cluster.consents
+            return person is not None and consents.holds(home, user, person.uid, wall_s)
+
+        return refusal_of(self._rules, cluster.home_trust, home, user, has_consented)

@@ -1,0 +1,1 @@
+"""Turns: events in, one commit, effects out."""

@@ -1,0 +1,237 @@
+"""The turns of one machine: events in, one settling, one write, and what leaves after it.
+
+Everything that arrives within one round of the event loop is one turn. The writer commits in its
+own thread; turns go on meanwhile, and their writes are gathered into the next commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from iriai.daemon.loop.outbox import Outbox
+from iriai.daemon.loop.turn_batching import TurnPace
+from iriai.launcher.system.crash_points import crash_point
+from iriai.machine.core import Machine, MachineEvent, Turn
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason
+from iriai.model.records import JobEvent
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    JobSettled,
+    LaunchAttempt,
+    Part,
+    PeerNoticed,
+    Send,
+    Wake,
+    WakeAt,
+    WhyAnswered,
+)
+from iriai.store.writer import Writer
+from iriai.system.clock import now as read_clocks
+from iriai.wire.parts import tag_of
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class LauncherOrders(Protocol):
+    """Takes what cores ask of the launcher; a batch for each turn."""
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Send these orders, in order."""
+        ...
+
+
+class Carrier(Protocol):
+    """Takes what cores say to parts of other machines; a batch for each turn."""
+
+    def send(self, sends: list[Send]) -> None:
+        """Send these messages, in order; to a machine that cannot be reached they are lost."""
+        ...
+
+
+NOT_ORDERS = (JobSettled, PeerNoticed, Send, WhyAnswered)
+"""Effects that the launcher has nothing to do with."""
+
+
+def _unheard(number: int) -> None:
+    """Before somebody listens."""
+
+
+def _unseen(notice: PeerNoticed) -> None:
+    """Where there are no other machines."""
+
+
+def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
+    """Before somebody asks."""
+
+
+def _unblamed(machine: str, kind: str, error: Exception) -> None:
+    """Where nobody remembers."""
+
+
+class Engine:
+    """Drives the cores; see the module."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        writer: Writer,
+        launcher: LauncherOrders,
+        home: str,
+    ) -> None:
+        self.machine = machine
+        self.outbox = Outbox()
+        self.on_settled: Callable[[int], None] = _unheard
+        """Told of each job that has finished, once that is durable."""
+        self.on_why: Callable[[int, tuple[Reason, ...]], None] = _unanswered
+        """Told what the broker of another machine says of a job that waits."""
+        self.on_noticed: Callable[[PeerNoticed], None] = _unseen
+        """Told what the home says that another machine should not have done."""
+        self.on_notice: Callable[[int], None] = _unheard
+        """Told of each of these whose user wants to be told."""
+        self.on_changed: Callable[[int], None] = _unheard
+        """Told of each job that an event was stored for, once that is durable."""
+        self.on_culprit: Callable[[str, str, Exception], None] = _unblamed
+        """Told of the machine whose message of this kind a core failed over, before all ends."""
+        self.carrier: Carrier | None = None
+        """The links with other machines; None: there are none."""
+        self._writer = writer
+        self._launcher = launcher
+        self._loop = asyncio.get_running_loop()
+        self._home = home
+        self._turns = 0
+        self._events: list[MachineEvent] = []
+        self._requests: list[Callable[[Instant], None]] = []
+        self._answers: list[Callable[[], None]] = []
+        self._is_scheduled = False
+        self._pace = TurnPace()
+        self._gathering: asyncio.TimerHandle | None = None
+        self._alarms: dict[Part, asyncio.TimerHandle] = {}
+
+    def event(self, event: MachineEvent) -> None:
+        """Something happened; it is handled in the next turn."""
+        self._events.append(event)
+        self._schedule()
+
+    def news(self, event: Delivered) -> None:
+        """Another machine said something; in a stream of such, one turn serves several."""
+        self._events.append(event)
+        if self._is_scheduled or self._gathering is not None:
+            return
+        rest_s = self._pace.rest_s(self._loop.time())
+        if rest_s > 0.0:
+            self._gathering = self._loop.call_later(rest_s, self.turn)
+        else:
+            self._schedule()
+
+    def request(self, request: Callable[[Instant], None]) -> None:
+        """A client asks something; it is called within the next turn, before it settles."""
+        self._requests.append(request)
+        self._schedule()
+
+    def after_this_turn(self, action: Callable[[], None]) -> None:
+        """Perform `action` once all that this turn writes is durable. Only from a request."""
+        self._answers.append(action)
+
+    def in_thread(self, ask: Callable[[], T], tell: Callable[[asyncio.Future[T]], None]) -> None:
+        """Have `ask` called in a thread, and `tell` here when it is done: for long queries."""
+        self._loop.run_in_executor(None, ask).add_done_callback(tell)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Call `action` at the end of this round of the event loop."""
+        self._loop.call_soon(action)
+
+    def steady_s(self) -> float:
+        """The time of the event loop, of which `later` is so far away."""
+        return self._loop.time()
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Call `action` after a while."""
+        self._loop.call_later(delay_s, action)
+
+    def durable(self, sequence: int) -> None:
+        """The writer's word, in the event loop."""
+        crash_point("after-commit")
+        self.outbox.durable(sequence)
+
+    def turn(self) -> None:
+        """Handle what has arrived."""
+        self._is_scheduled = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._pace.turned(self._loop.time())
+        self._turns += 1
+        now = read_clocks(f"{self._home}:{self._turns}")
+        events, self._events = self._events, []
+        requests, self._requests = self._requests, []
+        self._answers = []
+        try:
+            for event in events:
+                self.machine.handle(event, now)
+        except Exception as error:
+            if type(event) is Delivered:
+                self.on_culprit(event.sender, tag_of(event.message), error)
+            raise
+        for request in requests:
+            request(now)
+        self._finish(self.machine.settle(now), now)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self.turn)
+
+    def _finish(self, turn: Turn, now: Instant) -> None:
+        if turn.records:
+            crash_point("before-commit")
+            sequence = self._writer.submit(turn.records, urgent=turn.is_urgent)
+            if turn.is_urgent:
+                self.outbox.close_gate(sequence)
+        orders: list[Effect] = []
+        for effect in turn.outward:
+            if type(effect) is WakeAt:
+                self._set_alarm(effect, now)
+            else:
+                orders.append(effect)
+        answers = self._answers
+        changed = {r.number: None for r in turn.records if type(r) is JobEvent}
+        if orders or answers or changed:
+            self.outbox.send(lambda: self._leave(orders, answers, changed))
+
+    def _leave(
+        self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
+    ) -> None:
+        """What the turn asked for, now that its records are durable."""
+        sends = [e for e in effects if type(e) is Send]
+        if sends and self.carrier is not None:
+            self.carrier.send(sends)
+        self._launcher.perform([e for e in effects if type(e) not in NOT_ORDERS])
+        if any(type(e) is LaunchAttempt for e in effects):
+            crash_point("after-launch-sent")
+        for answer in answers:
+            answer()
+        for number in changed:
+            self.on_changed(number)
+        for effect in effects:
+            if isinstance(effect, WhyAnswered):
+                self.on_why(effect.number, effect.reasons)
+            if isinstance(effect, PeerNoticed):
+                self.on_noticed(effect)
+            if type(effect) is JobSettled:
+                self.on_settled(effect.number)
+                if effect.has_notice:
+                    self.on_notice(effect.number)
+
+    def _set_alarm(self, wake: WakeAt, now: Instant) -> None:
+        alarm = self._alarms.pop(wake.part, None)
+        if alarm is not None:
+            alarm.cancel()
+        delay_s = max(0.0, wake.steady_s - now.steady_s)
+        self._alarms[wake.part] = self._loop.call_later(delay_s, self.event, Wake(wake.part))

@@ -1,0 +1,129 @@
+"""Reaching a machine: its addresses one after the other, or the relays that may lead to it."""
+
+from __future__ import annotations
+
+import asyncio
+import encodings.idna  # noqa: F401 - names are looked up with it, when it may lie out of reach
+import os
+import socket
+from collections.abc import Awaitable, Callable
+
+from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.handshake import Dialled, Greeted
+from iriai.daemon.transport.transport import Pipe, SocketPipe
+from iriai.model.address import Address, parse_address
+from iriai.model.problem import UsageProblem
+
+CONNECT_S = 3.0
+"""For one address: a machine that is off answers nothing at all, and there may be another one."""
+RELAYS_TRIED = 8
+"""Members that are asked for an outward-only machine; its own two are among the first of them as
+long as views of who is a member differ by less."""
+
+
+class NotReached(Exception):
+    """Why a machine was not reached, with the code of `handshake`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+UNREACHED = "unreached"
+"""Code of `NotReached`: nobody answers."""
+
+
+async def dial_address(
+    address: str, expected: str, passport: Passport, wanted: Callable[[str], bool]
+) -> Greeted:
+    """A link with whoever listens at `address`.
+
+    Raises:
+        NotReached: nobody does, or it is not `expected`, or does not want the link.
+    """
+    try:
+        connection = await _connect(parse_address(address))
+    except UsageProblem as problem:
+        raise NotReached(problem.code, str(problem)) from None
+    except TimeoutError:
+        words = f"{address} does not answer within {CONNECT_S:.0f} s"
+        raise NotReached(UNREACHED, words) from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise NotReached(UNREACHED, f"nobody answers at {address} ({reason})") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    pipe = SocketPipe(connection, _unheard, _unheard)
+    return await greet(pipe, expected, passport, wanted, is_direct=True)
+
+
+async def _connect(address: Address) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(CONNECT_S):
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        connection = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, place)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+async def greet(
+    pipe: Pipe,
+    expected: str,
+    passport: Passport,
+    wanted: Callable[[str], bool],
+    *,
+    is_direct: bool,
+) -> Greeted:
+    """Agree on a link over a fresh pipe; raises NotReached."""
+    over: asyncio.Future[Greeted] = asyncio.get_running_loop().create_future()
+
+    def failed(code: str, message: str) -> None:
+        if not over.done():
+            over.set_exception(NotReached(code, message))
+
+    def done(greeted: Greeted) -> None:
+        if over.done():  # whoever waited has gone
+            greeted.stream.close("nobody waits for it any more")
+        else:
+            over.set_result(greeted)
+
+    dialled = Dialled(
+        pipe,
+        passport,
+        expected,
+        is_direct=is_direct,
+        wanted=wanted,
+        on_done=done,
+        on_failed=failed,
+    )
+    try:
+        return await over
+    except asyncio.CancelledError:
+        dialled.close("nobody waits for it any more")
+        raise
+
+
+async def first_reached(ways: list[Callable[[], Awaitable[Greeted]]]) -> Greeted:
+    """Try one after the other; raises the last NotReached, or the first that is more than silence.
+
+    A machine that answers and says no says it at every address.
+    """
+    last = NotReached(UNREACHED, "no address of it is known")
+    for way in ways:
+        try:
+            return await way()
+        except NotReached as missed:
+            last = missed
+            if missed.code != UNREACHED:
+                break
+    raise last
+
+
+def _unheard(_: object) -> None:
+    """Before somebody listens."""

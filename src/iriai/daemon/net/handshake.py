@@ -1,0 +1,306 @@
+"""Both ends of the agreement that a connection over a network is a link (docs/spec/005, section 1).
+
+Each takes a fresh pipe and ends with one call: a `Greeted`, or why not.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from iriai import __version__
+from iriai.daemon.net.credentials import Passport
+from iriai.daemon.transport.tls_stream import TlsStream
+from iriai.daemon.transport.transport import Pipe
+from iriai.model.problem import Problem
+from iriai.wire.greetings import (
+    LINK_VERSION,
+    OTHER_MACHINE,
+    OTHER_VERSION,
+    OWN_NAME,
+    Agreed,
+    Begin,
+    Declined,
+    Greeting,
+    decode_greeting,
+    greeting_frame,
+)
+from iriai.wire.links import NETWORK_FRAME_BYTES_MAX
+from iriai.wire.parts import PARTS_VERSION
+
+UNPROVED = "unproved"
+"""Code of a failure before the other machine has said anything: nobody there, foreign, broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """A connection that is a link from here on."""
+
+    stream: TlsStream
+    machine: str
+    instance: str
+    version: str
+    certificate: bytes
+    """DER, as it was shown."""
+    is_dialled: bool
+    """Whether this machine dialled."""
+    is_direct: bool
+    """Whether no relay lies between."""
+    rest: list[bytes] = field(default_factory=list)
+    """Frames of the link that came right behind."""
+
+
+class _Greeter:
+    """What both ends have in common."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        context: ssl.SSLContext,
+        passport: Passport,
+        *,
+        is_server: bool,
+        is_direct: bool,
+    ) -> None:
+        self._passport = passport
+        self._is_direct = is_direct
+        self._machine = self._version = self._instance = ""
+        self._certificate = b""
+        self._is_done = False
+        self._stream = TlsStream(
+            pipe,
+            context,
+            is_server=is_server,
+            on_secure=self._secure,
+            on_frames=self._frames,
+            on_close=self._closed,
+        )
+        self._stream.begin()
+
+    @property
+    def stream(self) -> TlsStream:
+        """The connection."""
+        return self._stream
+
+    def close(self, reason: str) -> None:
+        """It is not wanted any more."""
+        self._stream.close(reason)
+
+    def _secure(self, certificate: bytes | None) -> None:
+        raise NotImplementedError
+
+    def _take(self, payload: bytes) -> Greeted | None:
+        raise NotImplementedError
+
+    def _done(self, greeted: Greeted) -> None:
+        raise NotImplementedError
+
+    def _failed(self, code: str, message: str) -> None:
+        raise NotImplementedError
+
+    def _frames(self, frames: list[bytes]) -> None:
+        for position, payload in enumerate(frames):
+            if self._is_done:
+                return
+            try:
+                greeted = self._take(payload)
+            except msgspec.MsgspecError as error:
+                self._stream.close(f"it does not greet as a machine does: {error}")
+                return
+            if greeted is not None:
+                self._is_done = True
+                self._stream.settle()
+                greeted.rest.extend(frames[position + 1 :])
+                self._done(greeted)
+                return
+
+    def _greeted(self, *, is_dialled: bool) -> Greeted:
+        return Greeted(
+            self._stream,
+            self._machine,
+            self._instance,
+            self._version,
+            self._certificate,
+            is_dialled=is_dialled,
+            is_direct=self._is_direct,
+        )
+
+    def _fail(self, code: str, message: str) -> None:
+        """It comes to nothing; told once."""
+        if not self._is_done:
+            self._is_done = True
+            self._stream.close(message)
+            self._failed(code, message)
+
+    def _closed(self, reason: str) -> None:
+        self._fail(UNPROVED, reason)
+
+
+class Dialled(_Greeter):
+    """The end that dialled."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        passport: Passport,
+        expected: str,
+        *,
+        is_direct: bool,
+        wanted: Callable[[str], bool],
+        on_done: Callable[[Greeted], None],
+        on_failed: Callable[[str, str], None],
+    ) -> None:
+        """`expected` is whom we mean to reach; empty: whoever answers there.
+
+        `wanted` is asked last, with the machine's name: is a link still wanted? `on_failed` hears a
+        code and words.
+        """
+        self._expected = expected
+        self._wanted = wanted
+        self._on_done = on_done
+        self._on_failed = on_failed
+        super().__init__(
+            pipe, passport.client_context, passport, is_server=False, is_direct=is_direct
+        )
+
+    def _secure(self, certificate: bytes | None) -> None:
+        try:
+            name = self._passport.check_peer(certificate or b"")
+        except Problem as problem:
+            self._fail(problem.code, str(problem))
+            return
+        if self._expected not in ("", name):
+            self._fail(OTHER_MACHINE, f"{name} answers where {self._expected} should be")
+            return
+        if name == self._passport.name:
+            self._fail(OWN_NAME, "this machine itself answers there, or another of its name")
+            return
+        self._machine, self._certificate = name, certificate or b""
+        greeting = Greeting(
+            LINK_VERSION,
+            PARTS_VERSION,
+            __version__,
+            self._passport.name,
+            name,
+            self._passport.instance,
+        )
+        self._stream.write(greeting_frame(greeting))
+
+    def _take(self, payload: bytes) -> Greeted | None:
+        match decode_greeting(payload):
+            case Agreed() as agreed:
+                if not self._wanted(self._machine):
+                    self._fail("not-wanted", "a link has been made meanwhile")
+                    return None
+                self._version, self._instance = agreed.version, agreed.instance
+                self._stream.allow(NETWORK_FRAME_BYTES_MAX)
+                self._stream.write(greeting_frame(Begin()))
+                return self._greeted(is_dialled=True)
+            case Declined(code, message):
+                self._fail(code, message)
+            case _:
+                self._stream.close("it does not greet as a machine does")
+        return None
+
+    def _done(self, greeted: Greeted) -> None:
+        self._on_done(greeted)
+
+    def _failed(self, code: str, message: str) -> None:
+        self._on_failed(code, message)
+
+
+class Answered(_Greeter):
+    """The end that was dialled."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        passport: Passport,
+        *,
+        is_direct: bool,
+        decide: Callable[[str, bool], Declined | None],
+        on_anonymous: Callable[[TlsStream], None] | None,
+        on_done: Callable[[Greeted], None],
+        on_failed: Callable[[str, str, str], None],
+    ) -> None:
+        """`decide` is asked whether a machine may link, with whether it comes straight.
+
+        `on_anonymous` takes over the connection of a peer without a certificate; None: it is turned
+        away. `on_failed` hears the machine (empty: it proved none), a code and words.
+        """
+        self._decide = decide
+        self._on_anonymous = on_anonymous
+        self._on_done = on_done
+        self._on_failed = on_failed
+        self._refusal: Declined | None = None
+        self._has_agreed = False
+        super().__init__(
+            pipe, passport.server_context, passport, is_server=True, is_direct=is_direct
+        )
+
+    def _secure(self, certificate: bytes | None) -> None:
+        if certificate is None:
+            if self._on_anonymous is None:
+                self._stream.close("it has shown no certificate")
+                return
+            self._is_done = True
+            self._on_anonymous(self._stream)
+            return
+        self._certificate = certificate
+        try:
+            self._machine = self._passport.check_peer(certificate)
+        except Problem as problem:  # said once it has greeted, or it would not be read
+            self._refusal = Declined(problem.code, str(problem))
+
+    def _take(self, payload: bytes) -> Greeted | None:
+        match decode_greeting(payload):
+            case Greeting() as greeting if not self._has_agreed:
+                self._answer(greeting)
+            case Begin() if self._has_agreed:
+                return self._greeted(is_dialled=False)
+            case _:
+                self._stream.close("it does not greet as a machine does")
+        return None
+
+    def _answer(self, greeting: Greeting) -> None:
+        refusal = self._refusal or self._mismatch(greeting)
+        refusal = refusal or self._decide(self._machine, self._is_direct)
+        if refusal is not None:
+            self._stream.write(greeting_frame(refusal))
+            self._is_done = True  # the other end closes, or the deadline does
+            self._on_failed(self._machine, refusal.code, refusal.message)
+            return
+        self._has_agreed = True
+        self._version, self._instance = greeting.version, greeting.instance
+        self._stream.allow(NETWORK_FRAME_BYTES_MAX)
+        ours = Agreed(__version__, self._passport.name, self._passport.instance)
+        self._stream.write(greeting_frame(ours))
+
+    def _mismatch(self, greeting: Greeting) -> Declined | None:
+        """What is wrong with what the greeting says of itself."""
+        ours = self._passport
+        theirs = (greeting.link_version, greeting.parts_version)
+        if theirs != (LINK_VERSION, PARTS_VERSION):
+            return Declined(
+                OTHER_VERSION,
+                f"{self._machine} (iriai {greeting.version}) speaks version {theirs[0]}.{theirs[1]}"
+                f" of what machines say to each other, {ours.name} (iriai {__version__}) version "
+                f"{LINK_VERSION}.{PARTS_VERSION}; install the same iriai on both",
+            )
+        if self._machine == ours.name:
+            return Declined(OWN_NAME, f"there is another machine named {ours.name}")
+        if greeting.machine != self._machine:
+            words = f"{self._machine} calls itself {greeting.machine}"
+            return Declined(OTHER_MACHINE, words)
+        if greeting.other not in ("", ours.name):
+            return Declined(OTHER_MACHINE, f"this is {ours.name}, not {greeting.other}")
+        return None
+
+    def _done(self, greeted: Greeted) -> None:
+        self._on_done(greeted)
+
+    def _failed(self, code: str, message: str) -> None:
+        self._on_failed(self._machine, code, message)

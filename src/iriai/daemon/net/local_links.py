@@ -1,0 +1,281 @@
+"""The front end's side of its links: which back ends are there, and what is said to each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.link import MachineLink, Texts
+from iriai.daemon.net.local_machines import KnownMachines
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.startup.state_directory import problem_of
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
+from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.messages.scheduling import Message
+from iriai.system.clock import now as read_clocks
+from iriai.system.passwd_cache import Person
+from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
+from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import Done
+
+log = logging.getLogger(__name__)
+
+TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER, Part.SUCCESSION})
+"""The parts of a front end that a back end's node may speak to."""
+
+
+TURNED_SHOWN_S = 60.0
+"""How long a machine that was turned away is spoken of: one that still tries comes each 10 s."""
+TURNED_MAX = 64
+"""So many of these are kept, the latest: any local user may try."""
+
+
+class _Turned(NamedTuple):
+    """A machine that was turned away, and why."""
+
+    wall_s: float
+    problem: Problem
+
+
+class Links:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        unsettled: Callable[[str], list[JobId]],
+    ) -> None:
+        """`unsettled` gives the jobs with attempts on a machine that are not settled."""
+        self.known = KnownMachines(settings.paths.store)
+        self._settings = settings
+        self._engine = engine
+        self._payloads = payloads
+        self._descriptors = descriptors
+        self._unsettled = unsettled
+        self._links: dict[str, MachineLink] = {}
+        self._gone: dict[str, tuple[float, str]] = {}
+        """Machines without a link: since when (on the wall), and why."""
+        self._turned: dict[str, _Turned] = {}
+        self._bids: dict[int, tuple[str, Asked]] = {}
+        self._numbers = count(1)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Link: self._link}
+
+    def send(self, sends: list[Send]) -> None:
+        """What the cores say to other machines; to one without a link it is lost."""
+        by_machine: dict[str, list[Send]] = {}
+        for send in sends:
+            by_machine.setdefault(send.machine, []).append(send)
+        for machine, ours in by_machine.items():
+            link = self._links.get(machine)
+            if link is not None:
+                link.send(ours)
+
+    def is_up(self, machine: str) -> bool:
+        """Whether a machine can be reached."""
+        return machine in self._links
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each link stands, for people."""
+        now_s = read_clocks("links").wall_s
+        rows = []
+        for name in self.known.names():
+            link = self._links.get(name)
+            if link is not None:
+                rows.append(LinkRow(name, True, f"up for {_ago(now_s - link.began_wall_s)}"))
+                continue
+            since_s, reason = self._gone.get(name, (now_s, "it has not linked since the start"))
+            rows.append(LinkRow(name, False, f"for {_ago(now_s - since_s)}: {reason}"))
+        return tuple(rows)
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """None: that is for clusters over a network."""
+        return ()
+
+    def trouble(self) -> list[str]:
+        """What is wrong with links, for `status` and `doctor`."""
+        found = [f"{row.machine} is away {row.words}" for row in self.rows() if not row.is_up]
+        now_s = read_clocks("links").wall_s
+        for who, turned in self._turned.items():
+            if now_s - turned.wall_s < TURNED_SHOWN_S:
+                found.append(f"a machine ({who}) was turned away: {turned.problem}")
+        return found
+
+    def pass_on(self, asked: Asked, machine: str, body: Drain | Resume) -> None:
+        """Have another machine do what an operator asks; answered when it is durable there.
+
+        Raises `Unreachable` where it has no link.
+        """
+        link = self._links.get(machine)
+        if link is None:
+            raise Unreachable(
+                "no-link",
+                f"{machine} is not linked: {self._gone.get(machine, (0, 'it never was'))[1]}",
+                "say it to the machine itself, with --state and its state directory",
+            )
+        number = next(self._numbers)
+        self._bids[number] = (machine, asked)
+        link.say(Bid(number, body, asked.caller.person.name))
+
+    def forget(self, machine: str) -> None:
+        """A machine without a link is gone for good; durable when this returns."""
+        try:
+            self.known.forget(machine)
+        except OSError as error:
+            raise problem_of(error, self._settings.paths.store) from None
+        self._gone.pop(machine, None)
+        self._turned.pop(_calls_itself(machine), None)
+
+    def close(self) -> None:
+        """End all links."""
+        for link in list(self._links.values()):
+            link.close("the front end ends")
+
+    # --- a machine comes -------------------------------------------------------------------------
+
+    def _link(self, asked: Asked, body: Link, now: Instant) -> None:
+        try:
+            self._check(asked, body)
+        except Problem as problem:
+            self._turn_away(asked, body.name, problem, now)
+            raise
+        self._turned.pop(_calls_itself(body.name), None)
+        before = self._links.get(body.name)
+        if before is not None:
+            before.close("a new connection of the same machine replaces it")
+        asked.answer(Linked(self._settings.home, self._settings.paths.spool))
+        stream = asked.connection.hand_over()
+        link = MachineLink(stream, body.name, self, self._payloads, self._descriptors)
+        self._links[body.name] = link
+        self._gone.pop(body.name, None)
+        log.info("%s is linked (iriai %s)", body.name, body.version)
+        self._engine.event(LinkUp(body.name))
+
+    def _turn_away(self, asked: Asked, name: str, problem: Problem, now: Instant) -> None:
+        """Remember it; whoever may have no back end here is known by their own name alone."""
+        caller = asked.caller.person
+        is_known = self._may_have_a_back_end(caller)
+        who = _calls_itself(name) if is_known else f"a back end of {caller.name}"
+        if self._turned.pop(who, None) is None:
+            log.warning("%s was turned away: %s", who, problem)
+        self._turned[who] = _Turned(now.wall_s, problem)
+        if len(self._turned) > TURNED_MAX:
+            del self._turned[next(iter(self._turned))]
+
+    def _may_have_a_back_end(self, person: Person) -> bool:
+        trusted = {0, self._settings.owner_uid}
+        return person.uid in trusted or person.name == self._settings.daemon_user
+
+    def _check(self, asked: Asked, body: Link) -> None:
+        """Raise where this machine may not link."""
+        caller = asked.caller.person
+        if not self._may_have_a_back_end(caller):
+            raise NotAllowed(
+                "not-a-back-end",
+                f"a back end of {caller.name} cannot run tasks of everybody here",
+                "back ends belong to whoever the front end belongs to",
+            )
+        if body.parts_version != PARTS_VERSION:
+            raise Refused(
+                "other-version",
+                f"{body.name} (iriai {body.version}) speaks version {body.parts_version} of what "
+                f"machines say to each other, the front end version {PARTS_VERSION}",
+                "install the same iriai on both, then 'iriai down' and 'iriai up' where it is "
+                "older: its tasks go on",
+            )
+        known = self.known.token_of(body.name)
+        if body.name == self._settings.home:
+            raise self._name_taken(body.name, "that is the front end's own name")
+        if known not in (None, body.identity):
+            if body.name in self._links:
+                raise self._name_taken(body.name, "another machine of that name is linked")
+            if self._unsettled(body.name):
+                words = "another machine of that name has tasks that are not settled"
+                raise self._name_taken(body.name, words)
+        try:
+            self.known.learn(body.name, body.identity)
+        except OSError as error:
+            raise problem_of(error, self._settings.paths.store) from None
+
+    def _name_taken(self, name: str, why: str) -> Refused:
+        return Refused(
+            "name-taken",
+            f"{self._settings.home} cannot be the front end of a second '{name}': {why}",
+            "give this one another --name and state directory, or bring the other one back",
+        )
+
+    # --- what links tell -------------------------------------------------------------------------
+
+    def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
+        """A message of a node."""
+        if part not in TO_A_BACK_END:
+            raise OutOfPlace(f"a front end has no {part} for {link.machine}")
+        self._engine.news(Delivered(link.machine, part, message))
+
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
+        """A back end has none of its own."""
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """A back end's operators say what they want to their own machine."""
+        raise OutOfPlace("a back end has nothing to ask")
+
+    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
+        """What an operator asked of a back end is done, or is not."""
+        waiting = self._bids.pop(answer.number, None)
+        if waiting is None:
+            return
+        _, asked = waiting
+        if answer.exit_code == 0:
+            asked.answer(Done())
+            return
+        family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
+        asked.fail(family(answer.code, answer.message, answer.hint))
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Machines of one host need no relay."""
+        raise OutOfPlace("nothing is relayed over a Unix socket")
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """Links of one host stay until they break."""
+        raise OutOfPlace("nobody says good-bye on a Unix socket")
+
+    def link_over(self, link: MachineLink, reason: str) -> None:
+        """A link is closed, and everything that had arrived was told."""
+        if self._links.get(link.machine) is not link:
+            return
+        del self._links[link.machine]
+        self._gone[link.machine] = (read_clocks("links").wall_s, reason)
+        log.warning("%s is away: %s", link.machine, reason)
+        self._engine.event(LinkDown(link.machine))
+        lost = [number for number, (name, _) in self._bids.items() if name == link.machine]
+        for number in lost:
+            _, asked = self._bids.pop(number)
+            asked.fail(
+                Unreachable(
+                    "link-lost",
+                    f"the link to {link.machine} broke before it answered",
+                    "see with 'iriai nodes' whether it was done, and repeat it if not",
+                )
+            )
+
+
+def _calls_itself(name: str) -> str:
+    return f"it calls itself {name}"
+
+
+def _ago(seconds: float) -> str:
+    return f"{max(0.0, seconds):.0f} s"

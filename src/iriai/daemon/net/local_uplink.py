@@ -1,0 +1,268 @@
+"""The back end's side of its link: dials the front end, and again whenever it is gone.
+
+Meanwhile tasks go on, and what the node has to say is lost: it repeats what matters on `LinkUp`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from iriai import __version__
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.keepalive import SILENCE_S
+from iriai.daemon.net.link import MachineLink, Texts
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.remote_payloads import ReceivedTexts
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.transport.framed_stream import Stream
+from iriai.model.problem import ExitCode
+from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
+from iriai.protocol.messages.scheduling import End, Message, Refusal
+from iriai.system.clock import now as read_clocks
+from iriai.system.peer_credentials import peer_of
+from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
+from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.machines import Link, Linked, LinkRow, MemberRow
+from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Answer,
+    Failure,
+    Hello,
+    Reply,
+    Request,
+    RequestBody,
+    Welcome,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_MIN_S = 0.05
+"""A front end that was restarted is back within a second or two."""
+RETRY_MAX_S = 2.0
+"""The longest pause while nobody listens."""
+REFUSED_RETRY_S = 10.0
+"""After the front end said no: that changes only when somebody does something."""
+
+
+OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
+"""The parts of a back end that a front end may speak to."""
+FOREIGN = "what listens there is no daemon of iriai"
+
+
+class Uplink:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        texts: ReceivedTexts,
+    ) -> None:
+        self.front = ""
+        """The front end's machine, once it has answered."""
+        self.spool = ""
+        """Where the front end wants the output of tasks that somebody follows."""
+        self.on_bid: Callable[[MachineLink, Bid], None] = _unheard
+        """Told what an operator of the front end asks."""
+        self._settings = settings
+        self._engine = engine
+        self._payloads = payloads
+        self._descriptors = descriptors
+        self._texts = texts
+        self._loop = asyncio.get_running_loop()
+        self._dialling: Stream | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._link: MachineLink | None = None
+        self._pause_s = RETRY_MIN_S
+        self._problem = "it has not answered yet"
+        self._since_wall_s = read_clocks("uplink").wall_s
+        self._is_closing = False
+
+    # --- for the daemon --------------------------------------------------------------------------
+
+    def send(self, sends: list[Send]) -> None:
+        """What the node says; without a link it is lost."""
+        for send in sends:
+            if isinstance(send.message, Refusal | End):
+                self._descriptors.drop(send.message.attempt.number)
+        if self._link is not None:
+            self._link.send(sends)
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How the link stands, for people."""
+        since_s = max(0.0, read_clocks("uplink").wall_s - self._since_wall_s)
+        words = f"for {since_s:.0f} s"
+        if self._link is not None:
+            return (LinkRow(self.front, True, f"up {words}"),)
+        return (LinkRow(self.front, False, f"{words}: {self._problem}"),)
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """None: that is for clusters over a network."""
+        return ()
+
+    def trouble(self) -> list[str]:
+        """What is wrong with the link, for `status` and `doctor`."""
+        if self._link is not None:
+            return []
+        where = f"the front end at {self._settings.role.front}"
+        return [f"{where} is not linked, so nothing new is started: {self._problem}"]
+
+    def close(self) -> None:
+        """End the link."""
+        self._is_closing = True
+        if self._link is not None:
+            self._link.close("the back end ends")
+        if self._dialling is not None:
+            self._dialling.close("the back end ends")
+
+    # --- dialling --------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Dial, now and whenever the link is gone."""
+        if self._is_closing:
+            return
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection.setblocking(False)
+        try:
+            connection.connect(self._settings.role.front)
+            listener = peer_of(connection)
+        except OSError as error:
+            connection.close()
+            self._failed(f"nobody answers there ({os.strerror(error.errno or 0)})")
+            return
+        if listener.uid not in (0, self._settings.owner_uid):
+            connection.close()
+            self._refused(
+                f"user id {listener.uid} listens there: whoever is the front end has tasks run "
+                "here as anybody, so it must be root's or this machine's owner's"
+            )
+            return
+        self._dialling = Stream(connection, self._frames, self._closed)
+        self._deadline = self._loop.call_later(
+            SILENCE_S, self._dialling.close, f"it has not answered for {SILENCE_S:.0f} s"
+        )
+        self._ask(1, Hello(PROTOCOL_VERSION))
+
+    def _ask(self, number: int, body: RequestBody) -> None:
+        if self._dialling is not None:
+            self._dialling.write(request_frame(Request(number, body)))
+
+    def _frames(self, frames: list[bytes]) -> None:
+        for position, payload in enumerate(frames):
+            dialling = self._dialling
+            if dialling is None:
+                if self._link is not None:  # what the front end said right behind `Linked`
+                    self._link.take(frames[position:])
+                return
+            try:
+                self._answered(decode_reply(payload))
+            except MalformedMessage:
+                dialling.close(FOREIGN)
+
+    def _answered(self, reply: Reply) -> None:
+        """One step on; `Link` follows `Welcome`, so that a dead connection is never a link."""
+        match reply:
+            case Answer(_, Welcome()):
+                settings = self._settings
+                self._ask(2, Link(settings.home, settings.token, PARTS_VERSION, __version__))
+            case Answer(_, Linked() as linked):
+                self._linked(linked)
+            case Failure():
+                dialling, self._dialling = self._dialling, None
+                self._stop_waiting()
+                if dialling is not None:
+                    dialling.close("it said no")
+                words = f"{reply.message}; {reply.hint}" if reply.hint else reply.message
+                self._refused(words)
+            case _ if self._dialling is not None:
+                self._dialling.close(FOREIGN)
+
+    def _linked(self, linked: Linked) -> None:
+        stream, self._dialling = self._dialling, None
+        if stream is None:
+            return
+        self._stop_waiting()
+        self.front, self.spool = linked.name, linked.spool
+        self._pause_s = RETRY_MIN_S
+        self._since_wall_s = read_clocks("uplink").wall_s
+        self._link = MachineLink(stream, linked.name, self, self._payloads, self._descriptors)
+        log.info("linked with the front end %s", linked.name)
+        self._texts.forget(linked.name)  # this front end will send what it counts on
+        self._engine.machine.follow(linked.name)
+        self._engine.event(LinkUp(linked.name))
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _closed(self, reason: str) -> None:
+        """While dialling."""
+        self._stop_waiting()
+        if self._dialling is not None:
+            self._dialling = None
+            self._failed(reason)
+
+    def _failed(self, problem: str) -> None:
+        """The front end may be back in a moment."""
+        self._again(problem, self._pause_s)
+        self._pause_s = min(RETRY_MAX_S, self._pause_s * 1.5)
+
+    def _refused(self, problem: str) -> None:
+        self._again(problem, REFUSED_RETRY_S)
+
+    def _again(self, problem: str, pause_s: float) -> None:
+        if problem != self._problem:
+            log.warning("no link with %s: %s", self._settings.role.front, problem)
+        self._problem = problem
+        if not self._is_closing:
+            self._loop.call_later(pause_s, self.connect)
+
+    # --- what the link tells ---------------------------------------------------------------------
+
+    def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
+        """A message of the front end's home or broker, or what its broker acknowledges."""
+        if part not in OF_A_BACK_END:
+            raise OutOfPlace(f"a back end has no {part}")
+        self._engine.event(Delivered(link.machine, part, message))
+
+    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
+        """Environments and scripts of tasks that follow."""
+        self._texts.take(link.machine, texts, forget=forget)
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """An operator of the front end asks something."""
+        self.on_bid(link, bid)
+
+    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
+        """Nothing was asked of the front end."""
+
+    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
+        """Machines of one host need no relay."""
+        raise OutOfPlace("nothing is relayed over a Unix socket")
+
+    def bye(self, link: MachineLink, reason: str) -> None:
+        """Links of one host stay until they break."""
+        raise OutOfPlace("nobody says good-bye on a Unix socket")
+
+    def link_over(self, link: MachineLink, reason: str) -> None:
+        """The link is closed, and everything that had arrived was told."""
+        if self._link is not link:
+            return
+        self._link = None
+        self._since_wall_s = read_clocks("uplink").wall_s
+        self._engine.event(LinkDown(link.machine))
+        self._failed(reason)
+
+
+def _unheard(link: MachineLink, bid: Bid) -> None:
+    """Before somebody listens."""
+    link.say(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is just starting"))

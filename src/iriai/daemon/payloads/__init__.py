@@ -1,0 +1,1 @@
+"""Scripts, environments and inputs of jobs, and descriptors that clients pass."""

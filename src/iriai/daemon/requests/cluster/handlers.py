@@ -1,0 +1,332 @@
+"""What a machine answers about its cluster: tokens, documents of operators, taking up, leaving."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed, Refused, UsageProblem
+from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
+from iriai.wire.joining import (
+    ClusterReport,
+    Consent,
+    ConsentRow,
+    ConsentTable,
+    EjectedRow,
+    Leave,
+    ListConsents,
+    ListTokens,
+    MakeToken,
+    OperatorRow,
+    Publish,
+    RevokeToken,
+    ShowCluster,
+    TakeUpIdentity,
+    TokenMade,
+    TokenRow,
+    TokenTable,
+    TrustedRow,
+)
+from iriai.wire.requests import Done
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.documents.signed_document import DocumentKind
+    from iriai.identity.storage.join_tokens import Entry
+
+log = logging.getLogger(__name__)
+
+OnDocument = Callable[["DocumentKind"], None]
+"""Told when a document of an operator was new."""
+
+
+class ClusterAnswers:
+    """Handlers of clients' requests about the cluster."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        on_take_up: Callable[[], None],
+        on_document: OnDocument,
+        on_leave: Callable[[], None],
+        on_rules: Callable[[], None],
+    ) -> None:
+        """`on_rules` is called when a user consented, or does no more.
+
+        `on_take_up` has the daemon begin anew, with what is on disk then.
+
+        `on_leave` tells the others that the machine leaves.
+        """
+        self.on_revoked: Callable[[str], None] = lambda _: None
+        """Told of each token that was revoked."""
+        self.noticed: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
+        """What other machines said that they should not, and whom operators are told to eject."""
+        self._settings = settings
+        self._engine = engine
+        self._on_take_up = on_take_up
+        self._on_document = on_document
+        self._on_leave = on_leave
+        self._on_rules = on_rules
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            TakeUpIdentity: self._take_up,
+            ShowCluster: self._show,
+            MakeToken: self._make_token,
+            ListTokens: self._list_tokens,
+            RevokeToken: self._revoke_token,
+            Publish: self._publish,
+            Leave: self._leave,
+            Consent: self._consent,
+            ListConsents: self._list_consents,
+        }
+
+    def _cluster(self) -> ClusterState:
+        cluster = self._settings.cluster
+        if cluster is None:
+            raise Refused(
+                "no-cluster",
+                f"{self._settings.home} is in no cluster",
+                "'iriai token' as root makes one, 'iriai join' enters one",
+            )
+        return cluster
+
+    def _require_operator(self, asked: Asked, what: str) -> None:
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not {what}",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+
+    # --- identity --------------------------------------------------------------------------------
+
+    def _take_up(self, asked: Asked, body: TakeUpIdentity, now: Instant) -> None:
+        self._require_owner(asked)
+        is_member = Path(self._settings.paths.cluster).is_dir()
+        if is_member == (self._settings.cluster is not None):
+            raise Refused("nothing-to-take-up", "the daemon goes by what is there already")
+        asked.answer(Done())
+        log.info("begins anew: the machine %s a cluster", "entered" if is_member else "left")
+        self._engine.after_this_turn(self._on_take_up)
+
+    def _leave(self, asked: Asked, body: Leave, now: Instant) -> None:
+        self._require_owner(asked)
+        log.info("leaves cluster %s", self._cluster().identity.cluster)
+        self._on_leave()
+        asked.answer(Done())
+
+    def _require_owner(self, asked: Asked) -> None:
+        if asked.caller.person.uid != self._settings.owner_uid:
+            raise NotAllowed(
+                "not-the-owner",
+                f"{asked.caller.person.name} does not own {self._settings.paths.directory}",
+                "do it as its owner",
+            )
+
+    def _show(self, asked: Asked, body: ShowCluster, now: Instant) -> None:
+        cluster = self._settings.cluster
+        if cluster is None:
+            asked.answer(ClusterReport())
+            return
+        noticed, proposals = map(tuple, self.noticed())
+        report = report_of(cluster)
+        asked.answer(msgspec.structs.replace(report, noticed=noticed, proposals=proposals))
+
+    # --- tokens ----------------------------------------------------------------------------------
+
+    def _make_token(self, asked: Asked, body: MakeToken, now: Instant) -> None:
+        from iriai.identity.storage.join_tokens import Entry, digest_of
+
+        cluster = self._cluster()
+        kind = token_kind(body.kind)
+        user = ""
+        if kind is TokenKind.JOIN:
+            self._require_operator(asked, "let machines into the cluster")
+            cluster.require_registrar()
+        else:
+            user = self._user_of_token(asked, body.user)
+        address = body.address or self._settings.address
+        fingerprint = cluster.trust.authority.fingerprint
+        token = Token.make(kind, secrets.token_bytes(RANDOM_BYTES), fingerprint, address)
+        ends_s = now.wall_s + body.lifetime_s
+        entry = Entry(
+            token.id,
+            kind,
+            digest_of(token.secret),
+            now.wall_s,
+            ends_s,
+            asked.caller.person.name,
+            user,
+            body.machine,
+            bundle=seal_bundle(body.bundle, token.secret),
+        )
+        cluster.tokens.add(token, entry, now.wall_s)
+        cluster.files.keep_tokens(cluster.tokens)
+        name = cluster.identity.cluster
+        asked.answer(TokenMade(token.text, token.id, address, name, ends_s))
+
+    def _user_of_token(self, asked: Asked, user: str) -> str:
+        """Whose requests the token carries. Never root's: what comes over a network is no root."""
+        name = asked.caller.person.name
+        if user and user != name:
+            self._require_operator(asked, "make tokens of others")
+            name = user
+        if name == "root":
+            raise NotAllowed(
+                "token-of-root",
+                "root has no tokens: they would be worth the whole machine",
+                "make one for a person: 'iriai token --user NAME'",
+            )
+        return name
+
+    def _list_tokens(self, asked: Asked, body: ListTokens, now: Instant) -> None:
+        cluster, caller = self._cluster(), asked.caller
+        entries = [
+            entry
+            for entry in cluster.tokens.entries()
+            if caller.operator or caller.person.name in (entry.made_by, entry.user)
+        ]
+        asked.answer(TokenTable(tuple(token_row(entry, now.wall_s) for entry in entries)))
+
+    def _revoke_token(self, asked: Asked, body: RevokeToken, now: Instant) -> None:
+        cluster, caller = self._cluster(), asked.caller
+        cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
+        cluster.files.keep_tokens(cluster.tokens)
+        asked.answer(Done())
+        self.on_revoked(body.id)
+
+    # --- documents -------------------------------------------------------------------------------
+
+    def _publish(self, asked: Asked, body: Publish, now: Instant) -> None:
+        """Whoever brings it: the signature counts."""
+        from iriai.identity.documents.signed_document import DocumentKind
+
+        cluster = self._cluster()
+        if body.kind not in frozenset(DocumentKind):
+            raise UsageProblem("bad-document-kind", f"there are no documents '{body.kind}'")
+        kind = DocumentKind(body.kind)
+        if not cluster.take_document(kind, body.document):
+            raise Refused(
+                "no-news",
+                f"this {kind} is known here, or an older one than is in force",
+                "'iriai cluster show' shows what is in force",
+            )
+        asked.answer(Done())
+        self._engine.after_this_turn(lambda: self._on_document(kind))
+
+    # --- consent ---------------------------------------------------------------------------------
+
+    def _consent(self, asked: Asked, body: Consent, now: Instant) -> None:
+        from iriai.identity.trust import consents
+
+        cluster, person = self._cluster(), asked.caller.person
+        if body.lifetime_s:
+            ends_s = now.wall_s + body.lifetime_s
+            cluster.consents.add(
+                consents.Consent(person.name, person.uid, body.home, now.wall_s, ends_s)
+            )
+        else:
+            cluster.consents.withdraw(body.home, person.name)
+        cluster.files.keep_consents(cluster.consents)
+        words = "consents to" if body.lifetime_s else "consents no more to"
+        log.info("%s %s tasks from home %s", person.name, words, body.home)
+        asked.answer(Done())
+        self._on_rules()
+
+    def _list_consents(self, asked: Asked, body: ListConsents, now: Instant) -> None:
+        uid = None if asked.caller.operator else asked.caller.person.uid
+        rows = self._cluster().consents.of(uid, now.wall_s)
+        asked.answer(
+            ConsentTable(
+                tuple(ConsentRow(r.user, r.home, r.made_wall_s, r.ends_wall_s) for r in rows)
+            )
+        )
+
+
+def seal_bundle(bundle: bytes, secret: bytes) -> bytes:
+    """An issuer for the machine that will join, for nobody to read before."""
+    if not bundle:
+        return b""
+    from iriai.identity.certificates.sealed_secrets import seal_to_secret
+    from iriai.identity.storage.cluster_files import read_bundle
+
+    read_bundle(bundle)
+    return seal_to_secret(bundle, secret)
+
+
+def token_kind(word: str) -> TokenKind:
+    """The kind that `word` names; raises `UsageProblem`."""
+    if word not in frozenset(TokenKind):
+        raise UsageProblem("bad-token-kind", f"there are no tokens for '{word}'")
+    return TokenKind(word)
+
+
+def token_row(entry: Entry, now_wall_s: float) -> TokenRow:
+    """One line of `iriai token --list`."""
+    state = "good"
+    words = f"for requests of {entry.user}" if entry.user else "for a machine"
+    if entry.machine:
+        words = f"for {entry.machine}"
+    if entry.revoked:
+        state = "revoked"
+    elif entry.used_by:
+        state, words = "used", f"by {entry.used_by}"
+    elif now_wall_s >= entry.ends_wall_s:
+        state = "over"
+    return TokenRow(
+        entry.id, entry.kind, state, words, entry.made_by, entry.made_wall_s, entry.ends_wall_s
+    )
+
+
+def report_of(cluster: ClusterState) -> ClusterReport:
+    """The cluster as this machine knows it."""
+    identity, document = cluster.identity, cluster.document
+    issuer = identity.certificate.issuer
+    operators = cluster.roster.operators if cluster.roster else ()
+    ejected = tuple(
+        EjectedRow(
+            each.ejection.machine, each.operator, each.ejection.at_wall_s, each.ejection.reason
+        )
+        for each in cluster.trust.ejections
+    )
+    return ClusterReport(
+        identity.cluster,
+        identity.cluster_id,
+        cluster.trust.authority.fingerprint,
+        identity.name,
+        identity.certificate.ends_wall_s,
+        issuer.subject.name if issuer else "",
+        cluster.issuer is not None,
+        ejected,
+        document.number if document else 0,
+        document.text if document else "",
+        document.operator if document else "",
+        document.made_wall_s if document else 0.0,
+        (*cluster.documents.conflicts, *cluster.refused),
+        tuple(cluster.machines()),
+        tuple(OperatorRow(o.name, o.certificate, o.opens) for o in operators),
+        tuple(each.machine for each in cluster.named()),
+        trusted_rows(cluster),
+    )
+
+
+def trusted_rows(cluster: ClusterState) -> tuple[TrustedRow, ...]:
+    """For which users homes speak, as operators said it."""
+    in_force = cluster.trusted()
+    return tuple(
+        TrustedRow(each.trusted.home, each.trusted.users, each.operator, each.trusted.moment_ms)
+        for each in cluster.trusted_homes
+        if each.trusted in in_force
+    )

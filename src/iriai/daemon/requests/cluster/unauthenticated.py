@@ -1,0 +1,202 @@
+"""Connections over a network whose peer has shown no certificate: newcomers, and people elsewhere.
+
+They may ask which authority this is, join, renew, or show a token; with a token of a user they are
+that user from then on. Whoever listens brings them here (`Strangers.take`), TLS done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from iriai.daemon.server.client_stream import ClientStream
+from iriai.daemon.server.connections import Asked, Clients, Connection, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.identity.users.permissions import Caller, Users
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed, Problem, Unreachable
+from iriai.model.token_text import TokenKind
+from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.policy.service.unproved import source_of
+from iriai.system.passwd_cache import Person
+from iriai.wire.joining import (
+    AskAuthority,
+    Authenticate,
+    Authenticated,
+    AuthorityShown,
+    Join,
+    Joined,
+    Renew,
+    Renewed,
+    Seed,
+)
+from iriai.wire.requests import PROTOCOL_VERSION, Hello, Welcome
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.storage.join_tokens import Entry
+
+log = logging.getLogger(__name__)
+
+NOBODY = Caller(Person(-1, "", "", ()), operator=False)
+"""Who has not shown a token."""
+MISTAKES_MAX = 5
+"""Requests that are refused before a stranger is cut off: a person errs once or twice."""
+
+FRAME_BYTES_MAX = 16 << 20
+"""Of a request that a person asks from elsewhere: a script and an environment are far smaller."""
+
+RATE_OF_SOURCE = Rate(per_s=10.0, burst=300.0)
+"""Requests of strangers at one address: each takes up to a millisecond of checking signatures, and
+a laboratory that joins at once asks three times for each machine."""
+
+Members = Callable[[], tuple[Seed, ...]]
+"""Some members and their addresses, this machine first."""
+
+
+class StrangeStream(ClientStream, Protocol):
+    """What is asked of the connection: TLS over a socket, in the daemon's event loop."""
+
+    def trust(self, frame_bytes_max: int) -> None:
+        """The peer was found good: it may take its time, and send frames of this size."""
+
+    def bound(self, hold: Callable[[int], str]) -> None:
+        """Tell `hold` how much there is of a frame whose rest is to come."""
+
+
+class Strangers:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterState,
+        clients: Clients,
+        users: Users,
+        handlers: dict[type, Handler],
+        members: Members,
+    ) -> None:
+        """`handlers` are those of requests that a person may ask from elsewhere."""
+        self._settings = settings
+        self._cluster = cluster
+        self._clients = clients
+        self._users = users
+        self._of_users = handlers
+        self._members = members
+        self._by_token: dict[str, dict[Connection, None]] = {}
+        self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
+
+    def take(self, stream: StrangeStream, address: str) -> None:
+        """A stranger at `address` (for people); from here on the stream is a client's."""
+        limited = partial(self._limited, address)
+        handlers: dict[type, Handler] = {
+            Hello: self._hello,
+            AskAuthority: limited(self._authority),
+            Join: limited(partial(self._join, address)),
+            Renew: limited(partial(self._renew, address)),
+            Authenticate: limited(partial(self._authenticate, stream)),
+        }
+        self._clients.adopt(stream, NOBODY, handlers, MISTAKES_MAX)
+
+    def _limited(self, address: str, handler: Handler) -> Handler:
+        """A handler that whoever is at `address` may have work so often."""
+        source = source_of(address)
+
+        def handle(asked: Asked, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
+            if not self._of_source.take(source, now.steady_s):
+                wait_s = self._of_source.wait_s(source, now.steady_s)
+                raise Unreachable(
+                    "too-many-requests",
+                    f"{address} asks more than {RATE_OF_SOURCE.per_s:.0f} times a second to be let "
+                    "in",
+                    f"try again in {max(1.0, wait_s):.0f} s",
+                )
+            handler(asked, body, now)
+
+        return handle
+
+    def revoked(self, token_id: str) -> None:
+        """A token is good for nothing any more: nor are the connections that showed it."""
+        for connection in list(self._by_token.get(token_id, ())):
+            connection.flush()
+            connection.close("its token was revoked")
+
+    def _end_with_token(self, connection: Connection, entry: Entry, now: Instant) -> None:
+        """A connection is good for as long as the token that was shown on it."""
+        open_now = self._by_token.setdefault(entry.id, {})
+        open_now[connection] = None
+        timer = asyncio.get_running_loop().call_later(
+            max(0.0, entry.ends_wall_s - now.wall_s), connection.close, "its token has ended"
+        )
+
+        def closed() -> None:
+            timer.cancel()
+            open_now.pop(connection, None)
+            if not open_now:
+                self._by_token.pop(entry.id, None)
+
+        connection.on_close.append(closed)
+
+    def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
+        """As a client is greeted, but for what is nobody's business."""
+        if body.version != PROTOCOL_VERSION:
+            raise NotAllowed(
+                "other-version",
+                f"this machine speaks version {PROTOCOL_VERSION}, the other {body.version}",
+                "use the same version of iriai on both",
+            )
+        home = self._settings.home
+        asked.answer(Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False))
+
+    def _authority(self, asked: Asked, body: AskAuthority, now: Instant) -> None:
+        authority = self._cluster.trust.authority.der
+        asked.answer(AuthorityShown(authority, self._settings.home, now.wall_s))
+
+    def _join(self, address: str, asked: Asked, body: Join, now: Instant) -> None:
+        cluster = self._cluster
+        try:
+            admitted = cluster.require_registrar().join(
+                body.token_id, body.secret, body.name, body.request, body.wall_s
+            )
+        except Problem as problem:
+            log.warning("machine '%.40s' at %s did not join: %s", body.name, address, problem)
+            raise
+        log.info("machine %s at %s joined (iriai %.40s)", body.name, address, body.version)
+        document = cluster.document
+        asked.answer(
+            Joined(
+                admitted.certificate.der,
+                cluster.trust.authority.der,
+                document.raw if document else b"",
+                tuple(each.document for each in cluster.trust.ejections),
+                self._members(),
+                admitted.bundle,
+                cluster.roster.raw if cluster.roster else b"",
+                tuple(each.document for each in cluster.trusted_homes),
+            )
+        )
+
+    def _renew(self, address: str, asked: Asked, body: Renew, now: Instant) -> None:
+        try:
+            registrar = self._cluster.require_registrar()
+            certificate = registrar.renew(body.certificate, body.request, body.wall_s)
+        except Problem as problem:
+            log.warning("a certificate was not renewed for %s: %s", address, problem)
+            raise
+        log.info("the certificate of %s was renewed", certificate.subject.name)
+        asked.answer(Renewed(certificate.der))
+
+    def _authenticate(
+        self, stream: StrangeStream, asked: Asked, body: Authenticate, now: Instant
+    ) -> None:
+        entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
+        caller = self._users.caller_named(entry.user)
+        asked.connection.become(caller, self._of_users)
+        stream.trust(FRAME_BYTES_MAX)
+        stream.bound(self._clients.hold_for(caller))
+        self._end_with_token(asked.connection, entry, now)
+        asked.answer(Authenticated(caller.person.name, caller.operator))

@@ -1,0 +1,42 @@
+"""Whose a job is, and who may see it: its owner, and operators."""
+
+from __future__ import annotations
+
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.server.connections import Asked
+from iriai.home.core import Home
+from iriai.model.problem import NotAllowed
+from iriai.wire.requests import Jobs
+
+
+class Owners:
+    """Of the jobs of one home, whether they have finished or not."""
+
+    def __init__(self, home: Home, past: Past) -> None:
+        self._home = home
+        self._past = past
+
+    def require(self, asked: Asked, number: int) -> None:
+        """Raise `NotAllowed` where the job is another's, `NotFound` where there never was one."""
+        if asked.caller.operator:
+            return  # without a look into the store
+        job = self._home.jobs.get(number)
+        owner = (job.spec if job else self._past.spec(number)).user
+        if asked.caller.person.name != owner:
+            raise NotAllowed(
+                "not-yours",
+                f"the job belongs to {owner}",
+                "ask its owner, or a member of the operators' group",
+            )
+
+
+def require_own_listing(asked: Asked, wanted: Jobs) -> None:
+    """Raise `NotAllowed` where more is to be listed than the caller may see."""
+    caller = asked.caller
+    if caller.operator or not (wanted.everyone or wanted.user not in (None, caller.person.name)):
+        return
+    raise NotAllowed(
+        "not-an-operator",
+        "the jobs of others are listed for operators alone",
+        "leave --all and --user out; 'iriai shares' says what each account has and wants",
+    )

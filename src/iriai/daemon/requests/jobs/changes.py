@@ -1,0 +1,252 @@
+"""What the daemon does about requests that change jobs: cancel, hold, release, alter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.access import Owners
+from iriai.daemon.requests.jobs.dependency_outcomes import EndsFromStore
+from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions, Judge
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.selection import TASKS_AT_ONCE, Selected, check_ids, parts, select
+from iriai.daemon.requests.jobs.submission import read_expressions, want_of_one
+from iriai.daemon.requests.jobs.validation import (
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+    dependencies_here,
+)
+from iriai.daemon.server.connections import Asked, Handler, Steps
+from iriai.daemon.server.deferred_replies import Unstored
+from iriai.home.dependencies import Ends
+from iriai.home.job import JobState
+from iriai.model.alteration import Alteration, differences
+from iriai.model.dependency import Dependency
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
+from iriai.protocol.messages.scheduling import Want
+from iriai.wire.changes import Alter, Altered, Cancel, Changed, FieldChange, Hold, Release
+
+T = TypeVar("T")
+_Act = Callable[[Selected, JobState, str], T]
+
+
+class JobChanges:
+    """Handlers of these requests; see the module."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        fits: FitQuestions,
+        past: Past,
+        unstored: Unstored,
+        ends: EndsFromStore,
+        owners: Owners,
+    ) -> None:
+        self._owners = owners
+        self._home = engine.machine.home
+        self._fits = fits
+        self._past = past
+        self._unstored = unstored
+        self._ends = ends
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            Cancel: self._cancel,
+            Hold: self._hold,
+            Release: self._release,
+            Alter: self._alter,
+        }
+
+    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> Steps:
+        def cancel(item: Selected, _job: JobState, by: str) -> int:
+            asked.is_changing = True
+            return self._home.cancel(item.job.number, tuple(item.indices), by)
+
+        return self._count(asked, body.ids, cancel)
+
+    def _hold(self, asked: Asked, body: Hold, now: Instant) -> Steps:
+        def hold(item: Selected, _job: JobState, by: str) -> int:
+            _require_whole(item, "hold")
+            asked.is_changing = True
+            return self._home.hold(item.job.number, by)
+
+        return self._count(asked, body.ids, hold)
+
+    def _release(self, asked: Asked, body: Release, now: Instant) -> Steps:
+        def release(item: Selected, _job: JobState, by: str) -> int:
+            _require_whole(item, "release")
+            asked.is_changing = True
+            return self._home.release(item.job.number, by)
+
+        return self._count(asked, body.ids, release)
+
+    def _count(self, asked: Asked, ids: tuple[str, ...], act: _Act[int]) -> Steps:
+        tasks, problems = yield from self._each(asked, ids, act)
+        counts = {text: sum(found) for text, found in tasks.items()}
+        self._unstored.answer(asked, Changed(counts, problems))
+
+    def _each(
+        self, asked: Asked, ids: tuple[str, ...], act: _Act[T]
+    ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
+        """Do `act` to each thing named; what cannot be done is said beside what was."""
+        self._unstored.check()
+        check_ids(ids)
+        done: dict[str, list[T]] = {}
+        problems: dict[str, str] = {}
+        by = asked.caller.person.name
+        for text in dict.fromkeys(ids):
+            try:
+                for item in self.select(text, asked):
+                    yield
+                    if item is not None:
+                        self._owners.require(asked, item.job.number)
+                        job = self._waiting_or_running(item)
+                        for part in parts(item):
+                            done.setdefault(text, []).append(act(part, job, by))
+                            yield
+            except Problem as problem:
+                if len(ids) == 1:
+                    raise
+                problems[text] = str(problem)
+        return done, problems
+
+    def _waiting_or_running(self, item: Selected) -> JobState:
+        job = self._home.jobs.get(item.job.number)
+        if job is None:
+            self._past.spec(item.job.number)  # raises where there never was such a job
+            raise Refused("finished", f"{item.job} has finished")
+        some = item.indices[:TASKS_AT_ONCE]
+        if len(item.indices) == len(some) > 0 and not any(map(job.has_index, some)):
+            raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
+        return job
+
+    def select(self, text: str, asked: Asked) -> Iterator[Selected | None]:
+        """What `text` names; patterns see the asking user's jobs, and all for operators."""
+        user = None if asked.caller.operator else asked.caller.person.name
+        return select(text, self._home.name, self._home.jobs, user)
+
+    # --- alter -----------------------------------------------------------------------------------
+
+    def _alter(self, asked: Asked, body: Alter, now: Instant) -> Steps:
+        check_ids(body.ids)
+        after = _dependencies(body, self._home.name)
+
+        def judged(judge: Judge, later: Instant) -> None:
+            self._ends.with_ends(
+                asked,
+                after or (),
+                later,
+                lambda ended, _last: asked.go_on(self._altered(asked, body, after, ended, judge)),
+            )
+
+        wants = [] if self._fits.is_here else (yield from self._wants(asked, body))
+        self._fits.judged(asked, wants, now, judged)
+
+    def _wants(self, asked: Asked, body: Alter) -> Generator[None, None, list[Want]]:
+        """What one task of each job would ask for, of those that could be altered."""
+        wants: dict[Want, None] = {}
+        for text in body.ids:
+            with suppress(Problem):  # it is told when the job is altered
+                for item in self.select(text, asked):
+                    yield
+                    job = self._home.jobs.get(item.job.number) if item else None
+                    wanted = self._wanted(body, None, job.spec) if job else Alteration()
+                    if job and wanted.concerns_machines and not body.wait_for_resources:
+                        wants[self._want(wanted.applied(job.spec))] = None
+        return list(wants)
+
+    def _want(self, spec: JobSpec) -> Want:
+        return want_of_one(
+            self._home.name,
+            spec.account,
+            spec.resources,
+            spec.time_limit_s,
+            spec.urgency,
+            spec.exclusive,
+            (spec.requirements, spec.rank),
+        )
+
+    def _altered(
+        self,
+        asked: Asked,
+        body: Alter,
+        after: tuple[Dependency, ...] | None,
+        ended: Ends,
+        judge: Judge,
+    ) -> Steps:
+        def alter(item: Selected, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
+            _require_whole(item, "alter")
+            wanted = self._wanted(body, after, job.spec)
+            if wanted.concerns_machines and not body.wait_for_resources:
+                judge(self._want(wanted.applied(job.spec)))
+            asked.is_changing = True
+            change = self._home.alter(item.job.number, wanted, by, ended)
+            found = differences(change.was, change.now) if change else []
+            return str(item.job), [FieldChange(*each) for each in found]
+
+        done, problems = yield from self._each(asked, body.ids, alter)
+        changes = {job: tuple(found) for each in done.values() for job, found in each}
+        self._unstored.answer(asked, Altered(changes, problems))
+
+    def _wanted(
+        self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec
+    ) -> Alteration:
+        """What `body` asks for, checked as at submission."""
+        wanted = Alteration(
+            name=body.name,
+            time_limit_s=body.time_limit_s,
+            urgency=body.urgency,
+            throttle=body.throttle,
+            exclusive=body.exclusive,
+            after=UNSET if after is None else after,
+        )
+        amounts = {
+            name: value
+            for name in ("cpus", "memory_bytes", "gpus")
+            if (value := getattr(body, name)) is not UNSET
+        }
+        if body.named is not UNSET:
+            amounts["named"] = tuple({**dict(spec.resources.named), **dict(body.named)}.items())
+        if amounts:
+            resources = checked_resources(replace(spec.resources, **amounts))
+            wanted = replace(wanted, resources=resources)
+        texts = {
+            name: value
+            for name in ("requirements", "rank")
+            if (value := getattr(body, name)) is not UNSET
+        }
+        if texts:
+            read = read_expressions(texts.get("requirements", ""), texts.get("rank", ""))
+            known = dict(zip(("requirements", "rank"), read, strict=True))
+            wanted = replace(wanted, **{name: known[name] for name in texts})
+        new = wanted.applied(spec)
+        check_name(new.name)
+        check_urgency(new.urgency)
+        check_limit(new.time_limit_s)
+        check_throttle(new.throttle, is_array=spec.is_array)
+        return wanted
+
+
+def _dependencies(body: Alter, home: str) -> tuple[Dependency, ...] | None:
+    return None if body.after is UNSET else dependencies_here(body.after, home)
+
+
+def _require_whole(item: Selected, what: str) -> None:
+    if item.indices:
+        raise UsageProblem(
+            "whole-job", f"tasks of a job cannot be {_DONE[what]} alone", f"iriai {what} {item.job}"
+        )
+
+
+_DONE = {"hold": "held", "release": "released", "alter": "altered"}

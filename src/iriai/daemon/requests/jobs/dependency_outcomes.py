@@ -1,0 +1,68 @@
+"""How those have ended that a job is to wait for, where only the store knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.access import Owners
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.server.connections import Asked
+from iriai.home.dependencies import Ends
+from iriai.model.dependency import Dependency
+from iriai.model.instant import Instant
+from iriai.model.problem import NotFound, Problem
+
+Act = Callable[[Ends, Instant], None]
+
+
+class EndsFromStore:
+    """Looks them up; see the module."""
+
+    def __init__(self, engine: Engine, past: Past, owners: Owners) -> None:
+        self._engine = engine
+        self._past = past
+        self._owners = owners
+
+    def with_ends(
+        self, asked: Asked, after: tuple[Dependency, ...], now: Instant, act: Act
+    ) -> None:
+        """Call `act` with the ends that it needs: now, or in a later turn after a look.
+
+        The store is looked at when everything that happened so far is in it. What ends meanwhile
+        is looked up in a second round. Raises `NotAllowed` for jobs of others: who waits for one is
+        told how it ended.
+        """
+        for number in dict.fromkeys(each.number for each in after):
+            with suppress(NotFound):  # whose end may be remembered all the same
+                self._owners.require(asked, number)
+        self._go_on(asked, after, now, act, {})
+
+    def _go_on(
+        self, asked: Asked, after: tuple[Dependency, ...], now: Instant, act: Act, ended: Ends
+    ) -> None:
+        unknown = [
+            each
+            for each in self._engine.machine.home.unknown_ends(after)
+            if (each.number, each.task) not in ended
+        ]
+        if not unknown:
+            act(ended, now)
+            return
+
+        def look() -> None:
+            try:
+                found = {(each.number, each.task): self._past.end_of(each) for each in unknown}
+            except Problem as problem:
+                asked.fail(problem)
+                return
+            self._engine.request(lambda later: again(later, {**ended, **found}))
+
+        def again(later: Instant, known: Ends) -> None:
+            try:
+                self._go_on(asked, after, later, act, known)
+            except Problem as problem:
+                asked.fail(problem)
+
+        self._engine.after_this_turn(look)

@@ -1,0 +1,66 @@
+"""Who asks why a job waits, where only the broker of another machine knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from iriai.daemon.loop.engine import Engine
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+
+ASK_S = 1.0
+"""Between two questions: any of them may be lost."""
+ASKED_MAX = 5
+"""How often it is asked; then whoever asks is told that the broker does not answer."""
+
+Tell = Callable[[list[Reason]], None]
+
+
+class Whys:
+    """Answers that are waited for, by job."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: dict[int, list[Tell]] = {}
+        engine.on_why = self._answered
+
+    def ask(self, number: int, now: Instant, tell: Tell) -> None:
+        """Have `tell` called with the reasons: at once where they are known here."""
+        reasons = self._engine.machine.ask_why(number, now)
+        if reasons is not None:
+            tell(reasons)
+            return
+        waiting = self._waiting.setdefault(number, [])
+        waiting.append(tell)
+        if len(waiting) == 1:
+            self._again_later(number, 1)
+
+    def _again_later(self, number: int, times: int) -> None:
+        def again(now: Instant) -> None:
+            if number not in self._waiting:
+                return
+            if number not in self._engine.machine.home.jobs:
+                self._answered(number, ())
+                return
+            reasons = self._engine.machine.ask_why(number, now)
+            if reasons is not None:
+                self._answered(number, reasons)
+            elif times < ASKED_MAX:
+                self._again_later(number, times + 1)
+            else:
+                self._answered(number, [self._silent()])
+
+        self._engine.later(ASK_S, lambda: self._engine.request(again))
+
+    def _answered(self, number: int, reasons: Iterable[Reason]) -> None:
+        told = list(reasons)
+        for tell in self._waiting.pop(number, ()):
+            tell(told)
+
+    def _silent(self) -> Reason:
+        return Reason(
+            Rule.MACHINE_AWAY,
+            "word from the broker",
+            f"it did not answer {ASKED_MAX} times; another machine takes its place within seconds",
+            self._engine.machine.broker_at,
+        )

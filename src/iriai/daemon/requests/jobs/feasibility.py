@@ -1,0 +1,161 @@
+"""Whether any machine could ever run a job, by what the broker here knows; nothing, elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.startup.settings import Settings
+from iriai.model.problem import Refused
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources, describe_amount
+from iriai.policy.placement.cpu_limits import within_running_cap
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Want
+
+
+class Verdict(NamedTuple):
+    """Of one cluster."""
+
+    refusal: Refused | None
+    """Why none of its machines could ever run it; None: one could, or not all are known yet."""
+    is_final: bool
+    """Whether no other cluster has a machine that is large enough, as far as is known."""
+
+
+class Feasibility:
+    """See the module."""
+
+    def __init__(self, settings: Settings, engine: Engine, links: Links) -> None:
+        """`links` are those with back ends."""
+        self._settings = settings
+        self._engine = engine
+        self._links = links
+
+    def check(self, want: Want) -> None:
+        """Raise `Refused` where no machine could ever run a task of `want`, or no account may.
+
+        Where another cluster may have one that could, that is to be asked: see `verdict`.
+        """
+        verdict = self.verdict(want)
+        if verdict.refusal is not None and verdict.is_final:
+            raise verdict.refusal
+
+    def verdict(self, want: Want) -> Verdict:
+        """Whether a machine of this cluster could ever run a task of `want`."""
+        machines = self._machines()
+        may_run_elsewhere = self._may_run_elsewhere(want)
+        too_small = _refusal_of(lambda: check_fits(want.resources, machines))
+        if too_small is not None and not may_run_elsewhere:
+            return Verdict(too_small, is_final=True)
+        over_cap = _refusal_of(lambda: self._check_cap(want, machines))
+        if over_cap is not None:
+            return Verdict(over_cap, is_final=True)
+        if too_small is not None or not machines:
+            return Verdict(too_small, is_final=False)
+        reasons = self._engine.machine.broker.never_runs(want)
+        return Verdict(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
+
+    def check_input(self) -> None:
+        """Raise `Refused` where no machine could be handed what a client passes with its job.
+
+        A terminal or an open input does not travel: it needs a node on this host.
+        """
+        settings = self._settings
+        is_member = settings.cluster is not None
+        if is_member and not settings.role.has_node and not self._links.known.names():
+            raise Refused(
+                "input-elsewhere",
+                f"{settings.home} runs no tasks, and a terminal or standard input that is passed"
+                " does not travel to other machines",
+                "say --no-stdin, or 'iriai submit --stdin FILE': what is in a file travels",
+            )
+
+    def lacking(self, resources: Resources) -> tuple[Reason, ...]:
+        """What is not free for such a task now; of the machine that lacks least."""
+        if Part.BROKER not in self._engine.machine.parts:
+            return ()
+        views = self._engine.machine.broker.state.machines.values()
+        lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
+        machine, least = min(lacking, key=lambda each: len(each[1]), default=("", ()))
+        return tuple(
+            Reason(
+                Rule.MACHINE_BUSY,
+                describe_amount(name, needed),
+                f"{describe_amount(name, there)} free",
+                machine,
+            )
+            for name, needed, there in least
+        )
+
+    def _may_run_elsewhere(self, want: Want) -> bool:
+        """Whether another cluster of the site may have a machine for it."""
+        machine = self._engine.machine
+        if Part.BROKER not in machine.parts:
+            return False
+        return machine.broker.abroad.may_run_elsewhere(want)
+
+    def _machines(self) -> dict[str, Resources]:
+        """What each machine of this cluster has; empty while one that is known has not said."""
+        machine, settings = self._engine.machine, self._settings
+        if Part.BROKER not in machine.parts:
+            return {}
+        views = machine.broker.state.machines
+        found = {settings.home: settings.capacity} if settings.role.has_node else {}
+        awaited = [*self._links.known.names(), *(p.name for p in machine.peers if p.has_node)]
+        if any(name not in views for name in awaited if name != settings.home):
+            return {}
+        return {name: view.calendar.capacity for name, view in views.items()} | found
+
+    def _check_cap(self, want: Want, machines: Mapping[str, Resources]) -> None:
+        cpus = want.resources.cpus
+        if want.exclusive:
+            able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
+            cpus = min(able, default=cpus)
+        cap_cpus = self._settings.configuration.order.running_cap_cpus
+        if not within_running_cap(cpus, 0, cap_cpus).allowed:
+            raise Refused(
+                "over-running-cap",
+                f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
+                "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
+            )
+
+
+def _refusal_of(check: Callable[[], None]) -> Refused | None:
+    """What `check` raises."""
+    try:
+        check()
+    except Refused as refusal:
+        return refusal
+    return None
+
+
+def check_fits(resources: Resources, machines: Mapping[str, Resources]) -> None:
+    """Raise `Refused` where none of the machines, of which each has so much, could ever hold it."""
+    if not machines or any(resources.fits_in(there) for there in machines.values()):
+        return
+    name, lacking = min(
+        ((name, resources.lacking_in(there)) for name, there in machines.items()),
+        key=lambda each: len(each[1]),
+    )
+    resource, needed, there = lacking[0]
+    raise Refused(
+        "no-machine-large-enough",
+        f"no machine has {describe_amount(resource, needed)}: "
+        f"{name} has {describe_amount(resource, there)}",
+        "ask for less, or say --wait-for-resources",
+    )
+
+
+def no_match(reasons: list[Reason]) -> Refused:
+    """That none matches, with the clause that fails at the first; `reasons` machine by machine."""
+    first = reasons[0]
+    whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
+    others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
+    return Refused(
+        "no-machine-matches",
+        f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
+        "see 'iriai match EXPR' for all machines, or say --wait-for-resources",
+    )

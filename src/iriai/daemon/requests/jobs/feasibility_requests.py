@@ -1,0 +1,305 @@
+"""Whether a job could ever run, asked of the broker before the job is accepted.
+
+Others are asked only for what the machine here could not run itself: the broker of its cluster, and
+those of other clusters for what that cluster could not run. Where one does not answer in time the
+job is accepted, and `why` says later what it waits for. Submissions and alterations of one client
+keep their order: what comes after one that waits for an answer waits behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from iriai.daemon.cluster.broker_rpc import Inquirer, declined, problem_in
+from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.feasibility import Feasibility
+from iriai.daemon.server.connections import Asked, Connection
+from iriai.daemon.startup.settings import Settings
+from iriai.model.instant import Instant
+from iriai.model.problem import Problem, Refused
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Want
+from iriai.wire.inquiries import AskFit, Declined, Fit
+from iriai.wire.requests import Why
+
+log = logging.getLogger(__name__)
+
+REMEMBERED_S = 10.0
+"""An answer is taken for true so long: of many like jobs handed in together one is asked for."""
+REMEMBERED_MAX = 1_000
+SILENT_S = 5.0
+"""After a question without an answer no other is asked for so long: by then there is another
+broker, and whoever hands in many jobs does not wait for each."""
+ASKED_MAX = 16
+"""Different questions for one request of a client: alterations of many jobs. More are not asked."""
+
+LINE_BYTES_MAX = 64 << 20
+"""What one client has in line when more of its requests are refused: thousands of submissions, each
+with its environment. The line is short again when the broker has answered, or has not, within
+seconds."""
+ALL_LINES_BYTES_MAX = 256 << 20
+"""The same of all clients: as much as a single request may hold."""
+REQUEST_BYTES = 2048
+"""What a request takes in memory beside what came."""
+
+CLUSTERS_TOLD_MAX = 3
+"""Other clusters of which a refusal says what is wrong there: a few lines for people."""
+
+Judge = Callable[[Want], None]
+"""Raises `Refused` where no machine could ever run such a task, as far as is known."""
+Act = Callable[[Judge, Instant], None]
+"""May raise a `Problem`, which is answered."""
+
+
+Decided = Callable[[Declined | None, Instant], None]
+"""Told why no machine of the site could run it; None: one may."""
+
+
+class _Waiting(NamedTuple):
+    asked: Asked
+    wants: Sequence[Want]
+    act: Act
+
+    @property
+    def size_bytes(self) -> int:
+        return self.asked.size_bytes + REQUEST_BYTES * max(1, len(self.wants))
+
+
+class _Line:
+    """Of a client of which a request waits for an answer: that one, and what came after it."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Waiting] = deque()
+        self.size_bytes = 0
+
+
+class _Known(NamedTuple):
+    until_s: float
+    refusal: Declined | None
+
+
+class FitQuestions:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        inquirer: Inquirer,
+        others: OtherClusters,
+        feasibility: Feasibility,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._inquirer = inquirer
+        self._others = others
+        self._feasibility = feasibility
+        self._known: OrderedDict[Want, _Known] = OrderedDict()
+        self._silent_until_s = 0.0
+        self._lines: dict[Connection, _Line] = {}
+        self._lines_bytes = 0
+        inquirer.answerers[AskFit] = self._fit
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the broker of the only cluster is here, and nobody need be asked."""
+        return self._inquirer.is_here and not self._others.exist
+
+    def check_input(self) -> None:
+        """Raise `Refused` where nothing on this host could be handed a terminal or an input."""
+        self._feasibility.check_input()
+
+    def _fit(self, question: AskFit, now: Instant) -> Fit:
+        """As the broker."""
+        lacking = self._feasibility.lacking(question.want.resources)
+        waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
+        verdict = self._feasibility.verdict(question.want)
+        refusal = None if verdict.refusal is None else declined(verdict.refusal)
+        return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
+
+    def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
+        """Call `act` with what judges these wants: now, or in a later turn.
+
+        Raises `Refused` where too much waits already; nothing will be called then.
+        """
+        waiting = _Waiting(asked, wants, act)
+        if asked.connection in self._lines:  # though the broker be here by now: nothing overtakes
+            self._enter(waiting)
+        elif self.is_here:
+            act(self._feasibility.check, now)
+        else:
+            self._enter(waiting)
+            self._go_on(asked.connection, now)
+
+    def waits_for(
+        self,
+        asked: Asked,
+        want: Want,
+        now: Instant,
+        tell: Callable[[tuple[Why, ...]], None],
+        *,
+        may_wait: bool,
+    ) -> None:
+        """What such a task would wait for now.
+
+        `asked` fails where no machine could ever run it, unless it `may_wait` for one.
+        """
+
+        def hear(fit: Fit, later: Instant) -> None:
+            def decided(refusal: Declined | None, _now: Instant) -> None:
+                if refusal is not None:
+                    asked.fail(problem_in(refusal))
+                else:
+                    tell(fit.waits_for)
+
+            if may_wait:
+                tell(fit.waits_for)
+            else:
+                self._decide(want, fit, later, decided)
+
+        def miss(words: str, _now: Instant) -> None:
+            broker = self._engine.machine.broker_at
+            tell((Why("machine-away", "word from the broker", words, broker),))
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _enter(self, waiting: _Waiting) -> None:
+        """Stand at the end of the client's line. What is long is taken where little waits."""
+        line = self._lines.get(waiting.asked.connection)
+        if line is not None and line.size_bytes >= LINE_BYTES_MAX:
+            raise _too_many(len(line.waiting), "on this connection", line.size_bytes)
+        if self._lines_bytes >= ALL_LINES_BYTES_MAX:
+            count = sum(len(each.waiting) for each in self._lines.values())
+            raise _too_many(count, "of all clients", self._lines_bytes)
+        if line is None:
+            line = self._lines[waiting.asked.connection] = _Line()
+        line.waiting.append(waiting)
+        line.size_bytes += waiting.size_bytes
+        self._lines_bytes += waiting.size_bytes
+
+    def _leave(self, line: _Line) -> None:
+        """The first of the line is done with."""
+        size_bytes = line.waiting.popleft().size_bytes
+        line.size_bytes -= size_bytes
+        self._lines_bytes -= size_bytes
+
+    def _go_on(self, connection: Connection, now: Instant) -> None:
+        """Act on what waits first, and on what came after it, until one of them is to be asked."""
+        line = self._lines[connection]
+        while line.waiting:
+            asked, wants, act = line.waiting[0]
+            unknown = next((want for want in wants[:ASKED_MAX] if self._asks(want, now)), None)
+            if unknown is not None:
+                if self._ask(unknown, connection, now):
+                    continue
+                return
+            try:
+                act(partial(self._judge, now), now)
+            except Problem as problem:
+                asked.fail(problem)
+            self._leave(line)
+        del self._lines[connection]
+
+    def _asks(self, want: Want, now: Instant) -> bool:
+        """Whether the broker is to be asked."""
+        if self._runs_here(want) or self.is_here or now.steady_s < self._silent_until_s:
+            return False
+        known = self._known.get(want)
+        return known is None or known.until_s <= now.steady_s
+
+    def _runs_here(self, want: Want) -> bool:
+        """Whether this machine could run it, as far as that is plain to see."""
+        machine = self._engine.machine
+        if Part.NODE not in machine.parts or want.requirements:
+            return False
+        own = machine.node.settings.ad
+        is_choosy = own is not None and bool(own.requirements)
+        return not is_choosy and want.resources.fits_in(self._settings.capacity)
+
+    def _ask(self, want: Want, connection: Connection, now: Instant) -> bool:
+        """Ask; whether it is answered already. Else the line goes on in a later turn."""
+        is_asking, is_over = True, False
+
+        def go_on(later: Instant) -> None:
+            nonlocal is_over
+            is_over = True
+            if not is_asking:
+                self._go_on(connection, later)
+
+        def decided(refusal: Declined | None, later: Instant) -> None:
+            self._known[want] = _Known(later.steady_s + REMEMBERED_S, refusal)
+            self._known.move_to_end(want)
+            if len(self._known) > REMEMBERED_MAX:
+                self._known.popitem(last=False)
+            go_on(later)
+
+        def hear(fit: Fit, later: Instant) -> None:
+            self._decide(want, fit, later, decided)
+
+        def fail(problem: Problem, later: Instant) -> None:
+            log.info("the broker does not say whether a job could run: %s", problem)
+            decided(None, later)
+
+        def miss(words: str, later: Instant) -> None:
+            log.info("a job is accepted unseen: %s", words)
+            self._silent_until_s = later.steady_s + SILENT_S
+            go_on(later)
+
+        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+        is_asking = False
+        return is_over
+
+    def _decide(self, want: Want, fit: Fit, now: Instant, decided: Decided) -> None:
+        """By what the broker of the own cluster says, and others' if it leaves it to them."""
+        here = fit.here
+        if here is None:
+            decided(fit.refusal, now)
+            return
+
+        def hear(words: list[Word[Fit]], later: Instant) -> None:
+            decided(_nowhere(here, words), later)
+
+        self._others.ask(AskFit(want), Fit, now, hear)
+
+    def _judge(self, now: Instant, want: Want) -> None:
+        self._feasibility.check(want)  # where the broker is elsewhere, what is plain here
+        known = None if self.is_here else self._known.get(want)
+        if known is not None and known.refusal is not None and now.steady_s < known.until_s:
+            raise problem_in(known.refusal)
+
+
+def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
+    return Refused(
+        "too-many-submissions",
+        f"{count} submissions and alterations {whose} ({size_bytes >> 20} MiB) wait for the "
+        "broker's word on them already",
+        "try again in some seconds; many equal tasks are one submission with --array",
+    )
+
+
+def _nowhere(here: Declined, words: list[Word[Fit]]) -> Declined | None:
+    """The refusal of all clusters; `here` is that of the own. None: not all refuse."""
+    refusals = []
+    for word in words:
+        refusal = None if word.told is None else word.told.refusal or word.told.here
+        if refusal is None:
+            if word.told is None:
+                log.info("a job is accepted unseen: cluster %s: %s", word.cluster, word.missing)
+            return None
+        refusals.append(f"in cluster {word.cluster}: {refusal.message}")
+    told = [here.message, *refusals[:CLUSTERS_TOLD_MAX]]
+    if len(refusals) > CLUSTERS_TOLD_MAX:
+        told.append(f"nor in {len(refusals) - CLUSTERS_TOLD_MAX} other clusters")
+    return replace(here, message="; ".join(told)) if refusals else None

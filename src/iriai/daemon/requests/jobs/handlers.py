@@ -1,0 +1,386 @@
+"""What the daemon does about each request that concerns jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.requests.jobs.access import Owners, require_own_listing
+from iriai.daemon.requests.jobs.changes import JobChanges
+from iriai.daemon.requests.jobs.dependency_outcomes import EndsFromStore
+from iriai.daemon.requests.jobs.explanations import Whys
+from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions, Judge
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.output import OutputAnswers
+from iriai.daemon.requests.jobs.selection import Selected, check_ids, whole
+from iriai.daemon.requests.jobs.submission import Submissions
+from iriai.daemon.requests.jobs.validation import dependencies_here
+from iriai.daemon.requests.jobs.views import (
+    amounts,
+    encoded_row,
+    job_detail,
+    job_row,
+    job_state,
+    matches,
+    running_row,
+)
+from iriai.daemon.requests.jobs.waits import Waits, wire_outcome
+from iriai.daemon.server.connections import Asked, Handler, Steps
+from iriai.daemon.server.deferred_replies import Unstored
+from iriai.daemon.startup.settings import Settings
+from iriai.home.core import NONE_ENDED
+from iriai.home.dependencies import Ends
+from iriai.home.job import JobState
+from iriai.model.ids import AttemptId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.job import Interaction, task_count
+from iriai.model.name_pattern import name_pattern
+from iriai.model.problem import NotFound, Problem, Refused
+from iriai.model.reason import Reason
+from iriai.model.state import TaskState
+from iriai.policy.service.held_jobs import HeldJobs
+from iriai.protocol.messages.scheduling import Want
+from iriai.wire.requests import (
+    AnswerBody,
+    AskWhy,
+    AttemptRow,
+    DryRun,
+    JobDetail,
+    JobList,
+    Jobs,
+    Outcome,
+    Reasons,
+    Show,
+    Submit,
+    Submitted,
+    Wait,
+    Why,
+)
+from iriai.wire.stories import AskStory
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_SHOWN_MAX = 1000
+"""Attempts of one job in an answer to `Show`; more is a file, not an answer."""
+
+
+ROWS_AT_ONCE = 256
+"""Jobs of a listing before others may be served: a millisecond where all changed."""
+
+
+class JobAnswers:
+    """Handlers of the requests about jobs; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        submissions: Submissions,
+        fits: FitQuestions,
+        descriptors: Descriptors,
+        past: Past,
+        unstored: Unstored,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._submissions = submissions
+        self._fits = fits
+        self._descriptors = descriptors
+        self._past = past
+        self._unstored = unstored
+        self._home = engine.machine.home
+        limits = settings.configuration.limits
+        self.held = HeldJobs(limits)
+        text_bytes = past.text_bytes()
+        for number, job in self._home.jobs.items():
+            self.held.restore(number, job.spec, text_bytes)
+        self._owners = Owners(engine.machine.home, past)
+        self.outputs = OutputAnswers(settings, engine, past, self._owners)
+        self._ends = EndsFromStore(engine, past, self._owners)
+        self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
+        self.waits = Waits(engine, self._outcome, limits.waits_per_user)
+        self._whys = Whys(engine)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {
+            Submit: self._submit,
+            Jobs: self._jobs,
+            Show: self._show,
+            AskWhy: self._why,
+            Wait: self._wait,
+            AskStory: self._story,
+            **self._changes.handlers(),
+            **self.outputs.handlers(),
+        }
+
+    def limits(self) -> dict[str, dict[str, int]]:
+        """How often each user was refused, by limit; kept up to date."""
+        allowances = (self.waits.per_user, self._descriptors.per_user)
+        return self.held.refusals | {each.key: each.refusals for each in allowances}
+
+    def settled(self, number: int) -> None:
+        """A job has finished, durably."""
+        self._descriptors.drop(number)
+        self.held.settled(number)
+        self.waits.job_settled(number)
+
+    # --- submission ------------------------------------------------------------------------------
+
+    def _submit(self, asked: Asked, body: Submit, now: Instant) -> None:
+        draft, caller = body.draft, asked.caller
+        after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
+        if body.dry_run:
+            self._ends.with_ends(
+                asked, after, now, lambda ended, later: self._dry_run(asked, body, ended, later)
+            )
+            return
+        self._unstored.check()
+        if len(asked.descriptors) != body.descriptors:
+            raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
+        if body.descriptors:
+            self._fits.check_input()
+            if not caller.operator:
+                self._descriptors.per_user.check(caller.person.name, body.descriptors)
+        if not caller.operator:
+            self.held.check(caller.person.name, asked.size_bytes)
+        want = self._submissions.want(draft, caller.person)
+        if self.held.is_by_account and not caller.operator:
+            self.held.check_account(want.account, caller.person.name, asked.size_bytes)
+        wants = () if draft.wait_for_resources else (want,)
+
+        def accept(judge: Judge, later: Instant) -> None:
+            for each in wants:
+                judge(each)
+            if not after:
+                self._accept(asked, body, want, later, NONE_ENDED)
+                return
+            self._ends.with_ends(
+                asked,
+                after,
+                later,
+                lambda ended, last: self._accept(asked, body, want, last, ended),
+            )
+
+        self._fits.judged(asked, wants, now, accept)
+
+    def _accept(self, asked: Asked, body: Submit, want: Want, now: Instant, ended: Ends) -> None:
+        if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
+            # It left while somebody else was asked: nobody would hear of the job, or end it.
+            log.info("a job is not accepted: whoever wanted to follow it is gone")
+            raise Refused("client-gone", "whoever wanted to follow the job is gone")
+        person = asked.caller.person
+        made = self._submissions.spec(body.draft, person, body.descriptors, want, asked.size_bytes)
+        spec, payloads, warnings = made
+        asked.is_changing = True
+        job = self._home.submit(spec, payloads, now, ended)
+        self.held.add(job.number, person.name, spec.account, asked.size_bytes)
+        if body.descriptors:
+            self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
+        if spec.interaction is Interaction.TERMINAL:
+            asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
+        answer = Submitted(str(job), task_count(spec.array), warnings)
+        self._unstored.answer(asked, answer, lambda: self._withdraw(job.number))
+
+    def _withdraw(self, number: int) -> None:
+        """Take back a job that nobody was told of."""
+        if number in self._home.jobs:
+            self._home.cancel(number, (), "it could not be stored")
+
+    def _dry_run(self, asked: Asked, body: Submit, ended: Ends, now: Instant) -> None:
+        draft = body.draft
+        after = dependencies_here(draft.after, self._settings.home)
+        waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
+        want = self._submissions.want(draft, asked.caller.person)
+
+        def tell(lacking: tuple[Why, ...]) -> None:
+            jobs = self._settings.configuration.jobs
+            asked.answer(
+                DryRun(
+                    str(want.account),
+                    task_count(draft.array) if draft.array else 1,
+                    amounts(want.resources),
+                    draft.time_limit_s or jobs.time_limit_s,
+                    draft.output or "",
+                    waits_for + lacking,
+                )
+            )
+
+        self._fits.waits_for(asked, want, now, tell, may_wait=draft.wait_for_resources)
+
+    def _terminal_closed(self, number: int) -> None:
+        """Nobody is left at the terminal of a job: what has not begun shall not."""
+
+        def cancel(_now: Instant) -> None:
+            if number in self._home.jobs:
+                self._home.cancel(number, (), "its terminal was closed")
+
+        self._engine.request(cancel)
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
+        user = asked.caller.person.name
+        require_own_listing(asked, body)
+        if body.name is not None:
+            name_pattern(body.name)  # raises where it cannot be one
+        if body.finished:
+            self._from_the_past(asked, lambda: JobList(self._past.rows(body, user)))
+            return
+        asked.go_on(self._list(asked, body, now))
+
+    def _list(self, asked: Asked, body: Jobs, now: Instant) -> Steps:
+        home, user = self._settings.home, asked.caller.person.name
+        is_all = body.everyone and body.user is body.name is body.state is None
+        own = None if body.everyone or body.user else user
+        rows: list[bytes] = []
+        jobs = tuple(self._home.jobs.values())
+        for first in range(0, len(jobs), ROWS_AT_ONCE):
+            some = jobs[first : first + ROWS_AT_ONCE]
+            if is_all:
+                rows += [encoded_row(home, job) for job in some]
+            else:
+                rows += [
+                    encoded_row(home, job)
+                    for job in some
+                    if (own is None or job.spec.user == own or job.spec.account.user == own)
+                    and matches(body, job, user)
+                ]
+            if body.limit and len(rows) >= body.limit:
+                break
+            yield
+        if body.limit:
+            rows = rows[: body.limit]
+        asked.answer(JobList(tuple(map(msgspec.Raw, rows)), self._estimates(now) if rows else {}))
+
+    def _estimates(self, now: Instant) -> dict[str, float]:
+        home = self._settings.home
+        starts = self._engine.machine.estimated_starts(now)
+        return {f"{home}-{number}": wall_s for number, wall_s in starts.items()}
+
+    def _show(self, asked: Asked, body: Show, now: Instant) -> None:
+        selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
+        job = self._home.jobs.get(selected.job.number)
+        if job is None:
+            self._from_the_past(asked, lambda: self._past.detail(selected))
+            return
+        if not job.waiting:
+            asked.answer(self._detail(job, selected, now, []))
+            return
+
+        def tell(reasons: list[Reason]) -> None:
+            asked.answer(self._detail(job, selected, now, reasons))
+
+        self._whys.ask(job.number, now, tell)
+
+    def _story(self, asked: Asked, body: AskStory, now: Instant) -> None:
+        selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
+        self._from_the_past(asked, lambda: self._past.story(selected))
+
+    def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
+        """Answer from the store, once everything that happened so far is in it."""
+
+        def look() -> Steps:
+            asked.answer_with(make)
+            yield
+
+        self._engine.after_this_turn(lambda: asked.go_on(look()))
+
+    def _detail(
+        self, job: JobState, selected: Selected, now: Instant, reasons: list[Reason]
+    ) -> JobDetail:
+        home, spool = self._settings.home, self._settings.paths.spool
+        attempts: list[AttemptRow] = []
+        for index, task in job.tasks.items():
+            if task.state is TaskState.QUEUED or (
+                selected.indices and index not in selected.indices
+            ):
+                continue
+            attempt = AttemptId(home, job.number, index, task.attempt)
+            started = self._home.started_wall_s(attempt)
+            ahead = self._home.explain_ahead(attempt)
+            message = "" if ahead is None else f"{ahead.had}: it starts after what runs there"
+            attempts.append(running_row(home, job, index, task, started, spool, message))
+        room = ATTEMPTS_SHOWN_MAX - len(attempts)
+        if room > 0:
+            attempts += self._past.attempts(selected, job.spec, room)
+        why = tuple(_why(reason) for reason in reasons)
+        row = job_row(home, job)
+        if job.waiting and row.start_wall_s is None:
+            starts = self._engine.machine.estimated_starts(now)
+            row = replace(row, start_wall_s=starts.get(job.number))
+        return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
+
+    def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:
+        selected = self._one(body.id)
+        self._owners.require(asked, selected.job.number)
+        job = self._home.jobs.get(selected.job.number)
+        if job is None:
+            self._past.outcome(selected)  # raises where there never was such a job
+            asked.answer(Reasons(body.id, TaskState.FINISHED, ()))
+            return
+        index = selected.indices[0] if selected.indices else None
+        if index is None:
+            state, waits = job_state(job), job.waiting > 0
+        else:
+            state = job.task_state(index)
+            waits = state in (TaskState.QUEUED, TaskState.HELD)
+        if not (waits and job.waiting):
+            asked.answer(Reasons(body.id, state, self._ahead(job, index)))
+            return
+
+        def tell(reasons: list[Reason]) -> None:
+            asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
+
+        self._whys.ask(job.number, now, tell)
+
+    def _ahead(self, job: JobState, index: int | None) -> tuple[Why, ...]:
+        """Why a task has not started that was handed out ahead; of a job, the first such."""
+        home = self._settings.home
+        for number in job.tasks if index is None else (index,):
+            task = job.tasks.get(number)
+            if task is not None:
+                attempt = AttemptId(home, job.number, number, task.attempt)
+                reason = self._home.explain_ahead(attempt)
+                if reason is not None:
+                    return (_why(reason),)
+        return ()
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def _wait(self, asked: Asked, body: Wait, now: Instant) -> Steps:
+        check_ids(body.ids)
+        named = (self._changes.select(text, asked) for text in body.ids)
+        selected = yield from self.waits.gather(asked, named)
+        for number in dict.fromkeys(item.job.number for item in selected):
+            self._owners.require(asked, number)
+            yield
+        yield from self.waits.add(asked, selected, progress=body.progress)
+
+    def _outcome(self, selected: Selected) -> Outcome:
+        number = selected.job.number
+        outcome = None if selected.indices else self._home.outcomes.get(number)
+        if outcome is not None and outcome.exit_code == 0:
+            return wire_outcome(str(selected.job), outcome)
+        return self._past.outcome(selected)
+
+    # --- ids -------------------------------------------------------------------------------------
+
+    def _one(self, text: str) -> Selected:
+        selected = whole(text, self._settings.home)
+        job = self._home.jobs.get(selected.job.number)
+        if job is not None and selected.indices and not job.has_index(selected.indices[0]):
+            task = TaskId(*selected.job, selected.indices[0])
+            raise NotFound("no-such-task", f"there is no task {task}")
+        return selected
+
+
+def _why(reason: Reason) -> Why:
+    return Why(reason.rule, reason.needed, reason.had, reason.machine)

@@ -1,0 +1,85 @@
+"""What the daemon answers about the output of tasks: where it is, or what has come of it here."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.access import Owners
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.selection import whole
+from iriai.daemon.requests.jobs.submission import ARRAY_INDEX_MAX
+from iriai.daemon.requests.jobs.views import log_file
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.tasks.output_fetcher import CopyKey, OutputCopies
+from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
+from iriai.model.job import Interaction, JobSpec
+from iriai.model.problem import UsageProblem
+from iriai.model.state import TaskState
+from iriai.protocol.messages.output import KINDS
+from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
+
+
+class OutputAnswers:
+    """Handlers of these requests; see the module."""
+
+    def __init__(self, settings: Settings, engine: Engine, past: Past, owners: Owners) -> None:
+        self.copies: OutputCopies | None = None
+        """Where there are machines that share no disk with this one."""
+        self._settings = settings
+        self._home = engine.machine.home
+        self._past = past
+        self._owners = owners
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Logs: self._logs, ReadOutput: self._read}
+
+    def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
+        selected = whole(body.id, self._settings.home)
+        number = selected.job.number
+        self._owners.require(asked, number)
+        job = self._home.jobs.get(number)
+        spool = self._settings.paths.spool
+        spec = job.spec if job else self._past.spec(number)
+        files, until = self._past.log_files(selected, spec, min(body.after_index, ARRAY_INDEX_MAX))
+        for index, task in job.tasks.items() if job else ():
+            if task.state is TaskState.QUEUED or index <= body.after_index:
+                continue
+            is_meant = not selected.indices or index in selected.indices
+            if is_meant and (until is None or index <= until):
+                attempt = AttemptId(self._settings.home, number, index, task.attempt)
+                files[index] = log_file(spec, attempt, spool, task.machine, finished=False)
+        told = tuple(
+            self._placed(files[index], AttemptId(*selected.job, index, files[index].attempt), spec)
+            for index in sorted(files)
+        )
+        asked.answer(LogFiles(told, until))
+
+    def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
+        """The same, as is to be said: whose files are on this host is read from there."""
+        is_followed = spec.interaction is Interaction.STREAM
+        file = replace(file, user=spec.user, is_kept=is_followed)
+        copies = self.copies
+        if copies is None or not copies.is_far(file.machine):
+            return replace(file, machine="")
+        if not is_followed:
+            return file
+        if file.finished:  # else what it prints is brought from its beginning on
+            copies.begin(attempt, file.machine)
+        return replace(file, is_fetched=True)
+
+    def _read(self, asked: Asked, body: ReadOutput, now: Instant) -> None:
+        selected = whole(body.task, self._settings.home)
+        self._owners.require(asked, selected.job.number)
+        if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
+            raise UsageProblem(
+                "no-such-output",
+                f"nothing of {body.task} is brought here",
+                "Logs says where the output of a job is",
+            )
+        [index] = selected.indices
+        attempt = AttemptId(*selected.job, index, body.attempt)
+        asked.answer(self.copies.piece(CopyKey(attempt, body.kind), body.offset))

@@ -1,0 +1,353 @@
+"""From what a person asked for to the job that is accepted, or the refusal with its reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.classad.expression import parse_expression
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.requests.jobs.validation import (
+    NAME_LENGTH_MAX,
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+    dependencies_here,
+)
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.tasks.notifications import check_notice
+from iriai.identity.users.permissions import Users
+from iriai.model.account import Account
+from iriai.model.batch_variables import dropped_warning, is_reserved
+from iriai.model.bounds import Environment
+from iriai.model.decoding import decoded
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.job import (
+    SINGLE_TASK,
+    Interaction,
+    JobSpec,
+    expand_pattern,
+    task_count,
+)
+from iriai.model.plain_text import printable
+from iriai.model.problem import Refused, UsageProblem
+from iriai.model.resources import Resources
+from iriai.model.sizes import (
+    ARGUMENT_BYTES_MAX,
+    ENVIRONMENT_BYTES_MAX,
+    ENVIRONMENT_VARIABLES_MAX,
+    FILE_NAME_BYTES_MAX,
+    command_problem,
+    file_problem,
+    variables_problem,
+)
+from iriai.protocol.messages.scheduling import Want
+from iriai.system.passwd_cache import Person
+from iriai.wire.requests import JobDraft
+
+ARRAY_RANGES_MAX = 100_000
+"""Ranges of one array: a list of single indices that long is better a file the tasks read."""
+ARRAY_INDEX_MAX = 999_999_999
+"""Task numbers have at most nine digits (docs/spec/001)."""
+SCRIPT_BYTES_MAX = 16 << 20
+"""A script, or a standard input that is stored: larger ones belong into files."""
+DEFAULT_OUTPUT = "iriai-%j.%t.out"
+
+_KNOWN_MAX = 64
+"""Environments that are known to be in order."""
+_KNOWN_BYTES_MAX = 64 << 10
+"""Larger ones are looked at again each time."""
+
+_TEMPLATES_MAX = 64
+"""Users whose last draft is remembered."""
+_TEMPLATE_BYTES_MAX = 64 << 10
+"""Of such a draft, as it came."""
+
+_environment_decoder = msgspec.msgpack.Decoder(Environment)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Environment(NamedTuple):
+    """What a job keeps of the one it is handed in with."""
+
+    content: bytes
+    warnings: tuple[str, ...]
+
+
+class _Template(NamedTuple):
+    """What was made of a draft: whoever hands the same in again, in a loop, gets the same."""
+
+    draft: JobDraft
+    person: Person
+    want: Want
+    spec: JobSpec
+    warnings: tuple[str, ...]
+
+
+class Submissions:
+    """Makes specs by one machine's configuration."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        users: Users,
+        payloads: Payloads,
+    ) -> None:
+        self._settings = settings
+        self._users = users
+        self._payloads = payloads
+        self._environments: dict[bytes, _Environment] = {}
+        """By what was sent; a client sends the same one again and again."""
+        self._last = (b"", _Environment(b"", ()))
+        """What was looked at last: of a large one the form is checked before its spec is made."""
+        self._templates: dict[str, _Template] = {}
+        """By user."""
+
+    def want(self, draft: JobDraft, person: Person) -> Want:
+        """What one task of the job would ask of machines; raises where it is refused.
+
+        Whether there is a machine for it is another question (`FitQuestions`).
+        """
+        template = self._templates.get(person.name)
+        if template is not None and template.draft == draft and template.person == person:
+            return template.want
+        self._check_form(draft)
+        check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
+        self._users.check_may_run(person)
+        account = self._users.account(person, draft.group, draft.account)
+        resources = checked_resources(
+            Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
+        )
+        expressions = read_expressions(draft.requirements, draft.rank)
+        limit_s = draft.time_limit_s or self._settings.configuration.jobs.time_limit_s
+        return want_of_one(
+            self._settings.home,
+            account,
+            resources,
+            limit_s,
+            draft.urgency,
+            draft.exclusive,
+            expressions,
+        )
+
+    def spec(
+        self, draft: JobDraft, person: Person, descriptors: int, want: Want, size_bytes: int
+    ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
+        """The job that `draft` asks for, the texts that the store does not have yet, and warnings.
+
+        `want` is what was made of the draft, which came with so many bytes, and found to be in
+        order.
+        """
+        template = self._templates.get(person.name)
+        if template is not None and template.want is want:
+            found = template.spec
+            if found.descriptors == descriptors and found.environment in self._payloads.known:
+                return found, (), template.warnings
+        sent = draft.environment
+        environment = self._environments.get(sent) or self._environment(sent)
+        jobs = self._settings.configuration.jobs
+        array = SINGLE_TASK if draft.array is None else draft.array
+        is_stream = draft.interaction is not Interaction.BATCH
+        new: list[tuple[str, bytes]] = []
+        spec = JobSpec(
+            account=want.account,
+            user=person.name,
+            name=draft.name or self._name(draft),
+            command=draft.command,
+            working_directory=draft.working_directory,
+            resources=want.resources,
+            array=array,
+            is_array=draft.array is not None,
+            time_limit_s=want.limit_s,
+            cpu_limit_s=draft.cpu_limit_s,
+            process_limit=draft.process_limit or jobs.processes,
+            environment=self._keep(environment.content, new),
+            script=self._keep(draft.script, new),
+            stdin=self._keep(draft.stdin, new),
+            output="" if is_stream else (draft.output or DEFAULT_OUTPUT),
+            error="" if is_stream else (draft.error or ""),
+            max_restarts=0 if descriptors else draft.max_restarts,
+            urgency=draft.urgency,
+            held=draft.held,
+            interaction=draft.interaction,
+            descriptors=descriptors,
+            kill_grace_s=jobs.kill_grace_s,
+            notify=draft.notify,
+            notify_on=draft.notify_on,
+            lease_s=draft.lease_s or jobs.lease_s,
+            throttle=draft.throttle,
+            after=dependencies_here(draft.after, self._settings.home),
+            exclusive=draft.exclusive,
+            requirements=want.requirements,
+            rank=want.rank,
+            batch=draft.batch,
+        )
+        warnings = environment.warnings
+        if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
+            self._templates[person.name] = _Template(draft, person, want, spec, warnings)
+            if len(self._templates) > _TEMPLATES_MAX:
+                del self._templates[next(iter(self._templates))]
+        return spec, tuple(new), warnings
+
+    def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
+        digest, is_new = self._payloads.add(content)
+        if is_new:
+            new.append((digest, content))
+        return digest
+
+    @staticmethod
+    def _name(draft: JobDraft) -> str:
+        word = draft.command[0] if draft.command else "script"
+        name = word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
+        return name if name.isprintable() else printable(name)[:NAME_LENGTH_MAX]
+
+    def _check_form(self, draft: JobDraft) -> None:
+        """What the client should have seen to, and does where it is ours."""
+        if not draft.command and not draft.script:
+            raise UsageProblem("no-command", "there is no command", "say what to run after --")
+        if not draft.working_directory.startswith("/"):
+            raise UsageProblem(
+                "bad-directory",
+                f"the working directory '{draft.working_directory}' is not absolute",
+                "give a path that begins with /",
+            )
+        packed = _encode((draft.command, draft.working_directory, draft.output, draft.error))
+        if len(packed) > FILE_NAME_BYTES_MAX or b"\0" in packed:
+            _check_startable(draft)  # few: one look tells of all others
+        check_name(draft.name)
+        check_urgency(draft.urgency)
+        limits = (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit, draft.lease_s)
+        for limit in limits:
+            check_limit(limit)
+        if max(len(draft.script), len(draft.stdin)) > SCRIPT_BYTES_MAX:
+            raise Refused(
+                "too-long",
+                f"the script or standard input is larger than {SCRIPT_BYTES_MAX >> 20} MiB",
+                "put it into a file that the job reads",
+            )
+        check_throttle(draft.throttle, is_array=draft.array is not None)
+        if draft.environment not in self._environments:
+            self._environment(draft.environment)
+        self._check_array(draft)
+
+    def _environment(self, sent: bytes) -> _Environment:
+        """`sent` without the names that are ours to set; raises where it is none."""
+        if sent is self._last[0]:
+            return self._last[1]
+        if len(sent) > ENVIRONMENT_BYTES_MAX:
+            raise Refused(
+                "environment-too-large",
+                f"the environment has {len(sent)} bytes, more than {ENVIRONMENT_BYTES_MAX}",
+                "unset what the job does not need, or put it into a file that the job reads",
+            )
+        try:
+            given = decoded(_environment_decoder, sent) if sent else {}
+        except msgspec.MsgspecError:
+            raise UsageProblem(
+                "bad-environment", "the environment is not a map of texts to texts"
+            ) from None
+        if len(sent) > ARGUMENT_BYTES_MAX or len(given) > ENVIRONMENT_VARIABLES_MAX:
+            problem = variables_problem(given)
+            if problem:
+                raise Refused("environment-too-large", problem.words, problem.hint)
+        dropped = [name for name in given if is_reserved(name)]
+        kept = _Environment(sent, ())
+        if dropped:
+            content = _encode({name: given[name] for name in given if not is_reserved(name)})
+            warning = dropped_warning(dropped)
+            kept = _Environment(content, (warning,) if warning else ())
+        if len(sent) <= _KNOWN_BYTES_MAX:
+            self._environments[sent] = kept
+            if len(self._environments) > _KNOWN_MAX:
+                del self._environments[next(iter(self._environments))]
+        self._last = (sent, kept)
+        return kept
+
+    def _check_array(self, draft: JobDraft) -> None:
+        array = draft.array
+        if array is None:
+            return
+        if draft.interaction is not Interaction.BATCH:
+            raise UsageProblem("bad-array", "an array cannot be run interactively", "submit it")
+        previous = -1
+        for first, last, step in array[:ARRAY_RANGES_MAX]:
+            if not (previous < first <= last <= ARRAY_INDEX_MAX and step >= 1):
+                raise UsageProblem(
+                    "bad-array",
+                    f"the array range {first}-{last}:{step} is empty, or out of order",
+                    f"give ascending ranges within 0 and {ARRAY_INDEX_MAX}, as in 1-100 or 0-98:2",
+                )
+            previous = last
+        tasks = task_count(array) if array else 0
+        max_array = self._settings.configuration.jobs.max_array
+        if not 1 <= tasks <= max_array or len(array) > ARRAY_RANGES_MAX:
+            raise Refused(
+                "array-too-large",
+                f"an array of {tasks} tasks; this machine takes at most {max_array}",
+                "split it, or raise max_array in [jobs] of iriai.toml",
+            )
+
+
+def _check_startable(draft: JobDraft) -> None:
+    """Raise `Refused` where no system would start the command, or open the files."""
+    problem = (
+        command_problem(draft.command)
+        or file_problem("working directory", draft.working_directory)
+        or file_problem("output file", draft.output or "")
+        or file_problem("error file", draft.error or "")
+    )
+    if problem:
+        raise Refused("cannot-start", problem.words, problem.hint)
+
+
+def read_expressions(requirements: str, rank: str) -> tuple[str, str]:
+    """Requirements and rank as they are kept; raises `UsageProblem` with the place of a mistake."""
+    requires, ranks = (
+        parse_expression(text, f"--{name}").text if text else ""
+        for name, text in (("requirements", requirements), ("rank", rank))
+    )
+    return requires, ranks
+
+
+def want_of_one(
+    home: str,
+    account: Account,
+    resources: Resources,
+    limit_s: float | None,
+    urgency: float,
+    exclusive: bool,
+    expressions: tuple[str, str],
+) -> Want:
+    """What one task asks of machines, whichever job it is of; `expressions` as they are kept."""
+    return Want(
+        JobId(home, 0),
+        account,
+        resources,
+        limit_s,
+        urgency,
+        0.0,
+        1,
+        exclusive=exclusive,
+        requirements=expressions[0],
+        rank=expressions[1],
+    )
+
+
+def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:
+    """Where an attempt's standard output and error go; the second is empty where they are one."""
+    if spec.interaction is Interaction.TERMINAL:
+        return "", ""
+    if spec.interaction is Interaction.STREAM:
+        stem = f"{spool}/{str(attempt).replace('#', '-')}"
+        return f"{stem}.out", f"{stem}.err"
+    return _absolute(spec, spec.output, attempt), _absolute(spec, spec.error, attempt)
+
+
+def _absolute(spec: JobSpec, pattern: str, attempt: AttemptId) -> str:
+    if not pattern:
+        return ""
+    name = expand_pattern(pattern, attempt)
+    return name if name.startswith("/") else f"{spec.working_directory.rstrip('/')}/{name}"

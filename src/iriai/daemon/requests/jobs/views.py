@@ -1,0 +1,186 @@
+"""Jobs as clients see them: lines of a listing, details, where output is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.daemon.requests.jobs.submission import output_paths
+from iriai.home.job import JobState, Task
+from iriai.model.ids import AttemptId, TaskId
+from iriai.model.job import JobSpec, task_count
+from iriai.model.name_pattern import fits
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause, TaskState
+from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Why
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def job_row(home: str, job: JobState) -> JobRow:
+    """One line of a listing."""
+    spec = job.spec
+    succeeded = job.counts.get(EndCause.COMPLETED, 0) if job.counts else 0
+    return JobRow(
+        f"{home}-{job.number}",
+        spec.name,
+        spec.account.group,
+        spec.account.user,
+        job_state(job),
+        job.total,
+        job.waiting,
+        job.active,
+        succeeded,
+        sum(job.counts.values()) - succeeded if job.counts else 0,
+        job.submitted_wall_s,
+        spec.resources.cpus,
+        spec.urgency,
+        job.promised_wall_s,
+        job.promised_wall_s is not None,
+    )
+
+
+def job_state(job: JobState) -> str:
+    """Of an array the state of its most advanced task that has not finished."""
+    states = {task.state for task in job.tasks.values()} if job.tasks else ()
+    for state in (TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLAIMED):
+        if state in states:
+            return state
+    if job.is_finished:
+        return TaskState.FINISHED
+    return TaskState.HELD if job.held else TaskState.QUEUED
+
+
+def encoded_row(home: str, job: JobState) -> bytes:
+    """The line as bytes; made once for each change of the job."""
+    if job.listing is None:
+        job.listing = _encode(job_row(home, job))
+    return job.listing
+
+
+def matches(request: Jobs, job: JobState, user: str) -> bool:
+    """Whether a listing that `user` asked for shows a job that has not finished."""
+    wanted = request.user or (None if request.everyone else user)
+    if wanted is not None and wanted not in (job.spec.user, job.spec.account.user):
+        return False
+    if request.name is not None and not fits(job.spec.name, request.name):
+        return False
+    return request.state is None or request.state == job_state(job)
+
+
+def amounts(resources: Resources) -> dict[str, int]:
+    """Resources by name, without zeros."""
+    pairs = [
+        ("cpus", resources.cpus),
+        ("memory_bytes", resources.memory_bytes),
+        ("gpus", resources.gpus),
+        ("disk_bytes", resources.disk_bytes),
+        *resources.named,
+    ]
+    return {name: amount for name, amount in pairs if amount}
+
+
+def running_row(
+    home: str,
+    job: JobState,
+    index: int,
+    task: Task,
+    started_wall_s: float | None,
+    spool: str,
+    message: str = "",
+) -> AttemptRow:
+    """An attempt that holds a claim; `message` is why it has not started."""
+    attempt = AttemptId(home, job.number, index, task.attempt)
+    output, error = output_paths(job.spec, attempt, spool)
+    return AttemptRow(
+        str(TaskId(home, job.number, index)),
+        task.attempt,
+        task.machine,
+        task.state,
+        "",
+        None,
+        None,
+        0.0,
+        0,
+        0,
+        0,
+        started_wall_s,
+        None,
+        0.0,
+        0.0,
+        message,
+        output,
+        error,
+    )
+
+
+def job_detail(
+    row: JobRow,
+    spec: JobSpec,
+    causes: dict[EndCause, int],
+    attempts: list[AttemptRow],
+    why: tuple[Why, ...],
+    note: str = "",
+) -> JobDetail:
+    """All that is known of one job."""
+    return JobDetail(
+        row,
+        str(spec.account),
+        spec.command,
+        bool(spec.script),
+        spec.working_directory,
+        amounts(spec.resources),
+        spec.time_limit_s,
+        spec.max_restarts,
+        spec.output,
+        spec.error,
+        spec.array if spec.is_array else (),
+        {str(cause): count for cause, count in causes.items()},
+        tuple(attempts),
+        why,
+        tuple(map(str, spec.after)),
+        spec.throttle,
+        spec.exclusive,
+        note,
+        spec.requirements,
+        spec.rank,
+    )
+
+
+def finished_row(
+    home: str,
+    number: int,
+    spec: JobSpec,
+    submitted_wall_s: float,
+    ended_wall_s: float | None,
+    cause: EndCause,
+    succeeded: int,
+) -> JobRow:
+    """One line of a listing of finished jobs."""
+    total = task_count(spec.array)
+    return JobRow(
+        f"{home}-{number}",
+        spec.name,
+        spec.account.group,
+        spec.account.user,
+        TaskState.FINISHED,
+        total,
+        0,
+        0,
+        succeeded,
+        total - succeeded,
+        submitted_wall_s,
+        spec.resources.cpus,
+        spec.urgency,
+        None,
+        False,
+        ended_wall_s,
+        cause,
+    )
+
+
+def log_file(
+    spec: JobSpec, attempt: AttemptId, spool: str, machine: str, *, finished: bool
+) -> LogFile:
+    """Where the output of one attempt is."""
+    output, error = output_paths(spec, attempt, spool)
+    return LogFile(str(attempt.task), attempt.attempt, finished, output, error, machine)

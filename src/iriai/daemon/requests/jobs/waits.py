@@ -1,0 +1,284 @@
+"""Those who wait for jobs and tasks to finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.selection import Selected
+from iriai.daemon.server.connections import Asked, Connection, Steps
+from iriai.home.job import JobState, Outcome
+from iriai.model.instant import Instant
+from iriai.model.problem import Refused
+from iriai.model.state import EndCause, TaskState
+from iriai.policy.service.allowance import Allowance
+from iriai.wire.requests import Outcome as WireOutcome
+from iriai.wire.requests import Progress, Waited
+
+PROGRESS_S = 0.25
+"""Between two notices of progress: smooth to the eye, nothing beside the work."""
+
+ALL_WAITS_MAX = 5_000_000
+"""Jobs and tasks that all clients wait for at once: what they take is some MB, but looking at all
+of them takes a second."""
+REQUEST_WEIGHT = 250
+"""What a request to wait takes beside them: each is looked at when a task of its job ends."""
+TASKS_AT_ONCE = 4096
+"""Tasks that are looked at before others may be served: a millisecond."""
+
+FindOutcome = Callable[[Selected], WireOutcome]
+"""How something that has finished ended; raises `NotFound`."""
+
+
+class _Open:
+    """Something that is waited for, and how far its tasks have finished for good."""
+
+    __slots__ = ("_finished", "item")
+
+    def __init__(self, item: Selected) -> None:
+        self.item = item
+        self._finished = 0
+
+    def is_open(self, job: JobState | None, most: int | None = None) -> bool:
+        """Whether something of it has not finished; after `most` tasks it is said to be so."""
+        if job is None:
+            return False
+        indices, finished = self.item.indices, self._finished
+        if not indices:
+            return True
+        end = len(indices) if most is None else min(len(indices), finished + most)
+        while finished < end and job.task_state(indices[finished]) is TaskState.FINISHED:
+            finished += 1
+        self._finished = finished
+        return finished < len(indices)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    asked: Asked
+    selected: list[Selected]
+    open: dict[int, list[_Open]]
+    """What has not finished yet, by job number."""
+    progress: bool
+    weight: int
+    """Of `selected`; see `Waits.gather`."""
+    is_noticed: bool = False
+    """Whether its progress is being counted."""
+
+
+class Waits:
+    """See the module."""
+
+    def __init__(self, engine: Engine, find_outcome: FindOutcome, user_max: int) -> None:
+        """`user_max` jobs and tasks may be waited for by one user at once."""
+        self.per_user = Allowance("waits_per_user", "jobs and tasks that are waited for", user_max)
+        self._engine = engine
+        self._find_outcome = find_outcome
+        self._by_job: dict[int, dict[_Waiter, None]] = {}
+        self._clients: dict[Connection, dict[_Waiter, None]] = {}
+        """Who waits or has waited, until they are gone."""
+        self._weight = 0
+        self._watched: dict[_Waiter, None] = {}
+        """Those who want to hear of progress."""
+        self._is_ticking = False
+
+    def gather(
+        self, asked: Asked, selections: Iterable[Iterator[Selected | None]]
+    ) -> Generator[None, None, list[Selected]]:
+        """All that is selected; raises `Refused` as soon as that is more than may be waited for."""
+        gathered: list[Selected] = []
+        weight = REQUEST_WEIGHT
+        for selection in selections:
+            for item in selection:
+                yield
+                if item is None:
+                    continue
+                gathered.append(item)
+                weight += len(item.indices) or 1
+                if not asked.caller.operator:
+                    self.per_user.check(asked.caller.person.name, weight)
+                if self._weight + weight > ALL_WAITS_MAX:
+                    raise _too_many(self._weight)
+        return gathered
+
+    def add(self, asked: Asked, selected: list[Selected], *, progress: bool) -> Steps:
+        """Answer when all of `selected` have finished; those unknown raise `NotFound`."""
+        weight = REQUEST_WEIGHT + sum(len(item.indices) or 1 for item in selected)
+        waiter = _Waiter(asked, selected, {}, progress, weight)
+        looked_at = [_Open(item) for item in selected]
+        yield from self._look_at(looked_at)
+        for each in looked_at:  # at one moment: nothing may finish in between
+            if each.is_open(self._job(each.item)):
+                waiter.open.setdefault(each.item.job.number, []).append(each)
+        if not waiter.open:
+            self._engine.after_this_turn(lambda: self._finish(waiter))
+            return
+        if asked.connection.is_gone:
+            return
+        for number in waiter.open:
+            self._by_job.setdefault(number, {})[waiter] = None
+        self._enter(waiter)
+        if progress:
+            self._watched[waiter] = None
+            self._tick_later()
+
+    def _look_at(self, looked_at: list[_Open]) -> Steps:
+        """Find what there is to wait for, and how far it is, in steps; raises `NotFound`."""
+        for each in looked_at:
+            job = self._job(each.item)
+            for _ in range(0, len(each.item.indices), TASKS_AT_ONCE):
+                yield
+                each.is_open(job, TASKS_AT_ONCE)
+            if not each.is_open(self._job(each.item)):
+                self._find_outcome(each.item)
+            yield
+
+    def _job(self, item: Selected) -> JobState | None:
+        return self._engine.machine.home.jobs.get(item.job.number)
+
+    def job_settled(self, number: int) -> None:
+        """A job has finished, durably."""
+        for waiter in list(self._by_job.get(number, ())):
+            self._close(waiter, number)
+
+    def job_changed(self, number: int) -> None:
+        """Something durable happened to a job; a task that somebody waits for may have ended.
+
+        What the home knows may be ahead of what is durable: those waiters are told a turn later. Of
+        a whole job `job_settled` tells.
+        """
+        job = self._engine.machine.home.jobs.get(number)
+        if job is None:
+            return
+        for waiter in list(self._by_job.get(number, ())):
+            if not any(each.is_open(job) for each in waiter.open[number]):
+                self._engine.request(partial(self._close_when_durable, waiter, number))
+
+    def _close_when_durable(self, waiter: _Waiter, number: int, _now: Instant) -> None:
+        self._engine.after_this_turn(lambda: self._close(waiter, number))
+
+    def _close(self, waiter: _Waiter, number: int) -> None:
+        if waiter not in self._by_job.get(number, ()):
+            return  # it was told by another way, or is gone
+        waiter.open.pop(number, None)
+        waiters = self._by_job[number]
+        waiters.pop(waiter, None)
+        if not waiters:
+            del self._by_job[number]
+        if not waiter.open:
+            self._watched.pop(waiter, None)
+            self._leave(waiter)
+            self._finish(waiter)
+
+    def _finish(self, waiter: _Waiter) -> None:
+        waiter.asked.go_on(self._tell(waiter))
+
+    def _tell(self, waiter: _Waiter) -> Steps:
+        if waiter.progress:
+            waiter.asked.notice((yield from self._progress(waiter)))
+        outcomes = []
+        for item in waiter.selected:
+            outcomes.append(self._find_outcome(item))
+            yield
+        waiter.asked.answer(Waited(tuple(outcomes)))
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _enter(self, waiter: _Waiter) -> None:
+        connection = waiter.asked.connection
+        waiters = self._clients.get(connection)
+        if waiters is None:
+            waiters = self._clients[connection] = {}
+            connection.on_close.append(lambda: self._gone(connection))
+        waiters[waiter] = None
+        self._weigh(waiter, 1)
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """It waits no more."""
+        del self._clients[waiter.asked.connection][waiter]
+        self._weigh(waiter, -1)
+
+    def _weigh(self, waiter: _Waiter, sign: int) -> None:
+        self._weight += sign * waiter.weight
+        change = self.per_user.take if sign > 0 else self.per_user.give_back
+        change(waiter.asked.caller.person.name, waiter.weight)
+
+    def _gone(self, connection: Connection) -> None:
+        """A client closed its connection: nobody is to be told of what it waits for."""
+        for waiter in self._clients.pop(connection):
+            self._weigh(waiter, -1)
+            self._watched.pop(waiter, None)
+            for number in waiter.open:
+                waiters = self._by_job[number]
+                del waiters[waiter]
+                if not waiters:
+                    del self._by_job[number]
+
+    # --- progress --------------------------------------------------------------------------------
+
+    def _tick_later(self) -> None:
+        if not self._is_ticking and self._watched:
+            self._is_ticking = True
+            self._engine.later(PROGRESS_S, self._tick)
+
+    def _tick(self) -> None:
+        self._is_ticking = False
+        for waiter in self._watched:
+            if not waiter.is_noticed:
+                waiter.is_noticed = True
+                waiter.asked.go_on(self._notice(waiter))
+        self._tick_later()
+
+    def _notice(self, waiter: _Waiter) -> Steps:
+        progress = yield from self._progress(waiter)
+        waiter.is_noticed = False
+        if waiter in self._watched:
+            waiter.asked.notice(progress)
+
+    def _progress(self, waiter: _Waiter) -> Generator[None, None, Progress]:
+        waiting = active = succeeded = failed = 0
+        for item in waiter.selected:
+            yield
+            job = self._job(item)
+            if job is not None and not item.indices:
+                done = job.counts.get(EndCause.COMPLETED, 0)
+                waiting += job.waiting
+                active += job.active
+                succeeded += done
+                failed += sum(job.counts.values()) - done
+            elif job is not None:
+                for first in range(0, len(item.indices), TASKS_AT_ONCE):
+                    counts = _task_progress(job, item.indices[first : first + TASKS_AT_ONCE])
+                    waiting, active = waiting + counts[0], active + counts[1]
+                    succeeded += counts[2]
+                    yield
+            else:
+                finished = self._engine.machine.home.finished_counts(item.job.number)
+                succeeded += finished[0]
+                failed += finished[1]
+        return Progress(waiting, active, succeeded, failed)
+
+
+def _too_many(held: int) -> Refused:
+    return Refused(
+        "too-many-waits",
+        f"that is more than the {ALL_WAITS_MAX} jobs and tasks that all connections may wait for "
+        f"at once ({held} are waited for already)",
+        "name whole jobs instead of their tasks, or wait for some after the others",
+    )
+
+
+def _task_progress(job: JobState, indices: Sequence[int]) -> tuple[int, int, int]:
+    waiting = active = 0
+    for index in indices:
+        state = job.task_state(index)
+        waiting += state in (TaskState.QUEUED, TaskState.HELD)
+        active += state not in (TaskState.QUEUED, TaskState.HELD, TaskState.FINISHED)
+    return waiting, active, len(indices) - waiting - active
+
+
+def wire_outcome(name: str, outcome: Outcome, message: str = "") -> WireOutcome:
+    """An outcome as clients are told it."""
+    return WireOutcome(name, outcome.cause, outcome.exit_code, outcome.signal, message)

@@ -1,0 +1,1 @@
+"""Requests about machines and the daemon itself."""

@@ -1,0 +1,210 @@
+"""What `iriai ads` and `iriai match` are answered, and which jobs no machine could ever run."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from iriai.broker.pool.matchmaking import ad_of, measured
+from iriai.broker.scheduling.explain import evidence_against
+from iriai.classad.condition import Condition, condition
+from iriai.classad.expression import parse_expression
+from iriai.classad.moment import clock_attributes
+from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word, words_missing
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.identity.users.permissions import Users
+from iriai.model.account import Account
+from iriai.model.ad import Value, attributes_of, job_attributes
+from iriai.model.instant import Instant
+from iriai.model.problem import NotFound, Problem, Unreachable
+from iriai.model.resources import Resources
+from iriai.protocol.messages.effects import Part
+from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
+from iriai.wire.inquiries import AskMatchFor
+
+ROWS_MAX = 1_000
+"""Machines in an answer to `match`: whoever has more looks at those that are closest."""
+
+
+class AdAnswers:
+    """Handlers of the requests about ads; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        users: Users,
+        inquirer: Inquirer,
+        others: OtherClusters,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._users = users
+        self._inquirer = inquirer
+        self._others = others
+        inquirer.answerers[AskAds] = self._list
+        inquirer.answerers[AskMatchFor] = self._match_table
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        of_home: dict[type, Handler] = {AskMatch: self._match}
+        return (of_home if self._settings.role.has_home else {}) | {AskAds: self._ads}
+
+    # --- ads -------------------------------------------------------------------------------------
+
+    def _ads(self, asked: Asked, body: AskAds, now: Instant) -> None:
+        def hear(near: AdList, later: Instant) -> None:
+            if body.machine and near.rows:
+                asked.answer(near)
+            else:
+                self._others.ask(body, AdList, later, lambda words, _: tell(near, words))
+
+        def tell(near: AdList, words: list[Word[AdList]]) -> None:
+            asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
+
+        def miss(words: str, later: Instant) -> None:
+            note = words if body.machine else f"{words}; those of other machines are with it"
+            hear(AdList(tuple(self._asked_rows(body, later)), note), later)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        self._inquirer.ask(body, AdList, now, hear, fail, miss)
+
+    def _list(self, body: AskAds, now: Instant) -> AdList:
+        """As the broker, or of a back end its own."""
+        return AdList(tuple(sorted(self._asked_rows(body, now), key=_name)))
+
+    def _named(self, body: AskAds, found: AdList) -> AdList:
+        """That which was asked for, which may not be there."""
+        if not body.machine or found.rows:
+            return found
+        if found.note:
+            raise _silent(found.note)
+        raise NotFound(
+            "no-such-machine",
+            f"{body.machine} is no machine that has told its ad here",
+            "'iriai ads' lists those that have",
+        )
+
+    def _asked_rows(self, body: AskAds, now: Instant) -> list[AdRow]:
+        return [row for row in self._rows(now) if body.machine in ("", row.name)]
+
+    def _rows(self, now: Instant) -> list[AdRow]:
+        machine = self._engine.machine
+        if Part.BROKER not in machine.parts:
+            if Part.NODE not in machine.parts:
+                return []
+            own = machine.node.settings.ad
+            return [
+                AdRow(
+                    self._settings.home,
+                    machine.node.agreement.attributes(now.wall_s),
+                    own.requirements if own else "",
+                    own.rank if own else "",
+                )
+            ]
+        rows = []
+        for view in machine.broker.state.machines.values():
+            static = attributes_of(ad_of(view))
+            shown = static | measured(view) | clock_attributes(now.wall_s, static)
+            rows.append(AdRow(view.name, shown, view.ad.requirements, view.ad.rank))
+        return rows
+
+    # --- matching --------------------------------------------------------------------------------
+
+    def _match(self, asked: Asked, body: AskMatch, now: Instant) -> None:
+        parse_expression(body.requirements, "the requirements", patterns=True)
+        account = self._users.account(asked.caller.person, None, None)
+        question = AskMatchFor(body.requirements, account.group, account.user)
+
+        def hear(near: MatchTable, later: Instant) -> None:
+            def hear_others(words: list[Word[MatchTable]], _now: Instant) -> None:
+                asked.answer(_together(self._others.own, near, words) if words else near)
+
+            self._others.ask(question, MatchTable, later, hear_others)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        def miss(words: str, _now: Instant) -> None:
+            asked.fail(_silent(words))
+
+        self._inquirer.ask(question, MatchTable, now, hear, fail, miss)
+
+    def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
+        """As the broker."""
+        wanted = parse_expression(question.requirements, "the requirements", patterns=True)
+        state = self._engine.machine.broker.state
+        matches = state.matching.begin()
+        state.tick(now.wall_s)
+        account = Account(question.group, question.user)
+        job = {
+            name.lower(): value
+            for name, value in job_attributes(
+                account, Resources(), None, 1.0, exclusive=False
+            ).items()
+        }
+        asks = condition(wanted.text, patterns=True)
+        clauses = tuple(
+            ClauseRow(clause.text, int(matches.holding(clause, job).sum()))
+            for clause in wanted.clauses()
+        )
+        _, admits = matches.judge(asks, job, None)
+        rows = []
+        for name in state.machines:
+            row = matches.row(name)
+            assert row is not None
+            rows.append(self._row(name, asks, job, is_match=bool(admits[row])))
+        rows.sort(key=_closeness)
+        return MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX]))
+
+    def _row(
+        self, name: str, asks: Condition, job: dict[str, Value], *, is_match: bool
+    ) -> MatchRow:
+        if is_match:
+            return MatchRow(name, True, (), ())
+        ours, owners = evidence_against(self._engine.machine.broker.state, name, asks, job)
+        return MatchRow(name, False, tuple(ours), tuple(owners))
+
+
+def _name(row: AdRow) -> str:
+    return row.name
+
+
+def _all_ads(cluster: str, near: AdList, words: list[Word[AdList]]) -> AdList:
+    """The ads of the own cluster, which is `cluster`, and those of the others."""
+    if not words:
+        return near
+    lists = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    rows = [replace(row, cluster=name) for name, each in lists for row in each.rows]
+    note = "; ".join(filter(None, (near.note, words_missing(words))))
+    return AdList(tuple(sorted(rows, key=_name)), note)
+
+
+def _together(cluster: str, near: MatchTable, words: list[Word[MatchTable]]) -> MatchTable:
+    """The machines of the own cluster, which is `cluster`, and those of the others."""
+    tables = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    rows = [replace(row, cluster=name) for name, table in tables for row in table.rows]
+    holds: dict[str, int] = {}
+    for _, table in tables:
+        for clause in table.clauses:
+            holds[clause.text] = holds.get(clause.text, 0) + clause.machines
+    rows.sort(key=_closeness)
+    clauses = tuple(ClauseRow(text, machines) for text, machines in holds.items())
+    return MatchTable(near.requirements, clauses, tuple(rows[:ROWS_MAX]), words_missing(words))
+
+
+def _closeness(row: MatchRow) -> tuple[bool, int, str]:
+    """Machines that match first, then those where little is missing."""
+    return not row.matches, len(row.failing) + len(row.owner), row.machine
+
+
+def _silent(words: str) -> Unreachable:
+    return Unreachable(
+        "broker-silent",
+        f"{words}, and only it knows what all machines say of themselves",
+        "where it is gone another machine takes its place within seconds: ask again",
+    )

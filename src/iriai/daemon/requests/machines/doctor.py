@@ -1,0 +1,195 @@
+"""What `iriai doctor` finds: how each limit is kept here, and what is missing."""
+
+from __future__ import annotations
+
+import grp
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from iriai.daemon.net.rlimits import descriptors_allowed, descriptors_needed
+from iriai.daemon.requests.machines.doctor_tasks import around_tasks, notes_around_tasks
+from iriai.daemon.requests.machines.mounts import NETWORKED, VOLATILE, mount_of
+from iriai.daemon.startup.settings import Mode, Settings
+from iriai.launcher.contract.messages import Enforcement
+from iriai.model.units import format_size
+from iriai.wire.reports import Finding, LimitedRow
+
+OK = "ok"
+NOTE = "note"
+"""Works, but not as well as it could, or not as one might expect."""
+TROUBLE = "trouble"
+"""Something does not work, or will not for long."""
+
+SPACE_LOW_BYTES = 1 << 30
+"""The database of a hundred thousand jobs with their history is a tenth of this."""
+PEOPLE_BEGIN_UID = 1000
+_EXACT = (
+    *("cgroup", "device program", "iriai-exec", "mount namespaces", "nothing to keep"),
+    "the launcher",
+)
+"""How the words begin that say a limit is kept exactly."""
+
+
+def findings(
+    settings: Settings,
+    enforcement: Iterable[Enforcement],
+    trouble: Sequence[str],
+    limited: Iterable[LimitedRow] = (),
+) -> list[Finding]:
+    """Trouble first, then notes, then what is well; each in the order in which it was looked at.
+
+    `enforcement` is what the launcher said of itself; `trouble` what the daemon knows already, and
+    `limited` who was refused or slowed, as far as whoever asks may see it.
+    """
+    found = [Finding("daemon", TROUBLE, text) for text in trouble]
+    found += [_limit(row) for row in enforcement]
+    found += [_limited(row) for row in limited]
+    found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
+    found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
+    for look in (_processes, _descriptors, _machine, _state_directory, _space, _people, _trust):
+        found += look(settings)
+    return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
+
+
+def _limit(row: Enforcement) -> Finding:
+    if row.by.startswith(_EXACT):
+        return Finding(row.limit, OK, f"{row.by}: {row.note}" if row.note else row.by)
+    return Finding(row.limit, NOTE, row.by, row.note)
+
+
+def _limited(row: LimitedRow) -> Finding:
+    text = f"{row.user or 'nobody'} was refused or slowed {row.times} times by {row.limit}"
+    return Finding("limits", NOTE, text, f"raise {row.limit} in [limits] where that was honest use")
+
+
+def _processes(settings: Settings) -> Iterator[Finding]:
+    whom = "every user" if settings.mode is Mode.SYSTEM else f"{settings.daemon_user} alone"
+    yield Finding("daemon", OK, f"runs as {settings.daemon_user}, works for {whom}")
+    if settings.supervisor_pid is None:
+        hint = "'iriai up' brings a supervisor"
+        yield Finding("supervisor", NOTE, "nobody starts launcher and daemon again", hint)
+
+
+def _descriptors(settings: Settings) -> Iterator[Finding]:
+    limits = settings.configuration.limits
+    allowed, needed = descriptors_allowed(limits), descriptors_needed(limits)
+    if allowed >= needed:
+        yield Finding("descriptors", OK, f"{allowed} may be open")
+        return
+    text = f"{allowed} may be open; with all clients and links it takes {needed}"
+    hint = "raise the hard limit of the daemon's supervisor (LimitNOFILE= in a unit, ulimit -Hn)"
+    yield Finding("descriptors", NOTE, text, hint)
+
+
+def _machine(settings: Settings) -> Iterator[Finding]:
+    if not settings.role.has_node:
+        yield Finding("machine", OK, "runs no tasks itself: its back ends do")
+        return
+    facts, given = settings.facts, settings.capacity
+    well = True
+    if given.cpus > facts.cpus:
+        well = False
+        text = f"{given.cpus} cpus are given away, there are {facts.cpus}"
+        yield Finding("cpus", NOTE, text, "tasks share them and run slower")
+    if given.memory_bytes > facts.memory_bytes:
+        well = False
+        text = (
+            f"{format_size(given.memory_bytes)} of memory are given away, there are "
+            f"{format_size(facts.memory_bytes)}"
+        )
+        yield Finding("memory", TROUBLE, text, "the kernel may kill tasks: lower machine.memory")
+    cards = len(settings.configuration.machine.gpu_devices) or facts.gpus
+    if given.gpus > cards:
+        well = False
+        text = f"{given.gpus} GPUs are given away, {cards} were found"
+        yield Finding("gpus", TROUBLE, text, "see to the driver, or lower machine.gpus")
+    if well:
+        amounts = f"{given.cpus} cpus, {format_size(given.memory_bytes)} memory, {given.gpus} gpus"
+        yield Finding("machine", OK, amounts)
+
+
+def _state_directory(settings: Settings) -> Iterator[Finding]:
+    directory = settings.paths.directory
+    mount = mount_of(os.path.realpath(directory))
+    kind = mount.kind if mount else "unknown"
+    if kind in NETWORKED or kind.startswith("fuse."):
+        hint = "a database is safe on a disk of this machine only: choose another with --state"
+        yield Finding("state directory", TROUBLE, f"{directory} lies on {kind}", hint)
+    elif kind in VOLATILE:
+        hint = "jobs are lost when the machine restarts; good for a trial"
+        yield Finding("state directory", NOTE, f"{directory} lies on {kind}", hint)
+    else:
+        yield Finding("state directory", OK, f"{directory} on {kind}")
+    barrier = _closed_to_others(directory) if settings.mode is Mode.SYSTEM else None
+    if barrier is not None:
+        yield Finding(
+            "state directory",
+            TROUBLE,
+            f"users may not enter {barrier}, so they neither reach the daemon nor see output",
+            f"chmod o+x {barrier}, or choose another directory with --state",
+        )
+
+
+def _closed_to_others(directory: str) -> Path | None:
+    for way in [*reversed(Path(directory).parents), Path(directory)]:
+        try:
+            if not stat.S_IMODE(way.stat().st_mode) & stat.S_IXOTH:
+                return way
+        except OSError:
+            return way
+    return None
+
+
+def _space(settings: Settings) -> Iterator[Finding]:
+    try:
+        room = os.statvfs(settings.paths.store)
+    except OSError as error:
+        yield Finding("store", TROUBLE, f"{settings.paths.store}: {os.strerror(error.errno or 0)}")
+        return
+    free_bytes = room.f_bavail * room.f_frsize
+    text = f"{format_size(free_bytes)} free under {settings.paths.store}"
+    if free_bytes < SPACE_LOW_BYTES:
+        yield Finding("store", TROUBLE, text, "without room no job is accepted: free some")
+    else:
+        yield Finding("store", OK, text)
+
+
+def _people(settings: Settings) -> Iterator[Finding]:
+    if settings.mode is not Mode.SYSTEM:
+        return
+    identity = settings.configuration.identity
+    if identity.minimum_uid < PEOPLE_BEGIN_UID:
+        whom = "root" if identity.minimum_uid == 0 else "system users"
+        text = f"tasks of {whom} are run as well (minimum_uid = {identity.minimum_uid})"
+        yield Finding("users", NOTE, text, "only for machines without other users")
+    if identity.name_accounts:
+        hint = "shares then rest on good manners"
+        yield Finding("users", NOTE, "everybody may name another's account (name_accounts)", hint)
+    try:
+        grp.getgrnam(identity.operators)
+    except KeyError:
+        text = f"there is no group '{identity.operators}', so root is the only operator"
+        yield Finding("operators", NOTE, text, f"groupadd --system {identity.operators}")
+
+
+def _trust(settings: Settings) -> Iterator[Finding]:
+    cluster = settings.cluster
+    if cluster is None or not settings.role.has_node:
+        return
+    if settings.configuration.homes:
+        yield Finding("trust", OK, "tasks from elsewhere are run of whom [homes] names")
+    elif cluster.home_trust.is_open:
+        text = (
+            "tasks that were handed in at any machine of the cluster are run here as any user "
+            f"with an id from {settings.configuration.identity.minimum_uid} on"
+        )
+        hint = (
+            "name the homes that may, with 'iriai trust HOME --users all|ann,bob', then all others "
+            "may not: iriai trust '*' --users none"
+        )
+        yield Finding("trust", NOTE, text, hint)
+    else:
+        homes = ", ".join(each.home for each in cluster.trusted() if each.users) or "nobody"
+        yield Finding("trust", OK, f"tasks from elsewhere are run of whom is trusted: {homes}")

@@ -1,0 +1,115 @@
+"""What `iriai drain` and `resume` are answered, here or by another machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.link import MachineLink
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.server.deferred_replies import Answerable, Unstored
+from iriai.daemon.startup.settings import Settings
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
+from iriai.wire.links import Bid, Obeyed
+from iriai.wire.machines import Drain, Resume
+from iriai.wire.requests import AnswerBody, Done
+
+REASON_LENGTH_MAX = 500
+"""Of why a machine is drained: it stands in tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bidder:
+    """An operator of the front end, at the other end of a link."""
+
+    link: MachineLink
+    number: int
+
+    def answer(self, body: AnswerBody) -> None:
+        """It is done."""
+        self.link.say(Obeyed(self.number))
+
+    def fail(self, problem: Problem) -> None:
+        """It is not."""
+        words = (problem.exit_code, problem.code, problem.message, problem.hint)
+        self.link.say(Obeyed(self.number, *words))
+
+
+class NodeAnswers:
+    """Handlers of the requests about machines; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        unstored: Unstored,
+        links: Links | None,
+    ) -> None:
+        """`links` are a front end's; None: a back end."""
+        self._settings = settings
+        self._engine = engine
+        self._unstored = unstored
+        self._links = links
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Drain: self._change, Resume: self._change}
+
+    def bid(self, link: MachineLink, bid: Bid) -> None:
+        """An operator of the front end asks something of this machine."""
+        bidder = _Bidder(link, bid.number)
+
+        def handle(now: Instant) -> None:
+            try:
+                self._change_here(bidder, bid.body, bid.by, now)
+            except Problem as problem:
+                bidder.fail(problem)
+
+        self._engine.request(handle)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def _change(self, asked: Asked, body: Drain | Resume, now: Instant) -> None:
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not drain or resume machines",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+        if isinstance(body, Drain) and not 0 < len(body.reason) <= REASON_LENGTH_MAX:
+            raise UsageProblem(
+                "bad-reason",
+                "a machine is drained for a reason that people read",
+                f"give one with --reason, of at most {REASON_LENGTH_MAX} letters",
+            )
+        name = body.node or self._settings.home
+        if name == self._settings.home and self._settings.role.has_node:
+            self._change_here(asked, body, asked.caller.person.name, now)
+            return
+        known = self._links.known.names() if self._links else []
+        if name not in known:
+            own = [self._settings.home] if self._settings.role.has_node else []
+            there = ", ".join([*own, *known]) or "none yet"
+            raise NotFound(
+                "no-such-machine",
+                f"{name} is no machine that runs tasks for {self._settings.home}",
+                f"there are: {there}",
+            )
+        assert self._links is not None
+        self._links.pass_on(asked, name, body)
+
+    def _change_here(self, asked: Answerable, body: Drain | Resume, by: str, now: Instant) -> None:
+        self._unstored.check()
+        node = self._engine.machine.node
+        if isinstance(body, Drain):
+            node.drain(body.reason, by, now)
+        elif not node.resume(by, now):
+            other = node.unavailable()
+            raise Refused(
+                "not-drained",
+                f"{self._settings.home} is not drained",
+                f"it takes nothing because of {other}" if other else "it takes tasks",
+            )
+        self._unstored.answer(asked, Done())

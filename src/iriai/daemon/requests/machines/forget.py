@@ -1,0 +1,99 @@
+"""What `iriai nodes --forget` is answered: a machine that is gone for good is listed no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iriai.daemon.cluster.seen_member import SeenMember
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed, NotFound, Refused
+from iriai.wire.machines import Forget
+from iriai.wire.requests import Done
+
+
+class Forgetting:
+    """The handler of `Forget`; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        links: Links | None,
+        seen: Callable[[], list[SeenMember]],
+    ) -> None:
+        """`links` are a front end's; None: a back end. `seen` gives the members of its cluster."""
+        self._settings = settings
+        self._engine = engine
+        self._links = links
+        self._seen = seen
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Forget: self._forget}
+
+    def _forget(self, asked: Asked, body: Forget, now: Instant) -> None:
+        name, home = body.node, self._settings.home
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not have machines forgotten",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+        if self._links is None:
+            raise Refused(
+                "no-front-end",
+                f"{home} is a back end, which lists no other machine",
+                "say it to its front end, with --state and that one's state directory",
+            )
+        if name == home:
+            raise Refused(
+                "own-machine", f"{name} is this machine", "'iriai down' ends it; others forget it"
+            )
+        self._check_is_no_member(name)
+        known = self._known()
+        if name not in known:
+            broker = self._engine.machine.broker_at
+            raise NotFound(
+                "no-such-machine",
+                f"{name} is no machine that {home} keeps a list of",
+                f"there are: {', '.join(known) or 'none'}"
+                + (f"; in this cluster the broker lists machines, ask {broker}" * (broker != home)),
+            )
+        if self._links.is_up(name):
+            raise Refused(
+                "linked",
+                f"{name} is there, and linked",
+                "a machine that is gone for good can be forgotten; 'iriai drain' lets one rest",
+            )
+        self._engine.machine.forget(name, now)
+        self._links.forget(name)
+        asked.answer(Done())
+
+    def _known(self) -> list[str]:
+        """Back ends, and whatever else the broker lists where it is here."""
+        assert self._links is not None
+        machine, home = self._engine.machine, self._settings.home
+        told = list(machine.broker.state.machines) if machine.broker_at == home else []
+        return [name for name in dict.fromkeys((*self._links.known.names(), *told)) if name != home]
+
+    def _check_is_no_member(self, name: str) -> None:
+        """Raise where it is one: members come and go by what the whole cluster knows of them."""
+        state = next((each.member for each in self._seen() if each.member.name == name), None)
+        if state is None:
+            return
+        if state.is_present:
+            raise Refused(
+                "member",
+                f"{name} is a member of the cluster, and {state.state}",
+                "'iriai leave' there takes it out; 'iriai eject' throws it out",
+            )
+        raise Refused(
+            "member",
+            f"{name} is a member of the cluster, and {state.state}: members forget it "
+            "by themselves, six hours after it last published something",
+            f"nothing need be done; 'iriai eject {name}' refuses it if it comes back",
+        )

@@ -1,0 +1,247 @@
+"""What `iriai nodes` is answered: what the broker knows of machines, and membership beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from iriai.broker.pool.machine_view import MachineView
+from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word, words_missing
+from iriai.daemon.cluster.seen_member import SeenMember
+from iriai.daemon.host.load_sensor import LoadSensor
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.local_links import Links
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.startup.settings import Settings
+from iriai.model.ad import MIB, attributes_of
+from iriai.model.ids import AttemptId
+from iriai.model.instant import Instant
+from iriai.model.problem import Problem
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
+from iriai.model.units import format_size
+from iriai.protocol.messages.members import MemberState
+from iriai.wire.machines import NodeRow, Nodes, NodeTable
+
+HERE, UP, DOWN = "here", "up", "down"
+"""How a machine is reached."""
+DRAINED, AWAY, UNAVAILABLE, UNKNOWN = "drained", "away", "unavailable", "unknown"
+"""States of a machine that takes nothing, or of which nothing is known; else it is `up` as well."""
+NOTHING = Resources(cpus=0)
+GONE = {
+    MemberState.DEAD: "it does not answer",
+    MemberState.LEFT: "it left the cluster",
+}
+
+
+class NodeTables:
+    """The handler of `Nodes`; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        links: Links | None,
+        sensor: LoadSensor,
+        inquirer: Inquirer,
+        others: OtherClusters,
+        seen: Callable[[], list[SeenMember]],
+    ) -> None:
+        """`links` are a front end's; None: a back end. `seen` gives the members, itself among them.
+
+        Outside of a cluster that is nobody.
+        """
+        self._settings = settings
+        self._engine = engine
+        self._links = links
+        self._sensor = sensor
+        self._inquirer = inquirer
+        self._others = others
+        self._seen = seen
+        inquirer.answerers[Nodes] = self._of_broker
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        return {Nodes: self._nodes}
+
+    def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
+        def hear(near: NodeTable, later: Instant) -> None:
+            def hear_others(words: list[Word[NodeTable]], _now: Instant) -> None:
+                asked.answer_with(lambda: self._with_members(_together(near, words)))
+
+            self._others.ask(body, NodeTable, later, hear_others)
+
+        def fail(problem: Problem, _now: Instant) -> None:
+            asked.fail(problem)
+
+        def miss(words: str, later: Instant) -> None:
+            own = [self._own_row()] if self._settings.role.has_node else []
+            told = f"{words}; of other machines it is known only whether they are there"
+            hear(NodeTable(tuple(own), told), later)
+
+        if self._links is None:
+            asked.answer(NodeTable((self._own_row(),)))
+        else:
+            self._inquirer.ask(body, NodeTable, now, hear, fail, miss)
+
+    # --- as the broker ---------------------------------------------------------------------------
+
+    def _of_broker(self, body: Nodes, now: Instant) -> NodeTable:
+        """What it has been told, and which back ends there are."""
+        assert self._links is not None
+        broker = self._engine.machine.broker
+        rows = {}
+        for name, view in broker.state.machines.items():
+            heard_s = broker.attendance.heard_ago_s(name, now.steady_s)
+            is_broker = name == self._settings.home
+            row = self._row(view, now)
+            rows[name] = replace(row, heard_s=heard_s, is_broker=is_broker)
+        for name in self._links.known.names():
+            if name not in rows:
+                rows[name] = self._unheard_row(name)
+        return NodeTable(_by_name(rows))
+
+    def _own_row(self) -> NodeRow:
+        node = self._engine.machine.node
+        return node_row(
+            self._settings.home,
+            node.unavailable(),
+            (self._settings.capacity, node.calendar.free),
+            (self._sensor.average, self._sensor.foreign),
+            self._settings.configuration.machine.speed,
+            len(node.running()),
+            HERE,
+        )
+
+    def _row(self, view: MachineView, now: Instant) -> NodeRow:
+        calendar = view.calendar
+        failing = self._engine.machine.broker.failing_on(view.name)
+        return node_row(
+            view.name,
+            view.unavailable or view.back_off.reason(now.steady_s),
+            (calendar.capacity, calendar.free),
+            (view.load, view.foreign_load),
+            view.speed,
+            sum(1 for key in calendar if isinstance(key, AttemptId)),
+            self._link(view.name, is_away=view.is_away),
+            (*given_beyond(view), *failing, *self._seen_of(view.name)),
+        )
+
+    def _seen_of(self, name: str) -> list[str]:
+        """What the home here saw of a machine that runs its tasks."""
+        return self._engine.machine.home.observed.differences(name)
+
+    def _unheard_row(self, name: str) -> NodeRow:
+        """Of a machine that was linked once, and has reported nothing to this daemon."""
+        link = self._link(name, is_away=True)
+        return node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, link)
+
+    def _link(self, name: str, *, is_away: bool) -> str:
+        """How the broker reaches a machine; links over a network come and go as they are needed."""
+        if name == self._settings.home:
+            return HERE
+        assert self._links is not None
+        if self._links.is_up(name):
+            return UP
+        is_back_end = name in self._links.known.names()
+        return DOWN if is_back_end or is_away else UP
+
+    # --- as whoever was asked --------------------------------------------------------------------
+
+    def _with_members(self, table: NodeTable) -> NodeTable:
+        """Beside what the broker knows of machines, what is known of them here.
+
+        That is what membership takes them for, and what the home here saw: the tasks of each home
+        show it something else, and the broker knows of its own alone.
+        """
+        rows = {row.name: row for row in table.rows}
+        near = self._settings.configuration.cluster.name or ""
+        home, broker = self._settings.home, self._engine.machine.broker_at
+        for member, heard_s in self._seen():
+            name, state = member.name, member.state
+            is_near = member.cluster_name == near
+            row = rows.get(name) or _unreported(name, is_near=is_near)
+            link = HERE if name == home else UP if row.link == HERE else row.link
+            heard = [each for each in (row.heard_s, heard_s) if each is not None]
+            rows[name] = replace(
+                row,
+                link=link,
+                member=state,
+                cluster=member.cluster_called,
+                is_broker=name == broker or (row.is_broker and not is_near),
+                differs=tuple(dict.fromkeys((*row.differs, *self._seen_of(name)))),
+                heard_s=None if name == home else min(heard, default=None),
+            )
+            if state in GONE:
+                rows[name] = replace(rows[name], state=AWAY, link=DOWN, reason=GONE[state])
+        return NodeTable(_by_name(rows), table.note)
+
+
+def _together(near: NodeTable, words: list[Word[NodeTable]]) -> NodeTable:
+    """The machines of the own cluster, and those of the others whose brokers answered."""
+    rows = [row for word in words if word.told is not None for row in word.told.rows]
+    notes = (near.note, words_missing(words))
+    return NodeTable((*rows, *near.rows), "; ".join(note for note in notes if note))
+
+
+def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
+    return tuple(rows[name] for name in sorted(rows))
+
+
+def _unreported(name: str, *, is_near: bool) -> NodeRow:
+    """Of a member that has not told the broker, or the broker did not tell, what it has."""
+    reason = "" if is_near else "of another cluster, whose broker did not tell of it"
+    row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
+    return replace(row, state=UNKNOWN, reason=reason)
+
+
+def node_row(
+    name: str,
+    unavailable: Reason | None,
+    room: tuple[Resources, Resources],
+    load: tuple[float, float],
+    speed: float,
+    tasks: int,
+    link: str,
+    differs: tuple[str, ...] = (),
+) -> NodeRow:
+    """One line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
+    state = UP
+    if link == DOWN:
+        state = AWAY
+    elif unavailable is not None:
+        state = DRAINED if unavailable.rule is Rule.DRAINED else UNAVAILABLE
+    reason = unavailable.had if unavailable else ""
+    capacity, free = room
+    return NodeRow(
+        name,
+        state,
+        reason or ("it has no link" if link == DOWN else ""),
+        capacity.cpus,
+        free.cpus,
+        capacity.memory_bytes,
+        free.memory_bytes,
+        capacity.gpus,
+        free.gpus,
+        *load,
+        speed,
+        tasks,
+        link,
+        differs,
+    )
+
+
+def given_beyond(view: MachineView) -> tuple[str, ...]:
+    """What a machine gives away more of than it found there itself."""
+    found = attributes_of(view.ad)
+    given = view.calendar.capacity
+    memory_mib, cpus = found.get("DetectedMemory"), found.get("DetectedCpus")
+    words = []
+    if isinstance(memory_mib, int) and given.memory_bytes // MIB > memory_mib > 0:
+        there, more = format_size(memory_mib * MIB), format_size(given.memory_bytes)
+        words.append(f"it gives away {more} of memory, and has {there}")
+    if isinstance(cpus, int) and given.cpus > cpus > 0:
+        words.append(f"it gives away {given.cpus} cpus, and has {cpus}")
+    return tuple(words)

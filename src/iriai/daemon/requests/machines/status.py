@@ -1,0 +1,254 @@
+"""What the daemon tells about itself, the machine and its accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from iriai import __version__
+from iriai.broker.core import Broker
+from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.host.load_sensor import LoadSensor
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.cluster.handlers import trusted_rows
+from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.views import amounts
+from iriai.daemon.requests.machines.doctor import findings
+from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.server.limited import LimitedUsers
+from iriai.daemon.startup.hardware import load_average
+from iriai.daemon.startup.settings import Settings
+from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.model.home_trust import users_text
+from iriai.model.instant import Instant
+from iriai.model.problem import NotAllowed
+from iriai.model.reason import Rule
+from iriai.store.writer import Writer
+from iriai.system.internal_errors import FAULTS
+from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
+from iriai.wire.machines import LinkRow, MemberRow
+from iriai.wire.reports import (
+    ClusterSight,
+    ConfigurationTable,
+    Doctor,
+    DoctorReport,
+    Setting,
+    ShowConfiguration,
+    Status,
+    StatusReport,
+)
+from iriai.wire.requests import PROTOCOL_VERSION, Done, Down, Hello, Welcome
+
+
+class MachineLinks(Protocol):
+    """Links with other machines, of one kind or several."""
+
+    def rows(self) -> tuple[LinkRow, ...]:
+        """How each stands."""
+
+    def members(self) -> tuple[MemberRow, ...]:
+        """The other machines of the cluster."""
+
+    def trouble(self) -> list[str]:
+        """What is wrong with them."""
+
+
+class Reports:
+    """Handlers of the requests that are not about one job; see the module."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        launcher: LauncherLink,
+        past: Past,
+        writer: Writer,
+        links: MachineLinks | None,
+        sensor: LoadSensor,
+        inquirer: Inquirer,
+        sight: Callable[[], ClusterSight | None],
+        limited: LimitedUsers,
+        on_down: Callable[[bool], None],
+    ) -> None:
+        """`on_down` ends the daemon; True: and all tasks. `sight` is None outside of a cluster."""
+        self._settings = settings
+        self._engine = engine
+        self._launcher = launcher
+        self._past = past
+        self._writer = writer
+        self._links = links
+        self._sensor = sensor
+        self._inquirer = inquirer
+        inquirer.answerers[Shares] = self._share_table
+        self._sight = sight
+        self._limited = limited
+        self._on_down = on_down
+        self._began_steady_s: float | None = None
+
+    def handlers(self) -> dict[type, Handler]:
+        """Each request's handler."""
+        of_home: dict[type, Handler] = {Shares: self._shares, AskUsage: self._usage}
+        return (of_home if self._settings.role.has_home else {}) | {
+            Hello: self._hello,
+            Status: self._status,
+            Doctor: self._doctor,
+            ShowConfiguration: self._configuration,
+            Down: self._down,
+        }
+
+    def began(self, now: Instant) -> None:
+        """The daemon serves from now on."""
+        self._began_steady_s = now.steady_s
+
+    def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
+        if body.version != PROTOCOL_VERSION:
+            raise NotAllowed(
+                "other-version",
+                f"this daemon speaks version {PROTOCOL_VERSION}, the client {body.version}",
+                "use the client that came with the daemon, or restart the daemon after an upgrade",
+            )
+        asked.answer(
+            Welcome(
+                PROTOCOL_VERSION,
+                self._settings.home,
+                self._settings.paths.directory,
+                os.getpid(),
+                asked.caller.person.name,
+                asked.caller.operator,
+                self._settings.role.front,
+            )
+        )
+
+    def _shares(self, asked: Asked, body: Shares, now: Instant) -> None:
+        def without(words: str) -> ShareTable:
+            machine = self._engine.machine
+            note = f"{words}; this is what machines counted, as far as {machine.name} heard of it"
+            return self._table_of(machine.without_broker(now), now, note)
+
+        self._inquirer.answer(asked, body, ShareTable, now, lambda table: table, without)
+
+    def _share_table(self, body: Shares, now: Instant) -> ShareTable:
+        """As the broker."""
+        return self._table_of(self._engine.machine.broker, now)
+
+    def _table_of(self, broker: Broker, now: Instant, note: str = "") -> ShareTable:
+        order = self._settings.configuration.order
+        rows = tuple(
+            ShareRow(
+                share.account.group,
+                share.account.user,
+                share.right,
+                share.usage_s,
+                share.running_cpus,
+                share.waiting_tasks,
+                share.share_wanted,
+                share.share_got,
+                share.rate,
+                share.advance_s,
+            )
+            for share in broker.shares(now)
+        )
+        factor = order.offpeak_factor if broker.is_offpeak else None
+        return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
+
+    def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
+        """Sums of a long history take a second: in a thread, once what was told is stored."""
+        caller = asked.caller
+        user = None if body.everyone and caller.operator else caller.person.name
+
+        def ask() -> UsageTable:
+            rows = self._past.usage(body.since_wall_s, user, body.by)
+            return UsageTable(rows, self._past.history_from_wall_s())
+
+        def tell(table: asyncio.Future[UsageTable]) -> None:
+            asked.answer_with(table.result)
+
+        self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
+
+    def _status(self, asked: Asked, body: Status, now: Instant) -> None:
+        welcome = self._launcher.welcome
+        settings = self._settings
+        asked.answer(
+            StatusReport(
+                settings.home,
+                __version__,
+                settings.paths.directory,
+                settings.paths.daemon_socket,
+                os.getpid(),
+                welcome.pid if welcome else None,
+                settings.supervisor_pid,
+                settings.mode,
+                settings.configuration.order.name,
+                now.steady_s - (self._began_steady_s or now.steady_s),
+                *self._room(),
+                settings.configuration.machine.speed,
+                *self._tasks(),
+                self._sensor.average if settings.role.has_node else load_average(),
+                tuple(self._trouble()),
+                settings.role.parts,
+                self._links.rows() if self._links else (),
+                self._links.members() if self._links else (),
+                self._engine.machine.broker_at,
+                settings.configuration.cluster.name or "",
+                self._sight(),
+                FAULTS.count,
+                self._limited.rows(asked.caller),
+            )
+        )
+
+    def _room(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What the machine gives away, and what of it is free."""
+        if not self._settings.role.has_node:
+            return {}, {}
+        free = self._engine.machine.node.calendar.free
+        return amounts(self._settings.capacity), amounts(free)
+
+    def _tasks(self) -> tuple[int, int, int]:
+        """(jobs not finished, tasks that wait, tasks that are active), of a back end its own."""
+        if not self._settings.role.has_home:
+            return 0, 0, len(self._engine.machine.node.running())
+        jobs = self._engine.machine.home.jobs.values()
+        return len(jobs), sum(job.waiting for job in jobs), sum(job.active for job in jobs)
+
+    def _trouble(self) -> list[str]:
+        trouble = self._links.trouble() if self._links else []
+        if self._settings.cluster is not None:
+            trouble += self._settings.cluster.trouble()
+        if self._launcher.welcome is None and self._settings.role.has_launcher:
+            trouble.append("no launcher is connected: nothing can be started")
+        unable = self._engine.machine.node.unavailable() if self._settings.role.has_node else None
+        if unable is not None and unable.rule is Rule.BACKED_OFF:
+            trouble.append(f"tasks are not started: the launcher was asked, and {unable.had}")
+        if self._sensor.problem:
+            trouble.append(self._sensor.problem)
+        failure = self._writer.failure
+        if failure is not None:
+            trouble.append(f"the store cannot be written: {failure}")
+        return trouble + FAULTS.trouble() + self._launcher.trouble()
+
+    def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
+        welcome = self._launcher.welcome
+        enforcement = welcome.enforcement if welcome else ()
+        limited = self._limited.rows(asked.caller)
+        found = findings(self._settings, enforcement, self._trouble(), limited)
+        asked.answer(DoctorReport(tuple(found)))
+
+    def _configuration(self, asked: Asked, body: ShowConfiguration, now: Instant) -> None:
+        cluster = self._settings.cluster
+        trusted = tuple(
+            Setting(f"trust.{row.home}", users_text(row.users), f"operator {row.operator}")
+            for row in (trusted_rows(cluster) if cluster is not None else ())
+        )
+        asked.answer(ConfigurationTable(self._settings.table + trusted))
+
+    def _down(self, asked: Asked, body: Down, now: Instant) -> None:
+        if not asked.caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{asked.caller.person.name} may not end this daemon",
+                f"members of the group {self._settings.configuration.identity.operators} may",
+            )
+        asked.answer(Done())
+        self._engine.after_this_turn(lambda: self._on_down(body.kill))

@@ -1,0 +1,159 @@
+"""Connections of local clients as they come: who gets in, who waits a little, who is turned away.
+
+Whoever connects again and again costs the daemon as much as they cost themselves, so this does
+little for each: who has too many is told and logged seldom, and who comes too fast waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Protocol
+
+from iriai.config.limits import LimitsSection
+from iriai.identity.users.permissions import Caller
+from iriai.model.problem import Problem
+from iriai.policy.service.room import Room
+from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.system.closing import CLOSING
+from iriai.system.internal_errors import guarded
+from iriai.wire.codec import reply_frame
+from iriai.wire.requests import Failure
+
+log = logging.getLogger(__name__)
+
+ACCEPTED_MAX = 64
+"""Connections that are taken before whoever is connected is heard again."""
+RESTS = 4.0
+"""Where somebody was turned away, nobody is taken for so many times as long as that took: it costs
+a fifth of a processor at most, and others who connect wait a few milliseconds more."""
+REST_MAX_S = 0.05
+WAIT_MIN_S = 0.02
+"""Between two looks at those who came too fast."""
+WORDS_KEPT = 64
+"""What users were told last who were turned away: the same again and again."""
+
+
+class Times(Protocol):
+    """What is asked of the engine."""
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Call `action` after a while."""
+
+    def steady_s(self) -> float:
+        """The time of `later`."""
+
+
+class Arrivals:
+    """See the module."""
+
+    def __init__(
+        self,
+        times: Times,
+        identify: Callable[[socket.socket], Caller],
+        room: Room,
+        limits: LimitsSection,
+        serve: Callable[[socket.socket, Caller], None],
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        """`serve` takes a connection that has been counted in `room`."""
+        self._clock = clock
+        self._times = times
+        self._identify = identify
+        self._room = room
+        self._serve = serve
+        self._buckets: TokenBuckets[str] = TokenBuckets(
+            Rate(limits.connects_per_s, limits.connects_burst)
+        )
+        self._waiting: dict[str, deque[tuple[socket.socket, Caller]]] = {}
+        self._words: dict[tuple[str, str], bytes] = {}
+        self.turned_away: dict[str, int] = {}
+        """How often each user was, for whichever limit."""
+        self.slowed: dict[str, int] = {}
+        """How many connections of each user had to wait since they came too fast."""
+
+    def accept(self, listener: socket.socket) -> float:
+        """Take the connections that wait at `listener`; returns how long to take no more (s)."""
+        now_s, began_s, are_welcome = self._times.steady_s(), self._clock(), True
+        for _ in range(ACCEPTED_MAX):
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                break
+            are_welcome = self._take(connection, now_s) and are_welcome
+        return 0.0 if are_welcome else min(REST_MAX_S, RESTS * (self._clock() - began_s))
+
+    def _take(self, connection: socket.socket, now_s: float) -> bool:
+        """Serve it, now or later; False: it was turned away."""
+        try:
+            caller = self._identify(connection)
+        except Problem as problem:
+            self._turn_away(connection, "", problem)
+            return False
+        user = caller.person.name
+        if refusal := self._room.enter(user, is_operator=caller.operator):
+            self._turn_away(connection, user, refusal)
+            return False
+        if caller.operator or (user not in self._waiting and self._buckets.take(user, now_s)):
+            self._serve(connection, caller)
+        else:
+            self._wait(connection, caller, now_s)
+        return True
+
+    def close(self) -> None:
+        """Turn away those who wait."""
+        for user, waiting in self._waiting.items():
+            for connection, _ in waiting:
+                CLOSING.close_connection(connection)
+                self._room.leave(user)
+        self._waiting.clear()
+
+    def _wait(self, connection: socket.socket, caller: Caller, now_s: float) -> None:
+        """Serve it when its user has not come so fast any more; until then nothing is read."""
+        user = caller.person.name
+        self.slowed[user] = self.slowed.get(user, 0) + 1
+        waiting = self._waiting.get(user)
+        if waiting is None:
+            waiting = self._waiting[user] = deque()
+            self._look_later(user, now_s)
+        waiting.append((connection, caller))
+
+    def _look_later(self, user: str, now_s: float) -> None:
+        wait_s = max(WAIT_MIN_S, self._buckets.wait_s(user, now_s))
+        self._times.later(wait_s, guarded("an arrival", partial(self._look, user)))
+
+    def _look(self, user: str) -> None:
+        waiting, now_s = self._waiting.get(user), self._times.steady_s()
+        while waiting and self._buckets.take(user, now_s):
+            self._serve(*waiting.popleft())
+        if waiting:
+            self._look_later(user, now_s)
+        else:
+            self._waiting.pop(user, None)
+
+    def _turn_away(self, connection: socket.socket, user: str, problem: Problem) -> None:
+        times = self.turned_away[user] = self.turned_away.get(user, 0) + 1
+        if str(times).rstrip("0") == "1":
+            words = "a connection of %s was turned away for the %d. time: %s"
+            log.info(words, user or "nobody", times, problem)
+        connection.setblocking(False)
+        try:
+            connection.send(self._last_words(user, problem))
+        except OSError:
+            pass  # it left before it was told
+        finally:
+            CLOSING.close_connection(connection)
+
+    def _last_words(self, user: str, problem: Problem) -> bytes:
+        key = user, problem.message
+        words = self._words.get(key)
+        if words is None:
+            told = Failure(0, problem.exit_code, problem.code, problem.message, problem.hint)
+            words = self._words[key] = reply_frame(told)
+            if len(self._words) > WORDS_KEPT:
+                del self._words[next(iter(self._words))]
+        return words

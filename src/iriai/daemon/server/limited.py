@@ -1,0 +1,32 @@
+"""Who was refused or slowed, by which limit: for `status` and `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iriai.identity.users.permissions import Caller
+from iriai.wire.reports import LimitedRow
+
+ROWS_MAX = 100
+"""Of an answer; those of whom it happened most often."""
+
+
+class LimitedUsers:
+    """Of one daemon, since it began."""
+
+    def __init__(self) -> None:
+        self._counts: list[tuple[str, Mapping[str, int]]] = []
+
+    def watch(self, limits: Mapping[str, Mapping[str, int]]) -> None:
+        """Tell from now on of these: how often each user was refused or slowed, by limit."""
+        self._counts += limits.items()
+
+    def rows(self, caller: Caller) -> tuple[LimitedRow, ...]:
+        """What `caller` may see: operators all, others what concerns themselves."""
+        rows = [
+            LimitedRow(user, limit, times)
+            for limit, counts in self._counts
+            for user, times in counts.items()
+            if caller.operator or user == caller.person.name
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.times, row.user, row.limit))[:ROWS_MAX])

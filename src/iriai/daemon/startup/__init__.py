@@ -1,0 +1,1 @@
+"""All that happens before the daemon serves: settings, state directory, hardware, listeners."""

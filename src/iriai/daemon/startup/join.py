@@ -1,0 +1,70 @@
+"""What `iriai join` does to a state directory: nothing before it is let in, then all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from iriai.daemon.startup.hardware import home_name, measure
+from iriai.daemon.startup.role import AS_BEFORE, Wanted, check_name
+from iriai.daemon.startup.settings import read_configuration, settle_directory
+from iriai.daemon.startup.state_directory import (
+    absolute_paths,
+    daemon_owner,
+    problem_of,
+    read_identity,
+)
+from iriai.identity.enrolment.bootstrap import already_member
+from iriai.model.paths import StatePaths
+from iriai.model.problem import UsageProblem
+
+
+class Place(NamedTuple):
+    """Where a machine that is about to join will keep what it is given."""
+
+    paths: StatePaths
+    name: str
+    """The machine's."""
+    given: str | None
+    """The name that was asked for."""
+    key_file: str
+    """Keeps the newcomer's key until it is a member: a second try is then the same machine."""
+
+
+def make_ready(directory: str, given: str | None) -> Place:
+    """Look at everything that could keep this machine from joining under the name `given`.
+
+    Raises:
+        Problem: it is a member already, or has another name, or files cannot be written there.
+    """
+    paths = absolute_paths(directory)
+    if Path(paths.cluster).exists():
+        raise already_member(paths)
+    identity = read_identity(paths)
+    configured = read_configuration(paths).machine.name
+    wanted = None if given is None else check_name(given)
+    if identity is not None and wanted not in (None, identity.home):
+        raise UsageProblem(
+            "settled",
+            f"this machine is {identity.home}: the ids of its jobs carry that name",
+            "leave --name out, or choose another directory with --state",
+        )
+    name = identity.home if identity else wanted or configured or home_name(measure().host_name)
+    key_file = f"{paths.directory}.joining"
+    try:
+        Path(paths.directory).parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+        Path(key_file).touch(mode=0o600)
+    except OSError as error:
+        raise problem_of(error, str(Path(paths.directory).parent)) from None
+    return Place(paths, name, wanted, key_file)
+
+
+def settle(place: Place) -> tuple[StatePaths, tuple[int, int] | None]:
+    """Make the state directory; returns its paths and the ids of the daemon's user (root's alone).
+
+    Raises a `Problem`.
+    """
+    configuration = read_configuration(place.paths)
+    wanted = AS_BEFORE if place.given is None else Wanted(place.given, None, None)
+    settle_directory(place.paths, configuration, measure(), None, wanted)
+    return place.paths, daemon_owner(place.paths)

@@ -1,0 +1,58 @@
+"""The daemon's sockets: bound where clients and machines look for them, while we still may."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from iriai.model.address import Address
+from iriai.model.problem import Refused
+
+_BACKLOG = 512
+"""Machines that may wait while the daemon is busy; the system caps it."""
+_LOCAL_BACKLOG = 64
+"""The same of local clients. The others wait in connect(2), where places are given in the order in
+which they were asked for: whoever connects without waiting fills this queue alone."""
+
+
+def listen(path: str, *, everybody: bool) -> socket.socket:
+    """A listening socket at `path`, in place of one that nobody listens on any more.
+
+    The caller holds the lock of the state directory, so whatever lies there is a left-over. With
+    `everybody` all users may connect; who they are, the kernel says. Raises OSError.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o111 if everybody else 0o177)
+    try:
+        Path(path).unlink(missing_ok=True)
+        listener.bind(path)
+        listener.listen(_LOCAL_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.umask(mask)
+    return listener
+
+
+def open_doors(address: Address) -> tuple[socket.socket, ...]:
+    """Listening sockets for other machines at `address`.
+
+    Raises:
+        Refused: it cannot be used, with the reason.
+    """
+    try:
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, place = found[0]
+        return (socket.create_server(place[:2], family=family, backlog=_BACKLOG),)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise Refused(
+            "cannot-listen",
+            f"no connections can be taken at {address} ({reason})",
+            "say another address with [cluster] listen, or outward_only = true where nobody can "
+            "connect to this machine",
+        ) from None

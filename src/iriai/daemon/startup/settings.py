@@ -1,0 +1,244 @@
+"""What a daemon is told before it starts: one frozen object, made in one place."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
+from iriai.config.reader import (
+    MEASURED,
+    BadConfiguration,
+    Configuration,
+    parse_configuration,
+)
+from iriai.daemon.startup.hardware import MachineFacts, home_name
+from iriai.daemon.startup.owner_expressions import check_expressions
+from iriai.daemon.startup.role import AS_BEFORE, Role, Wanted
+from iriai.daemon.startup.state_directory import StateIdentity, prepare, problem_of
+from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
+from iriai.model.address import parse_address
+from iriai.model.home_rules import HomeRules
+from iriai.model.paths import StatePaths
+from iriai.model.resources import Resources
+from iriai.model.units import format_size
+from iriai.system.exit_report import Ending, announce, announce_started
+from iriai.system.lock_file import holder_of, lock_holder
+from iriai.wire.reports import Setting
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
+
+
+class Mode(StrEnum):
+    """For whom the daemon works."""
+
+    SYSTEM = "system"
+    """Root's: every user of the machine."""
+    SINGLE_USER = "single-user"
+    """A user's own: that user alone, without privileges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the daemon's service needs to begin."""
+
+    paths: StatePaths
+    configuration: Configuration
+    facts: MachineFacts
+    capacity: Resources
+    """What the machine gives away."""
+    mode: Mode
+    home: str
+    """The machine's name; of one with a home the first part of every job id."""
+    role: Role
+    """Which parts the machine has."""
+    token: str
+    """Tells its state directory from others whose machine has the same name."""
+    daemon_user: str
+    """The Unix user that this process runs as once privileges are dropped."""
+    owner_uid: int
+    """Whose state directory it is: 0, or the one user of a single-user daemon."""
+    table: tuple[Setting, ...]
+    """Every value in force and its source, for `config show`."""
+    listener: socket.socket
+    """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
+    ending: int
+    """Descriptor of the file that says why this process ended; see `announce_down`."""
+    doors: tuple[socket.socket, ...] = ()
+    """Where other machines of the cluster connect; bound and listening."""
+    cluster: ClusterState | None = None
+    """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
+    started_by: int | None = None
+    """The supervisor's process id when this daemon was started."""
+    supervisor_lock: int | None = None
+    """Its lock, open: the daemon's user could not open it."""
+
+    @property
+    def address(self) -> str:
+        """Where other machines find this one, as tokens name it."""
+        cluster = self.configuration.cluster
+        return cluster.address or f"{socket.getfqdn()}:{parse_address(cluster.listen).port}"
+
+    @property
+    def single_uid(self) -> int | None:
+        """The one user for whom a single-user daemon works; None: it works for everybody."""
+        return None if self.mode is Mode.SYSTEM else self.owner_uid
+
+    @property
+    def rules(self) -> HomeRules:
+        """Whose tasks this machine runs."""
+        is_member = self.cluster is not None
+        return home_rules(self.configuration, self.home, is_member=is_member)
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """The supervisor that watches this daemon now; another than started it, perhaps."""
+        if self.supervisor_lock is not None:
+            return holder_of(self.supervisor_lock)
+        return lock_holder(self.paths.lock("supervisor"))
+
+    def announce_started(self) -> None:
+        """Tell the supervisor that this daemon serves: what ends it later is no failed start."""
+        announce_started(self.ending)
+
+    def announce_again(self) -> None:
+        """Tell the supervisor to start a daemon again as soon as this one has ended."""
+        announce(self.ending, Ending(0, again=True))
+
+    def announce_down(self, *, kill: bool = False) -> None:
+        """Tell the supervisor that the end to come is wanted; before anything is taken down."""
+        announce(self.ending, Ending(0, kill=kill))
+
+
+def read_configuration(paths: StatePaths) -> Configuration:
+    """The configuration of a state directory; all defaults where there is no file.
+
+    Raises:
+        Problem: it cannot be read, or is wrong.
+    """
+    path = Path(paths.configuration)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Configuration()
+    except UnicodeDecodeError as error:
+        raise BadConfiguration(
+            f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise problem_of(error, paths.configuration) from None
+    configuration = parse_configuration(text, paths.configuration)
+    check_expressions(configuration)
+    return configuration
+
+
+def load_cluster(paths: StatePaths) -> ClusterState | None:
+    """The machine's place in a cluster; None where it is in none.
+
+    Called before privileges are dropped, since the library may lie out of reach after that.
+    Raises a `Problem`.
+    """
+    if not Path(paths.cluster).is_dir():
+        return None
+    from iriai.identity.certificates.host_binding import check_dwelling, this_machine_id
+    from iriai.identity.cluster_state import ClusterState
+
+    check_dwelling(Path(paths.cluster), this_machine_id())
+    return ClusterState.load(paths.cluster)
+
+
+def with_document(configuration: Configuration, cluster: ClusterState | None) -> Configuration:
+    """The machine's own configuration under that of its cluster. Raises `BadConfiguration`."""
+    document = cluster.document if cluster else None
+    if document is None:
+        return configuration
+    return with_cluster(configuration, parse_cluster_configuration(document.text, document.words()))
+
+
+def with_mode(configuration: Configuration, mode: Mode) -> Configuration:
+    """The configuration with what depends on the mode decided."""
+    identity = configuration.identity
+    if identity.name_accounts is not None:
+        return configuration
+    decided = replace(identity, name_accounts=mode is Mode.SINGLE_USER)
+    return replace(configuration, identity=decided)
+
+
+def home_rules(configuration: Configuration, home: str, *, is_member: bool) -> HomeRules:
+    """Whose tasks the machine of `home` runs."""
+    guest = configuration.users.guest or ""
+    return HomeRules(home, configuration.homes, guest, is_member)
+
+
+def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: HomeRules) -> None:
+    """Write down what the launcher is to know of `[machine]`, where only we can write.
+
+    Raises a `Problem`.
+    """
+    machine = configuration.machine
+    try:
+        write_machine_file(
+            paths.directory,
+            MachineSettings(
+                machine.tmp,
+                machine.prolog,
+                machine.epilog,
+                machine.prolog_timeout_s,
+                machine.epilog_timeout_s,
+                machine.log_bytes_max,
+                machine.log_files,
+                rules,
+                machine.no_new_privileges,
+                machine.gpu_ids,
+                machine.gpu_devices,
+                machine.private_tmp,
+            ),
+        )
+    except OSError as error:
+        raise problem_of(error, paths.directory) from None
+
+
+def current_mode() -> Mode:
+    """Root works for everybody, anybody else for themselves."""
+    return Mode.SYSTEM if os.geteuid() == 0 else Mode.SINGLE_USER
+
+
+def settle_directory(
+    paths: StatePaths,
+    configuration: Configuration,
+    facts: MachineFacts,
+    user: str | None = None,
+    wanted: Wanted = AS_BEFORE,
+) -> StateIdentity:
+    """Make the state directory ready for a daemon that runs as `user`; see `prepare`."""
+    given = configuration.machine.name
+    return prepare(
+        paths,
+        home=given or home_name(facts.host_name),
+        home_given=given is not None,
+        user=user,
+        wanted=wanted,
+    )
+
+
+def settings_table(
+    configuration: Configuration, home: str, amounts: Resources
+) -> tuple[Setting, ...]:
+    """`config show`: what was configured, with what was measured filled in."""
+    measured = {
+        "machine.name": home,
+        "machine.cpus": str(amounts.cpus),
+        "machine.memory": format_size(amounts.memory_bytes),
+        "machine.gpus": str(amounts.gpus),
+    }
+    return tuple(
+        Setting(key, measured.get(key, value) if source == MEASURED else value, source)
+        for key, value, source in configuration.rows()
+    )

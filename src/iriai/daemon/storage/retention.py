@@ -1,0 +1,91 @@
+"""History that is old enough is deleted, a little at a time, beside the other work.
+
+Which jobs that are is asked in a thread; the deletion itself is a record for each job, written with
+whatever else the writer has. So no transaction is long, and submissions before and after keep their
+order: a payload that is about to go is forgotten here first, and a job handed in after that brings
+its own copy. What a job printed goes before its history, so that a daemon that dies in between
+finds the job once more and nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.tasks.spool_cleanup import drop_of_jobs
+from iriai.model.records import HistoryDropped
+from iriai.store.problems import StoreFailure
+from iriai.store.reading import Reader
+from iriai.store.writer import Writer
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 60.0
+"""Between two looks where nothing was old enough: history is kept for days."""
+PAUSE_S = 0.1
+"""Between two portions; so at most 20,000 rows go in a second, and everybody else comes first."""
+JOBS_A_PORTION = 100
+ATTEMPTS_A_PORTION = 2000
+"""Together they bound what one portion adds to a transaction: some milliseconds."""
+
+
+class Retention:
+    """Deletes; see the module."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        writer: Writer,
+        reader: Reader,
+        payloads: Payloads,
+        spool: str,
+        home: str,
+        keep_s: float | None,
+        keep_jobs: int | None,
+    ) -> None:
+        """`keep_s` is how long finished jobs are kept, `keep_jobs` how many; None: no bound.
+
+        In `spool` lies what jobs of `home` printed that somebody followed.
+        """
+        self._spool = spool
+        self._home = home
+        self._engine = engine
+        self._writer = writer
+        self._reader = reader
+        self._payloads = payloads
+        self._keep_s = keep_s
+        self._keep_jobs = keep_jobs
+
+    def begin(self) -> None:
+        """Look now, and again and again."""
+        if self._keep_s is not None or self._keep_jobs is not None:
+            self._look()
+
+    def _look(self) -> None:
+        until_wall_s = None if self._keep_s is None else time.time() - self._keep_s
+
+        def ask() -> dict[int, tuple[str, ...]]:
+            expired = self._reader.expired(until_wall_s, self._keep_jobs, JOBS_A_PORTION)
+            if expired:
+                drop_of_jobs(self._spool, self._home, expired)
+            return expired
+
+        self._engine.in_thread(ask, self._drop)
+
+    def _drop(self, found: asyncio.Future[dict[int, tuple[str, ...]]]) -> None:
+        pause_s = LOOK_S
+        try:
+            expired = found.result()
+            if expired:
+                pause_s = PAUSE_S
+                self._payloads.drop(digest for digests in expired.values() for digest in digests)
+                rows = max(1, ATTEMPTS_A_PORTION // len(expired))
+                records = [HistoryDropped(number, rows) for number in expired]
+                self._writer.submit(records)
+        except (StoreFailure, OSError) as failure:
+            log.warning("old history was not deleted: %s", failure)
+            pause_s = LOOK_S
+        self._engine.later(pause_s, self._look)

@@ -1,0 +1,1 @@
+"""The launcher's client, notifications, and the output of tasks."""

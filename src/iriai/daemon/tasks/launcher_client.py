@@ -1,0 +1,379 @@
+"""The connection to the launcher: kept up, orders out in batches, events in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.transport.framed_stream import Stream
+from iriai.launcher.contract.machine_config import PROLOG
+from iriai.launcher.contract.messages import (
+    FRAME_BYTES_MAX,
+    LAUNCHER_VERSION,
+    Alive,
+    Attach,
+    Defective,
+    Exit,
+    Exited,
+    Forget,
+    FromLauncher,
+    Launch,
+    Order,
+    Prolong,
+    SampleAll,
+    Sampled,
+    ShutDown,
+    Spawned,
+    Template,
+    Terminate,
+    ToLauncher,
+    Unfit,
+    Welcome,
+)
+from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
+from iriai.model.decoding import decoded
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.protocol.messages.effects import (
+    AttemptExited,
+    AttemptsSampled,
+    AttemptStarted,
+    Effect,
+    ForgetAttempt,
+    LaunchAttempt,
+    LauncherAttached,
+    LauncherEvent,
+    LauncherLost,
+    PrologFailed,
+    RenewLeases,
+    SampleAttempts,
+    TerminateAttempt,
+)
+from iriai.system.internal_errors import trouble_line
+from iriai.wire.frames import frame
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+"""Between attempts to connect: a launcher that was killed is back within a few of them."""
+RETRY_MAX_S = 2.0
+"""The longest pause while no launcher answers."""
+
+LAUNCH_BYTES_MAX = 16 << 20
+"""Texts of the jobs in one message; more jobs go into the next. Less would cost nothing either: it
+is what the launcher has in memory at once, beside a job that is larger by itself."""
+TEMPLATE_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
+"""Texts of one job: its order, whatever else is in it, fits into a frame beside them."""
+
+PASSED_MAX = 253
+"""Descriptors beside one message: the kernel passes no more."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
+
+
+def _unheard(event: LauncherEvent) -> None:
+    """Before somebody listens."""
+
+
+def _unheard_notice(end: Exit) -> None:
+    """The same, of a notice."""
+
+
+def _unheard_failure(message: str) -> None:
+    """The same, of an epilog."""
+
+
+class _Batch:
+    """What goes into one Launch."""
+
+    def __init__(self) -> None:
+        self.templates: list[Template] = []
+        self.places: dict[tuple[str, int], int] = {}
+        """By job where its template is."""
+        self.orders: list[Order] = []
+        self.passed: list[int] = []
+        self.size_bytes = 0
+        """Of the templates' texts."""
+
+
+class LauncherLink:
+    """See the module. While there is no launcher, orders are dropped: the node orders again."""
+
+    def __init__(
+        self,
+        path: str,
+        minimum_uid: int,
+        payloads: Payloads,
+        descriptors: Descriptors,
+        on_gone: Callable[[AttemptId], None],
+    ) -> None:
+        self._path = path
+        self._minimum_uid = minimum_uid
+        self._payloads = payloads
+        self._descriptors = descriptors
+        self._on_gone = on_gone
+        """Told of an attempt that cannot start since its descriptor is gone."""
+        self.on_event: Callable[[LauncherEvent], None] = _unheard
+        self.spool: Callable[[], str] = str
+        """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
+        self.home: Callable[[], str] = str
+        """Whose jobs' descriptors are passed here: this machine's home, or its front end."""
+        self.on_epilog_failed: Callable[[str], None] = _unheard_failure
+        self.on_notice_ended: Callable[[Exit], None] = _unheard_notice
+        self.on_attached: Callable[[], None] = lambda: None
+        self.welcome: Welcome | None = None
+        """Of the launcher that is connected; None where none is."""
+        self._defective: Defective | None = None
+        """Of the launcher that was there last."""
+        self._stream: Stream | None = None
+        self._unsent: list[bytes] = []
+        self._is_closing = False
+        self._on_over: Callable[[], None] | None = None
+        self._pause_s = RETRY_S
+        self._loop = asyncio.get_running_loop()
+
+    def connect(self) -> None:
+        """Try to reach the launcher, again and again until it answers."""
+        if self._is_closing:
+            return
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            self._loop.call_later(self._pause_s, self.connect)
+            self._pause_s = min(RETRY_MAX_S, self._pause_s * 1.5)
+            return
+        self._stream = Stream(connection, self._frames, self._closed)
+        self._send(Attach(LAUNCHER_VERSION, self._minimum_uid))
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Send these orders: as few messages as their order allows."""
+        if self.welcome is None:
+            return
+        launches: list[LaunchAttempt] = []
+        forgotten: list[AttemptId] = []
+        for effect in effects:
+            match effect:
+                case LaunchAttempt():
+                    launches.append(effect)
+                case ForgetAttempt(attempt):
+                    forgotten.append(attempt)
+                case TerminateAttempt(attempt, cause, grace_s):
+                    self._launch(launches)
+                    launches = []
+                    self._send(Terminate((attempt,), cause, grace_s))
+                case RenewLeases(home, asked_steady_s):
+                    self._send(Prolong(home, asked_steady_s))
+                case SampleAttempts():
+                    self._send(SampleAll())
+                case _:
+                    raise AssertionError(f"{effect} is not for a launcher")
+        self._launch(launches)
+        if forgotten:
+            self._send(Forget(tuple(forgotten)))
+
+    def launch_notice(self, template: Template, order: Order) -> None:
+        """Have a notice run; dropped where no launcher is there, as orders are."""
+        if self.welcome is not None:
+            self._send(Launch((template,), (order,)))
+
+    def forget_notice(self, attempt: AttemptId) -> None:
+        """The end of a notice is stored."""
+        if self.welcome is not None:
+            self._send(Forget((attempt,)))
+
+    def shut_down(self, on_over: Callable[[], None]) -> None:
+        """Have the launcher end every task and itself; `on_over` is called when it has gone."""
+        self._is_closing = True
+        if self._stream is None:
+            on_over()
+            return
+        self._on_over = on_over
+        self._send(ShutDown())
+
+    def close(self) -> None:
+        """Leave the launcher alone with its tasks."""
+        self._is_closing = True
+        self._flush()
+        if self._stream is not None:
+            self._stream.close("the daemon ends")
+
+    def trouble(self) -> list[str]:
+        """For `status` and `doctor`: errors of ours that the launcher goes on after."""
+        if self._defective is None:
+            return []
+        did = "in the launcher cost an attempt or a message"
+        return [trouble_line(did, self._defective.count, self._defective.last, "launcher")]
+
+    def _launch(self, launches: list[LaunchAttempt]) -> None:
+        batch = _Batch()
+        for launch in launches:
+            attempt, spec = launch.attempt, launch.spec
+            # Another home's job has none here, and its number may be one of our jobs' too.
+            is_ours = spec.descriptors and attempt.home == self.home()
+            descriptors = self._descriptors.take(attempt.number) if is_ours else []
+            if len(descriptors) != spec.descriptors:
+                self._on_gone(attempt)
+                continue
+            if len(batch.passed) + len(descriptors) > PASSED_MAX:
+                self._send_batch(batch)
+                batch = _Batch()
+            job = attempt.home, attempt.number
+            place = batch.places.get(job)
+            if place is None:
+                template = Template(
+                    spec,
+                    self._payloads.get(spec.environment),
+                    self._payloads.get(spec.script),
+                    self._payloads.get(spec.stdin),
+                    self.spool(),
+                )
+                size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
+                if size_bytes > TEMPLATE_BYTES_MAX:
+                    self._refuse(attempt, size_bytes)
+                    self._descriptors.close(descriptors)
+                    continue
+                if batch.orders and batch.size_bytes + size_bytes > LAUNCH_BYTES_MAX:
+                    self._send_batch(batch)
+                    batch = _Batch()
+                place = batch.places[job] = len(batch.templates)
+                batch.templates.append(template)
+                batch.size_bytes += size_bytes
+            batch.orders.append(
+                Order(
+                    attempt,
+                    place,
+                    launch.gpu_ids,
+                    len(descriptors),
+                    launch.lease_s,
+                    launch.leased_steady_s,
+                )
+            )
+            batch.passed += descriptors
+        if batch.orders:
+            self._send_batch(batch)
+
+    def _send_batch(self, batch: _Batch) -> None:
+        self._send(Launch(tuple(batch.templates), tuple(batch.orders)), batch.passed)
+
+    def _refuse(self, attempt: AttemptId, size_bytes: int) -> None:
+        """The attempt could not be told to a launcher in one frame."""
+        words = (
+            f"its environment, script and standard input have {size_bytes} bytes together, more"
+            f" than TEMPLATE_BYTES_MAX = {TEMPLATE_BYTES_MAX}: read the input from a file"
+        )
+        now_s = time.time()
+        self.on_event(
+            AttemptExited(
+                attempt, EndCause.FAILED, EXIT_NOT_RUN, None, Usage(), now_s, now_s, 0.0, words
+            )
+        )
+
+    def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
+        """Send with whatever else is sent in this round of the event loop.
+
+        So a start and the word that takes it back, durable at once, reach the launcher together,
+        and nothing is started.
+        """
+        if self._stream is None:
+            return
+        if descriptors:
+            self._flush()
+            self._stream.write(frame(_encode(message)), descriptors)
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(frame(_encode(message)))
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._stream is not None and unsent:
+            self._stream.write(b"".join(unsent))
+
+    def _frames(self, frames: list[bytes]) -> None:
+        for payload in frames:
+            try:
+                message = decoded(_decoder, payload)
+            except msgspec.MsgspecError as error:
+                assert self._stream is not None
+                self._stream.close(f"not a message of a launcher: {error}")
+                return
+            self._take(message)
+
+    def _take(self, message: FromLauncher) -> None:
+        match message:
+            case Welcome():
+                self.welcome = message
+                self._defective = message.defective
+                self._pause_s = RETRY_S
+                tasks = _without_notices(message.alive)
+                alive = tuple((task.attempt, task.started_wall_s) for task in tasks)
+                self.on_event(LauncherAttached(alive))
+                for each in message.unfit:
+                    self._unfit(each)
+                self._exits(message.ended)
+                self.on_attached()
+            case Spawned(started):
+                for task in _without_notices(started):
+                    self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
+            case Exited(exits):
+                self._exits(exits)
+            case Unfit():
+                self._unfit(message)
+            case Defective():
+                self._defective = message
+            case Sampled(samples):
+                self.on_event(AttemptsSampled(samples))
+
+    def _unfit(self, message: Unfit) -> None:
+        """The machine itself is not fit for tasks, as its own administrator tests it."""
+        if message.hook == PROLOG:
+            self.on_event(PrologFailed(message.attempt, message.message))
+        else:
+            self.on_epilog_failed(message.message)
+
+    def _exits(self, exits: tuple[Exit, ...]) -> None:
+        for end in exits:
+            if end.attempt.attempt == NOTICE_ATTEMPT:
+                self.on_notice_ended(end)
+                continue
+            self.on_event(
+                AttemptExited(
+                    end.attempt,
+                    end.cause,
+                    end.exit_code,
+                    end.signal,
+                    end.usage,
+                    end.started_wall_s,
+                    end.ended_wall_s,
+                    end.elapsed_s,
+                    end.message,
+                )
+            )
+
+    def _closed(self, reason: str) -> None:
+        self._stream = None
+        self._unsent.clear()
+        if self.welcome is not None:
+            self.welcome = None
+            log.warning("the launcher is gone: %s", reason)
+            self.on_event(LauncherLost())
+        if not self._is_closing:
+            self._loop.call_later(self._pause_s, self.connect)
+        elif self._on_over is not None:
+            self._on_over()
+
+
+def _without_notices(alive: tuple[Alive, ...]) -> list[Alive]:
+    """Those that are attempts of tasks, which the node knows."""
+    return [each for each in alive if each.attempt.attempt != NOTICE_ATTEMPT]

@@ -1,0 +1,259 @@
+"""Telling people that their job has finished: a command, or mail, run as the job's user.
+
+That a notice is due is stored with the job's end. It is run by the launcher, as attempt
+`NOTICE_ATTEMPT` of the job, whose journal knows what it began. So a notice outlives daemons that
+die at any moment and is never begun twice; one that the launcher died with is not repeated. The
+launcher enforces by itself as whom it runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.launcher.contract.messages import Exit, NoticeVariable, Order, Template
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
+from iriai.model.job import JobSpec, task_count
+from iriai.model.notice import address_of, check_notify
+from iriai.model.problem import NotFound, Refused
+from iriai.model.records import NoticesDropped
+from iriai.model.state import EndCause
+from iriai.store.reading import JobRecord, Reader
+from iriai.store.writer import Writer
+from iriai.wire.requests import Outcome
+
+log = logging.getLogger(__name__)
+
+TIME_LIMIT_S = 60.0
+"""A mail program or a message on a screen needs a second; what waits for a network is cut off."""
+GRACE_S = 2.0
+PROCESSES_MAX = 256
+"""Processes and threads of a notice: a pipeline, and no runaway."""
+TRIES_MAX = 5
+"""How often one is ordered that the launcher could not start."""
+RETRY_S = 60.0
+"""Between these: a full disk takes a person to see to it."""
+
+
+SENDMAIL_PLACES = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
+"""Where every mail program puts something of this name, since programs look for it there."""
+
+
+def find_sendmail(configured: str) -> str:
+    """The program that takes mail here; empty where there is none."""
+    for path in (configured,) if configured else SENDMAIL_PLACES:
+        if os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def check_notice(notify: str, configured: str) -> None:
+    """Raise a `Problem` where nobody could be told like that by this machine."""
+    check_notify(notify)
+    if address_of(notify) is not None and not find_sendmail(configured):
+        places = configured or " or ".join(SENDMAIL_PLACES)
+        raise Refused(
+            "no-sendmail",
+            f"this machine cannot send mail: there is no {places}",
+            "name a command, or have sendmail in [jobs] of iriai.toml name a program",
+        )
+
+
+class NoticeLauncher(Protocol):
+    """How notices reach the launcher."""
+
+    def launch_notice(self, template: Template, order: Order) -> None:
+        """Have it started, if a launcher is there."""
+        ...
+
+    def forget_notice(self, attempt: AttemptId) -> None:
+        """Its end is stored."""
+        ...
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What is told of a job."""
+
+    record: JobRecord
+    causes: dict[EndCause, int]
+    outcome: Outcome
+
+
+class Notices:
+    """Those that are due, until they have been run."""
+
+    def __init__(
+        self,
+        home: str,
+        engine: Engine,
+        writer: Writer,
+        reader: Reader,
+        outcome: Callable[[int], Outcome],
+        payloads: Payloads,
+        launcher: NoticeLauncher,
+        sendmail: str,
+    ) -> None:
+        """`outcome` tells how a job ended; `sendmail` is the configured program for mail."""
+        self._home = home
+        self._engine = engine
+        self._writer = writer
+        self._reader = reader
+        self._outcome = outcome
+        self._payloads = payloads
+        self._launcher = launcher
+        self._configured_sendmail = sendmail
+        self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
+        """By job: how often it was tried in vain."""
+
+    def settled(self, number: int) -> None:
+        """A job has finished, durably, and its user wants to know."""
+        self._due[number] = 0
+        self._order(number)
+
+    def attached(self) -> None:
+        """A launcher is there; it knows by itself what it has begun."""
+        for number in self._due:
+            self._order(number)
+
+    def ended(self, end: Exit) -> None:
+        """The launcher reports the end of a notice, for the first time or again."""
+        number = end.attempt.number
+        tries = self._due.get(number)
+        if tries is None or end.attempt.index != tries:
+            self._launcher.forget_notice(end.attempt)
+        elif end.cause is EndCause.REFUSED and tries + 1 < TRIES_MAX:
+            self._due[number] = tries + 1
+            self._launcher.forget_notice(end.attempt)
+            self._engine.later(RETRY_S, lambda: self._order(number))
+        else:
+            if end.cause is not EndCause.COMPLETED:
+                why = end.message or f"exit code {end.exit_code}"
+                log.warning("notice of %s: %s (%s)", self._name(number), end.cause.value, why)
+            self._drop(number, end.attempt)
+
+    def _drop(self, number: int, attempt: AttemptId) -> None:
+        """Durable before the launcher forgets: else it would be begun again."""
+        self._due.pop(number, None)
+        outbox = self._engine.outbox
+        outbox.close_gate(self._writer.submit([NoticesDropped((number,))]))
+        outbox.send(lambda: self._launcher.forget_notice(attempt))
+
+    def _order(self, number: int) -> None:
+        tries = self._due.get(number)
+        if tries is not None:
+            self._engine.in_thread(
+                lambda: self._look_up(number),
+                lambda found: self._launch(number, tries, found.result()),
+            )
+
+    def _look_up(self, number: int) -> Finished | None:
+        """In a thread: a job of a million tasks takes a second to be counted."""
+        record = self._reader.job(number)
+        if record is None:
+            return None
+        try:
+            return Finished(record, self._reader.causes(number), self._outcome(number))
+        except NotFound:
+            return None
+
+    def _launch(self, number: int, tries: int, finished: Finished | None) -> None:
+        attempt = AttemptId(self._home, number, tries, NOTICE_ATTEMPT)
+        if self._due.get(number) != tries:
+            return
+        if finished is None:  # its history is gone; so is what there was to tell
+            self._drop(number, attempt)
+            return
+        template = self._template(self._name(number), finished)
+        self._launcher.launch_notice(template, Order(attempt, 0))
+
+    def _name(self, number: int) -> str:
+        return str(JobId(self._home, number))
+
+    def _template(self, name: str, finished: Finished) -> Template:
+        spec = finished.record.spec
+        address = address_of(spec.notify)
+        environment = self._payloads.get(spec.environment)
+        told = tuple(variables(finished).items())
+        if address is None:
+            command = ("/bin/sh", "-c", spec.notify)
+            notice = _notice(spec, command, spec.working_directory)
+            return Template(notice, environment, notice=told)
+        command = (find_sendmail(self._configured_sendmail) or "sendmail", "-i", address)
+        mail = message(name, address, finished)
+        return Template(_notice(spec, command, "/"), environment, stdin=mail, notice=told)
+
+
+def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
+    """What the launcher is to run."""
+    return JobSpec(
+        account=spec.account,
+        user=spec.user,
+        name=spec.name,
+        command=command,
+        working_directory=directory,
+        time_limit_s=TIME_LIMIT_S,
+        process_limit=PROCESSES_MAX,
+        kill_grace_s=GRACE_S,
+    )
+
+
+def variables(finished: Finished) -> dict[NoticeVariable, str]:
+    """What a command finds in its environment, beside what each task has."""
+    outcome, spec = finished.outcome, finished.record.spec
+    return {
+        "IRIAI_JOB_NAME": spec.name,
+        "IRIAI_JOB_STATE": str(finished.record.cause or outcome.cause),
+        "IRIAI_JOB_CAUSES": " ".join(_causes(finished)),
+        "IRIAI_JOB_EXIT_CODE": "" if outcome.exit_code is None else str(outcome.exit_code),
+        "IRIAI_JOB_SIGNAL": "" if outcome.signal is None else str(outcome.signal),
+        "IRIAI_JOB_MESSAGE": outcome.message,
+    }
+
+
+def _causes(finished: Finished) -> list[str]:
+    """`completed=9`, and so on."""
+    causes = dict(finished.causes)
+    never_started = task_count(finished.record.spec.array) - sum(causes.values())
+    if never_started > 0:
+        causes[EndCause.CANCELLED] = causes.get(EndCause.CANCELLED, 0) + never_started
+    return [f"{cause.value}={count}" for cause, count in sorted(causes.items())]
+
+
+def message(name: str, address: str, finished: Finished) -> bytes:
+    """The mail."""
+    spec, outcome = finished.record.spec, finished.outcome
+    state = str(finished.record.cause or outcome.cause)
+    lines = [
+        f"Job:       {name} ({spec.name})",
+        f"Ended:     {state}" + (f", exit code {outcome.exit_code}" if outcome.exit_code else ""),
+        f"Tasks:     {', '.join(each.replace('=', ' ') for each in _causes(finished))}",
+        f"Directory: {spec.working_directory}",
+        *([f"Message:   {outcome.message}"] if outcome.message else []),
+        "",
+        f"All about it: iriai show {name}",
+    ]
+    headers = [
+        f"To: {address}",
+        f"Subject: {_header(f'{name} {spec.name}: {state}')}",
+        "Auto-Submitted: auto-generated",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain; charset=utf-8",
+        "Content-Transfer-Encoding: 8bit",
+    ]
+    return "\n".join([*headers, "", *lines, ""]).encode()
+
+
+def _header(text: str) -> str:
+    """A header's text, in ASCII (RFC 2047), in pieces that each stay a line."""
+    if text.isascii() and text.isprintable():
+        return text
+    pieces = [text[start : start + 12] for start in range(0, len(text), 12)]
+    words = [f"=?utf-8?B?{b64encode(piece.encode()).decode()}?=" for piece in pieces]
+    return "\n ".join(words)

@@ -1,0 +1,72 @@
+"""Files of followed output in `spool` that nobody will ask for any more: deleted.
+
+Those of this home's jobs go with the job's history. Those of other homes' tasks are copied while
+the tasks run, and kept a while longer, for a home that was off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from iriai.model.ids import AttemptId
+
+OF_OTHERS_KEPT_S = 7 * 86_400.0
+"""After the last byte: a home that comes back from a week off still has what its tasks printed."""
+SWEEP_S = 3600.0
+"""Between two looks for those of other homes."""
+_NAME = re.compile(r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})\.(?:out|err)")
+"""As `launcher.directories.spool.spool_name` makes them."""
+
+
+def attempt_of(name: str) -> AttemptId | None:
+    """Whose output the file `name` has; None: nobody's, it is no such file."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    home, number, index, attempt = match.groups()
+    return AttemptId(home, int(number), int(index), int(attempt))
+
+
+def drop_of_jobs(spool: str, home: str, numbers: Collection[int]) -> int:
+    """Delete what these jobs of `home` printed; returns how many files. Raises OSError."""
+    return _drop(spool, lambda each, _: each.home == home and each.number in numbers)
+
+
+def drop_of_others(
+    spool: str, home: str, running: Collection[AttemptId], until_wall_s: float
+) -> int:
+    """Delete what tasks of other homes printed, the last of it before `until_wall_s`.
+
+    `running` are left alone, and so are the jobs of `home`. Returns how many files. Raises OSError.
+    """
+
+    def is_over(attempt: AttemptId, changed_wall_s: float) -> bool:
+        return attempt.home != home and attempt not in running and changed_wall_s < until_wall_s
+
+    return _drop(spool, is_over)
+
+
+def _empty(path: str) -> None:
+    """Its user may have another name for it, or have it open: nothing of it is kept."""
+    flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):  # on a file system without access lists it is the user's
+        os.close(os.open(path, flags))
+
+
+def _drop(spool: str, is_over: Callable[[AttemptId, float], bool]) -> int:
+    dropped = 0
+    with os.scandir(spool) as found:
+        for file in found:
+            attempt = attempt_of(file.name)
+            if attempt is None:
+                continue
+            with suppress(FileNotFoundError):
+                if is_over(attempt, file.stat(follow_symlinks=False).st_mtime):
+                    _empty(file.path)
+                    Path(file.path).unlink()
+                    dropped += 1
+    return dropped

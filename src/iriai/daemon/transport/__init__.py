@@ -1,0 +1,1 @@
+"""Bytes and frames over sockets and TLS."""

@@ -1,0 +1,240 @@
+"""Frames inside TLS over any pipe: a socket's, or a circuit's through machines that must not read.
+
+The handshake goes on in the event loop as bytes come; it takes a millisecond or two of work at each
+end. Until the peer has proved who it is it can make us hold little, and for a short while only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+
+from iriai.daemon.transport.framed_stream import unbounded
+from iriai.daemon.transport.transport import Pipe, SocketPipe
+from iriai.wire.frames import FrameReader, FrameTooLong
+from iriai.wire.greetings import GREETING_BYTES_MAX
+
+HANDSHAKE_S = 10.0
+"""From the connection until both ends have agreed what it is for. A slow line and a busy machine
+take a second; longer, and a flood of connections that say nothing holds more of them."""
+HANDSHAKE_BYTES_MAX = 64 << 10
+"""Of a peer that has proved nothing. A chain of certificates is a few kB."""
+_RECORD_BYTES = 1 << 18
+"""Decrypted at a time."""
+
+
+class TlsStream:
+    """A `FrameStream`; `on_secure` is called once, when the peer has proved who it is."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        context: ssl.SSLContext,
+        *,
+        is_server: bool,
+        on_secure: Callable[[bytes | None], None],
+        on_frames: Callable[[list[bytes]], None],
+        on_close: Callable[[str], None],
+    ) -> None:
+        """`on_secure` gets the peer's certificate (DER), or None where it has shown none."""
+        self.descriptors: list[int] = []
+        """None travel over a network."""
+        self.is_at_fault = False
+        self.is_secure = False
+        """Whether the handshake is over."""
+        self.on_settled: Callable[[], None] = _unheard
+        """Called once, when the connection may stay, or is over: whoever counts those that have
+        proved nothing does not count this one any more."""
+        self._pipe = pipe
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
+        self._frames = FrameReader(GREETING_BYTES_MAX)
+        self._on_secure = on_secure
+        self._on_frames = on_frames
+        self._on_close = on_close
+        self._unproved_bytes = 0
+        self._hold: Callable[[int], str] = unbounded
+        self._held_bytes = 0
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(
+            HANDSHAKE_S, self.close, f"it has not greeted within {HANDSHAKE_S:.0f} s"
+        )
+        self._is_server = is_server
+
+    def begin(self) -> None:
+        """Shake hands."""
+        self._pipe.listen(self._received, self._closed)
+        if not self._is_server:
+            self._shake_hands()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is over."""
+        return self._pipe.is_closed
+
+    @property
+    def unsent_bytes_max(self) -> int:
+        """What may wait for a peer that does not read."""
+        return self._pipe.unsent_bytes_max
+
+    @unsent_bytes_max.setter
+    def unsent_bytes_max(self, value: int) -> None:
+        self._pipe.unsent_bytes_max = value
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken yet, where the connection is a socket's."""
+        return self._pipe.unsent_bytes if isinstance(self._pipe, SocketPipe) else 0
+
+    def drains_to(self, on_drained: Callable[[], None]) -> None:
+        """Have `on_drained` called whenever all that waited has been sent."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.drains_to(on_drained)
+
+    def pause(self) -> None:
+        """Read no more until `resume`; a circuit's bytes come with those of its link."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if isinstance(self._pipe, SocketPipe):
+            self._pipe.resume()
+
+    def allow(self, frame_bytes_max: int) -> None:
+        """The peer may send frames of this size from here on."""
+        self._frames.bytes_max = frame_bytes_max
+
+    def bound(self, hold: Callable[[int], str]) -> None:
+        """`hold` is told how much of a frame is there whose rest is to come; says why not so much.
+
+        That closes the connection.
+        """
+        self._hold = hold
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether anything has come."""
+        return self._unproved_bytes > 0
+
+    def settle(self) -> None:
+        """Both ends have agreed what the connection is for: it may stay."""
+        self._deadline.cancel()
+        on_settled, self.on_settled = self.on_settled, _unheard
+        on_settled()
+
+    def trust(self, frame_bytes_max: int) -> None:
+        """The peer was found good: it may take its time, and send frames of this size."""
+        self.allow(frame_bytes_max)
+        self.settle()
+
+    def redirect(
+        self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
+    ) -> None:
+        """Tell others from now on."""
+        self._on_frames = on_frames
+        self._on_close = on_close
+
+    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send frames; only once the connection is secure."""
+        if descriptors:
+            raise ValueError("descriptors do not travel over a network")
+        if self.is_closed:
+            return
+        if not self.is_secure:
+            raise RuntimeError("nothing is said to a peer that has proved nothing")
+        self._tls.write(data)
+        self._flush()
+
+    def read_out(self) -> None:
+        """Take in everything that has arrived."""
+        self._pipe.read_out()
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._pipe.close(reason)
+
+    def _received(self, data: bytes) -> None:
+        self._incoming.write(data)
+        if not self.is_secure:
+            self._unproved_bytes += len(data)
+            if self._unproved_bytes > HANDSHAKE_BYTES_MAX:
+                self.close(f"more than {HANDSHAKE_BYTES_MAX} bytes, and no proof who it is")
+                return
+            self._shake_hands()
+        if self.is_secure:
+            self._read()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            self._flush()  # the alert, so that the peer knows why
+            self.close(words_of(error))
+            return
+        self.is_secure = True
+        self._flush()
+        self._on_secure(self._tls.getpeercert(binary_form=True))
+
+    def _read(self) -> None:
+        """Decrypt what has come, in order; whoever is told may close or redirect meanwhile."""
+        while not self.is_closed:
+            try:
+                plain = self._tls.read(_RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLError as error:
+                self._flush()
+                self.close(words_of(error))
+                return
+            if not plain:
+                self.close("it closed the connection")
+                return
+            try:
+                frames = self._frames.feed(plain)
+            except FrameTooLong as error:
+                self.is_at_fault = True
+                self.close(str(error))
+                return
+            if self._frames.held_bytes != self._held_bytes and not self._may_hold():
+                return
+            if frames:
+                self._on_frames(frames)
+        self._flush()
+
+    def _may_hold(self) -> bool:
+        """Tell how much of a frame is there; closes the connection where that is too much."""
+        self._held_bytes = self._frames.held_bytes
+        why_not = self._hold(self._held_bytes)
+        if why_not:
+            self.is_at_fault = True
+            self.close(why_not)
+        return not why_not
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self.is_closed:
+            self._pipe.write(self._outgoing.read())
+
+    def _closed(self, reason: str) -> None:
+        self.settle()
+        self._frames = FrameReader(0)  # what was kept of a frame is given back at once
+        self._hold(0)
+        self._on_close(reason)
+
+
+def _unheard() -> None:
+    """Nobody counts it."""
+
+
+def words_of(error: ssl.SSLError) -> str:
+    """What went wrong, for people."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not good: {error.verify_message}"
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "alert" in reason or "unknown ca" in reason:
+        return f"it turned our certificate down ({reason})"
+    return f"TLS failed ({reason})"

@@ -1,0 +1,260 @@
+"""Bytes both ways in the event loop: what carries frames, or TLS, or anything else.
+
+A `Pipe` is a connected socket (`SocketPipe`), or a circuit through a relay (`daemon.net.circuit`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from iriai.system.closing import CLOSING, UNKNOWN_USER, user_id_of
+from iriai.system.internal_errors import FAULTS
+
+READ_BYTES = 1 << 16
+"""What one read takes at most: large enough to batch, small enough to stay fair, and less than gets
+pages of its own (`watched_process.MALLOC`), which each read would pay for."""
+DESCRIPTORS_MAX = 64
+"""Descriptors of another machine's frames that have not come whole; each of these has one."""
+RECEIVED_DESCRIPTORS_MAX = 253
+"""What the kernel passes with one message; with room for less it would close the others at once."""
+CROWDED_S = 0.05
+"""Until it is read again from who passed more than can be closed."""
+UNSENT_BYTES_MAX = 512 << 20
+"""A peer that does not read what it asked for is cut off: two of the largest frames."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What waits to be sent, and the descriptors that travel beside its first byte."""
+
+    data: memoryview
+    descriptors: list[int]
+
+
+class Pipe(Protocol):
+    """One connection: bytes in are told, bytes out are sent as soon as the other end takes them."""
+
+    unsent_bytes_max: int
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is over."""
+
+    def listen(self, on_data: Callable[[bytes], None], on_close: Callable[[str], None]) -> None:
+        """Whom to tell from now on: of bytes, and once of the end."""
+
+    def write(self, data: bytes) -> None:
+        """Send `data`."""
+
+    def read_out(self) -> None:
+        """Take in everything that has arrived, without waiting for more."""
+
+    def close(self, reason: str) -> None:
+        """End the connection, once; `on_close` hears why."""
+
+
+class SocketPipe:
+    """A socket that is connected; descriptors may come and go beside the bytes of a Unix socket."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        on_data: Callable[[bytes], None],
+        on_close: Callable[[str], None],
+    ) -> None:
+        self._socket = connection
+        self._socket.setblocking(False)
+        self._on_data = on_data
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self._unsent: deque[_Piece] = deque()
+        self._unsent_bytes = 0
+        self._is_writing = False
+        self._is_closed = False
+        self._is_paused = False
+        self._is_at_end = False
+        """Whether all that the peer ever sent was read."""
+        self._on_drained: Callable[[], None] | None = None
+        self.unsent_bytes_max = UNSENT_BYTES_MAX
+        self.descriptors_max = DESCRIPTORS_MAX
+        """Received and not taken yet; with more the connection is closed."""
+        self.descriptors: list[int] = []
+        """Received and not taken yet, in the order of their frames; closed with the stream."""
+        self._loop.add_reader(connection.fileno(), self._readable)
+
+    @property
+    def socket(self) -> socket.socket:
+        """The connection itself, to ask the kernel who is at its other end."""
+        return self._socket
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is over."""
+        return self._is_closed
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken yet."""
+        return self._unsent_bytes
+
+    def listen(self, on_data: Callable[[bytes], None], on_close: Callable[[str], None]) -> None:
+        """Tell others from now on."""
+        self._on_data = on_data
+        self._on_close = on_close
+
+    def drains_to(self, on_drained: Callable[[], None]) -> None:
+        """Have `on_drained` called whenever all that waited has been sent."""
+        self._on_drained = on_drained
+
+    def pause(self) -> None:
+        """Read no more until `resume`: the peer waits as soon as the kernel holds enough of it."""
+        if not self._is_paused and not self._is_closed:
+            self._is_paused = True
+            self._loop.remove_reader(self._socket.fileno())
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._is_paused and not self._is_closed:
+            self._is_paused = False
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send `data`, as soon as the peer takes it, with `descriptors` beside its first byte.
+
+        The descriptors are the stream's from here on: it closes them when they are sent.
+        """
+        own = list(descriptors)
+        if self._is_closed:
+            _close_all(own)
+            return
+        self._unsent.append(_Piece(memoryview(data), own))
+        self._unsent_bytes += len(data)
+        if not self._is_writing:
+            self._send_some()
+        if self._unsent_bytes > self.unsent_bytes_max:
+            self.close("it does not read what it asked for")
+        elif self._unsent and not self._is_writing and not self._is_closed:
+            self._is_writing = True
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def read_out(self) -> None:
+        """Take in everything that has arrived, without waiting for more."""
+        while not self._is_closed and self._read_once():
+            pass
+
+    def close(self, reason: str) -> None:
+        """End the connection; `on_close` hears why."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._socket.fileno())
+        if self._is_writing:
+            self._loop.remove_writer(self._socket.fileno())
+        user_id = self._user_id() if self.descriptors else UNKNOWN_USER
+        self._close_socket()
+        _close_all(self.descriptors, user_id)
+        for piece in self._unsent:
+            _close_all(piece.descriptors)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._on_close(reason)
+
+    def _close_socket(self) -> None:
+        """With what was not read go descriptors that were passed beside it."""
+        if self._is_at_end or self._socket.family is not socket.AF_UNIX:
+            self._socket.close()
+        else:
+            CLOSING.close_connection(self._socket)
+
+    def _readable(self) -> None:
+        if CLOSING.crowded and self._user_id() in CLOSING.crowded:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(CROWDED_S, self._read_again)
+            return
+        try:
+            self._read_once()
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            self.close(FAULTS.note("a connection whose bytes came", error))
+
+    def _read_again(self) -> None:
+        if not self._is_paused and not self._is_closed:
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def _user_id(self) -> int:
+        """Of the other end, where that is a process of this machine."""
+        is_local = self._socket.family is socket.AF_UNIX
+        return user_id_of(self._socket) if is_local else UNKNOWN_USER
+
+    def _read_once(self) -> bool:
+        """Take in one read of what has arrived; whether there was anything."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(
+                self._socket, READ_BYTES, RECEIVED_DESCRIPTORS_MAX
+            )
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            self.close(str(error))
+            return False
+        self.descriptors += descriptors
+        if not data:
+            self._is_at_end = True
+            self.close("it closed the connection")
+            return False
+        self._on_data(data)
+        if len(self.descriptors) > self.descriptors_max:
+            self.close("it passes more descriptors than requests that take them")
+        return True
+
+    def _writable(self) -> None:
+        try:
+            self._send_some()
+        except Exception as error:  # noqa: BLE001 - see daemon.faults
+            self.close(FAULTS.note("a connection that was written to", error))
+        if not self._unsent and not self._is_closed:
+            self._is_writing = False
+            self._loop.remove_writer(self._socket.fileno())
+            if self._on_drained is not None:
+                self._on_drained()
+
+    def _send_some(self) -> None:
+        """Send what the peer takes now."""
+        while self._unsent:
+            piece = self._unsent[0]
+            sent = self._try_send(piece)
+            if sent is None:
+                return
+            self._unsent_bytes -= sent
+            if sent < len(piece.data):
+                piece.data = piece.data[sent:]
+                return
+            self._unsent.popleft()
+
+    def _try_send(self, piece: _Piece) -> int | None:
+        """How much went out now; None where the connection is gone."""
+        try:
+            if not piece.descriptors:
+                return self._socket.send(piece.data)
+            sent = socket.send_fds(self._socket, [piece.data], piece.descriptors)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self.close(str(error))
+            return None
+        _close_all(piece.descriptors)  # the kernel keeps copies of its own
+        return sent
+
+
+def _close_all(descriptors: list[int], user_id: int = UNKNOWN_USER) -> None:
+    while descriptors:
+        CLOSING.close(descriptors.pop(), user_id)
+
+
+def close_descriptor(descriptor: int) -> None:
+    """Close a descriptor that came from elsewhere, however long that takes."""
+    CLOSING.close(descriptor)

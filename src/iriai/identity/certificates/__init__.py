@@ -1,0 +1,1 @@
+"""Keys and certificates of machines, operators and the cluster's authority."""

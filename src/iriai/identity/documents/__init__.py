@@ -1,0 +1,1 @@
+"""What operators sign: cluster documents, rosters, revocations."""

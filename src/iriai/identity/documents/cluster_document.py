@@ -1,0 +1,148 @@
+"""The cluster's configuration: one TOML text, numbered, signed by an operator, the same for all.
+
+The highest number wins; of two texts with one number the one with the smaller digest wins, and both
+are told. So every machine that has seen the same documents, in any order, is of one mind.
+docs/spec/004-identity.md, section 7.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.config.cluster_part import parse_cluster_configuration
+from iriai.config.reader import TEXT_LENGTH_MAX
+from iriai.identity.documents.signed_document import DocumentKind, read_document
+from iriai.model.bounds import Count, Seconds, Words
+from iriai.model.decoding import decoded
+from iriai.model.problem import Refused
+
+NUMBER_MAX = 1 << 53
+"""A number that JSON and TOML carry exactly; one a second would last for ever."""
+CONFLICTS_KEPT_MAX = 20
+"""Sentences of what was refused, the newest; they are for people."""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    number: Count
+    made_wall_s: Seconds
+    text: Words
+
+
+class ClusterDocument(NamedTuple):
+    """One document whose signature holds."""
+
+    number: int
+    operator: str
+    made_wall_s: float
+    text: str
+    digest: str
+    """SHA-256 of the text: what differs for two documents of one number."""
+    raw: bytes
+    """As it is passed on."""
+    key: bytes
+    """The operator's public key."""
+
+    def words(self) -> str:
+        """Which one, for messages and as the source of a value."""
+        return f"cluster document {self.number}"
+
+
+class Outcome(StrEnum):
+    """What became of a document that arrived."""
+
+    TAKEN = "taken"
+    KNOWN = "known"
+    """It is the one in force."""
+    OLDER = "older"
+    LOST = "lost"
+    """Another of the same number is in force, with a smaller digest."""
+
+
+def document_body(number: int, made_wall_s: float, text: str) -> bytes:
+    """What an operator signs.
+
+    Raises:
+        BadConfiguration: the text is no configuration of a cluster.
+        Refused: the number is none.
+    """
+    if not 0 < number <= NUMBER_MAX:
+        raise Refused("bad-number", f"{number} cannot number a document", "count up from 1")
+    parse_cluster_configuration(text, f"cluster document {number}")
+    return msgspec.msgpack.encode(_Body(number, made_wall_s, text))
+
+
+def read_cluster_document(raw: bytes, authority_der: bytes) -> ClusterDocument:
+    """The document that `raw` is.
+
+    Raises:
+        Refused: malformed, or signed by nobody who may.
+        BadConfiguration: signed, but of no use here: from a newer iriai, perhaps.
+    """
+    signed = read_document(raw, DocumentKind.CONFIGURATION, authority_der)
+    try:
+        body = decoded(msgspec.msgpack.Decoder(_Body), signed.body)
+    except msgspec.DecodeError as error:
+        raise Refused(
+            "bad-document", f"the document that {signed.operator} signed is malformed: {error}"
+        ) from None
+    if not 0 < body.number <= NUMBER_MAX or len(body.text) > TEXT_LENGTH_MAX:
+        raise Refused("bad-document", f"document number {body.number} is out of all bounds")
+    parse_cluster_configuration(body.text, f"cluster document {body.number}")
+    digest = hashlib.sha256(body.text.encode()).hexdigest()
+    return ClusterDocument(
+        body.number, signed.operator, body.made_wall_s, body.text, digest, raw, signed.key
+    )
+
+
+def wins(one: ClusterDocument, other: ClusterDocument) -> bool:
+    """Whether `one` is in force where both are known. A strict order over texts."""
+    return (-one.number, one.digest) < (-other.number, other.digest)
+
+
+class ClusterDocuments:
+    """The document in force on this machine."""
+
+    def __init__(self, held: ClusterDocument | None = None) -> None:
+        self.held = held
+        self.conflicts: list[str] = []
+        """What was reported, the newest last."""
+
+    @property
+    def number(self) -> int:
+        """Of the document in force; 0: there is none."""
+        return self.held.number if self.held else 0
+
+    def take(self, document: ClusterDocument) -> Outcome:
+        """Take in a document that arrived."""
+        held = self.held
+        if held is None or document.number > held.number:
+            self.held = document
+            self.conflicts = []  # whoever made this one has settled them
+            return Outcome.TAKEN
+        if document.number < held.number:
+            return Outcome.OLDER
+        if document.digest == held.digest:
+            return Outcome.KNOWN
+        winner = document if wins(document, held) else held
+        self._report(document, held, winner)
+        self.held = winner
+        return Outcome.TAKEN if winner is document else Outcome.LOST
+
+    def _report(
+        self, document: ClusterDocument, held: ClusterDocument, winner: ClusterDocument
+    ) -> None:
+        words = (
+            f"two documents have the number {held.number}: one of {held.operator} "
+            f"({held.digest[:12]}), one of {document.operator} ({document.digest[:12]}); that of "
+            f"{winner.operator} is in force, by the smaller digest"
+        )
+        self.report(words)
+
+    def report(self, words: str) -> None:
+        """Remember what contradicts what."""
+        if words not in self.conflicts:
+            self.conflicts = [*self.conflicts, words][-CONFLICTS_KEPT_MAX:]

@@ -1,0 +1,201 @@
+"""Who the operators are, with which members the authority's key lies, and that key, sealed twice.
+
+A numbered document that the authority itself signs, so whoever made it had its key open. It goes to
+every member. Within, the key is sealed to the operators, and that once more to the named members:
+what others hold of it is of no use to an operator whose key was lost. docs/spec/004, section 10.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Annotated, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from iriai.identity.certificates.authority import Authority, Issuer
+from iriai.identity.certificates.certificate import read_certificate
+from iriai.identity.certificates.sealed_secrets import (
+    SealedToKeys,
+    derived,
+    open_with_key,
+    raw_public,
+    seal_to_keys,
+)
+from iriai.identity.documents.signed_document import DocumentKind, read_document, sign_document
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds
+from iriai.model.decoding import decoded
+from iriai.model.problem import NotFound, Refused
+
+NAMED_MAX = 5
+"""Members with which the authority's key lies, and who sign machines: each is one more whose disk
+matters, and two or three are enough for one to break."""
+OPERATORS_MAX = 32
+"""So that the document stays within what the directory carries of it (48 KiB)."""
+NUMBER_MAX = 1 << 53
+"""As for the configuration."""
+
+
+class RosterOperator(msgspec.Struct, frozen=True):
+    """One operator."""
+
+    name: Name
+    certificate: Document
+    opens: KeyBytes
+    """The public key (X25519) that the authority's key is sealed to."""
+
+
+class NamedMember(msgspec.Struct, frozen=True):
+    """One member that signs machines, and with which the authority's key lies."""
+
+    machine: Name
+    opens: KeyBytes
+    named_wall_s: Seconds
+
+
+class _Body(msgspec.Struct, frozen=True):
+    number: Count
+    made_wall_s: Seconds
+    operators: Annotated[tuple[RosterOperator, ...], Many]
+    named: Annotated[tuple[NamedMember, ...], Many]
+    sealed: Document
+
+
+class Roster(NamedTuple):
+    """One such document whose signature holds."""
+
+    number: int
+    operators: tuple[RosterOperator, ...]
+    named: tuple[NamedMember, ...]
+    sealed: bytes
+    digest: str
+    """SHA-256 of the body: of two of one number the smaller is in force."""
+    raw: bytes
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """The public keys by which operators sign."""
+        return frozenset(read_certificate(each.certificate).key_bytes for each in self.operators)
+
+
+def wins(one: Roster, other: Roster) -> bool:
+    """Whether `one` is in force where both are known."""
+    return (-one.number, one.digest) < (-other.number, other.digest)
+
+
+def named_key(issuer: Issuer) -> X25519PrivateKey:
+    """What a named member opens its share with: derived, so that it keeps one key."""
+    secret = issuer.key.private_bytes_raw()
+    return X25519PrivateKey.from_private_bytes(derived(secret, b"iriai named member opens"))
+
+
+def named_member(machine: str, issuer: Issuer, now_wall_s: float) -> NamedMember:
+    """The row of the member `machine` that keeps `issuer`."""
+    return NamedMember(machine, raw_public(named_key(issuer).public_key()), now_wall_s)
+
+
+def make_roster(
+    authority: Authority,
+    number: int,
+    now_wall_s: float,
+    operators: Iterable[RosterOperator],
+    named: Iterable[NamedMember],
+) -> bytes:
+    """The document that the authority signs. Raises `Refused`: too many of either, or none."""
+    operators, named = tuple(operators), tuple(named)
+    if not 0 < len(operators) <= OPERATORS_MAX:
+        raise Refused(
+            "too-many-operators" if operators else "last-operator",
+            f"a cluster has 1 to {OPERATORS_MAX} operators, not {len(operators)}",
+            "remove one that is not needed first" if operators else "add another one first",
+        )
+    if not 0 < len(named) <= NAMED_MAX:
+        names = ", ".join(each.machine for each in named)
+        raise Refused(
+            "too-many-issuers",
+            f"the authority's key lies with 1 to {NAMED_MAX} named members, not with {len(named)}: "
+            f"{names}",
+            "one that was ejected ('iriai eject') counts no more; others sign just as well",
+        )
+    inner = _sealed(authority.key.private_bytes_raw(), ((o.name, o.opens) for o in operators))
+    sealed = _sealed(inner, ((each.machine, each.opens) for each in named))
+    body = msgspec.msgpack.encode(_Body(number, now_wall_s, operators, named, sealed))
+    return sign_document(DocumentKind.ROSTER, body, authority.key, authority.certificate)
+
+
+def read_roster(raw: bytes, authority_der: bytes) -> Roster:
+    """The roster that `raw` is. Raises `Refused`: malformed, or the authority did not sign it."""
+    signed = read_document(raw, DocumentKind.ROSTER, authority_der)
+    try:
+        body = decoded(msgspec.msgpack.Decoder(_Body), signed.body)
+    except msgspec.DecodeError as error:
+        raise Refused("bad-document", f"the roster is malformed: {error}") from None
+    if not 0 < body.number <= NUMBER_MAX:
+        raise Refused("bad-document", f"roster number {body.number} is out of all bounds")
+    digest = hashlib.sha256(signed.body).hexdigest()
+    return Roster(body.number, body.operators, body.named, body.sealed, digest, raw)
+
+
+def open_authority(
+    roster: Roster, issuer: Issuer, operator: X25519PrivateKey, authority_der: bytes
+) -> Authority:
+    """The authority with its key: by an operator's key, on a named member.
+
+    Raises:
+        NotAllowed: the roster names neither this operator nor this member.
+        Refused: it is damaged.
+    """
+    inner = open_with_key(_read_sealed(roster.sealed), named_key(issuer))
+    raw = open_with_key(_read_sealed(inner), operator)
+    return Authority(Ed25519PrivateKey.from_private_bytes(raw), read_certificate(authority_der))
+
+
+def changed(
+    roster: Roster,
+    authority: Authority,
+    now_wall_s: float,
+    *,
+    add: RosterOperator | None = None,
+    remove: str = "",
+    name: NamedMember | None = None,
+    is_ejected: Callable[[NamedMember], bool] = lambda _: False,
+) -> bytes:
+    """The next roster: an operator or a named member more, or an operator less.
+
+    Named members of whom `is_ejected` says so are left out.
+
+    Raises:
+        Refused: there would be too many, or no operator.
+        NotFound: nobody has the name that is to be removed.
+    """
+    operators = [each for each in roster.operators if each.name != remove]
+    if remove and len(operators) == len(roster.operators):
+        there = ", ".join(each.name for each in operators)
+        raise NotFound("no-such-operator", f"there is no operator {remove}", f"there are: {there}")
+    if add is not None:
+        if any(each.name == add.name for each in operators):
+            raise Refused(
+                "name-taken",
+                f"there is an operator {add.name} already",
+                f"'iriai operator request --name' takes another name; 'iriai operator remove "
+                f"{add.name}' first, if that key is not used any more",
+            )
+        operators.append(add)
+    named = [each for each in roster.named if not is_ejected(each)]
+    if name is not None:
+        named = [*(each for each in named if each.machine != name.machine), name]
+    return make_roster(authority, roster.number + 1, now_wall_s, operators, named)
+
+
+def _sealed(content: bytes, keys: Iterable[tuple[str, bytes]]) -> bytes:
+    to = {name: X25519PublicKey.from_public_bytes(key) for name, key in keys}
+    return msgspec.msgpack.encode(seal_to_keys(content, to))
+
+
+def _read_sealed(content: bytes) -> SealedToKeys:
+    try:
+        return decoded(msgspec.msgpack.Decoder(SealedToKeys), content)
+    except msgspec.DecodeError as error:
+        raise Refused("bad-seal", f"the roster's seal is malformed: {error}") from None

@@ -1,0 +1,99 @@
+"""What an operator says to the whole cluster: a body, the operator's certificate, a signature.
+
+It travels through machines that need not be trusted and is checked where it arrives.
+docs/spec/004-identity.md, section 6.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from iriai.identity.certificates.certificate import Certificate, check_signed_for, read_certificate
+from iriai.identity.certificates.subject import SubjectKind
+from iriai.model.bounds import Document, KeyBytes, Word
+from iriai.model.decoding import decoded
+from iriai.model.problem import Refused
+
+DOCUMENT_BYTES_MAX = 1 << 20
+"""As long as a configuration may be; it must fit into what gossip carries."""
+_CONTEXT = b"iriai-document-1\0"
+
+
+class DocumentKind(StrEnum):
+    """What a document says; part of what is signed."""
+
+    CONFIGURATION = "configuration"
+    EJECTION = "ejection"
+    TRUST = "trust"
+    """For which users a home speaks elsewhere; see `identity.trust.trusted_home`."""
+    ROSTER = "roster"
+    """Who the operators are; see `operator_roster`. The authority itself signs it."""
+
+
+class _Signed(msgspec.Struct, frozen=True, array_like=True):
+    kind: Word
+    body: Document
+    certificate: Document
+    signature: KeyBytes
+
+
+class ReadDocument(NamedTuple):
+    """A document whose signature holds."""
+
+    operator: str
+    body: bytes
+    key: bytes
+    """The public key of whoever signed."""
+
+
+def sign_document(
+    kind: DocumentKind, body: bytes, key: Ed25519PrivateKey, certificate: Certificate
+) -> bytes:
+    """`body` as a document of the operator who holds `key` and `certificate`."""
+    signature = key.sign(_signed_bytes(kind, body))
+    return msgspec.msgpack.encode(_Signed(kind, body, certificate.der, signature))
+
+
+def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> ReadDocument:
+    """The body of `document`, which must be of this kind and by an operator of this cluster.
+
+    Raises:
+        Refused: it is malformed, or nobody who may say so signed it.
+    """
+    if len(document) > DOCUMENT_BYTES_MAX:
+        raise _refused(kind, f"it has {len(document)} bytes, at most {DOCUMENT_BYTES_MAX}")
+    try:
+        signed = decoded(msgspec.msgpack.Decoder(_Signed), document)
+    except msgspec.DecodeError as error:
+        raise _refused(kind, str(error)) from None
+    certificate = read_certificate(signed.certificate)
+    check_signed_for(certificate, read_certificate(authority_der))
+    subject = certificate.subject
+    is_roster = kind is DocumentKind.ROSTER
+    if subject.kind != (SubjectKind.AUTHORITY if is_roster else SubjectKind.OPERATOR):
+        who = "not the authority" if is_roster else "who is no operator"
+        raise _refused(kind, f"{subject.kind} {subject.name} signed it, {who}")
+    if signed.kind != kind:
+        raise _refused(kind, f"it is another kind of document ({signed.kind!r})")
+    try:
+        certificate.public_key.verify(signed.signature, _signed_bytes(kind, signed.body))
+    except InvalidSignature:
+        raise _refused(kind, f"the signature of {subject.name} does not fit") from None
+    return ReadDocument(subject.name, signed.body, certificate.key_bytes)
+
+
+def _signed_bytes(kind: DocumentKind, body: bytes) -> bytes:
+    return _CONTEXT + kind.encode() + b"\0" + body
+
+
+def _refused(kind: DocumentKind, why: str) -> Refused:
+    return Refused(
+        "bad-document",
+        f"this is no {kind} of the cluster: {why}",
+        "operators of this cluster sign them; nothing was changed",
+    )

@@ -1,0 +1,1 @@
+"""Founding a cluster and letting machines in."""

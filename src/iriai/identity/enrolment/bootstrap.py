@@ -1,0 +1,177 @@
+"""The beginning of a cluster, and of a machine's place in it: written whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from iriai.identity.certificates.authority import Authority
+from iriai.identity.certificates.certificate import read_certificate
+from iriai.identity.certificates.machine_identity import Enrolment, MachineIdentity
+from iriai.identity.certificates.sealed_secrets import open_with_secret
+from iriai.identity.certificates.subject import Subject, SubjectKind
+from iriai.identity.documents.cluster_document import read_cluster_document
+from iriai.identity.documents.operator_key import Operator
+from iriai.identity.documents.operator_roster import make_roster, named_member, read_roster
+from iriai.identity.documents.signed_document import DocumentKind
+from iriai.identity.storage.cluster_files import (
+    DOCUMENT_FILE,
+    EJECTIONS_FILE,
+    ISSUER_FILE,
+    ROSTER_FILE,
+    SEEDS_FILE,
+    TRUST_FILE,
+    SeedMember,
+    bundle_of,
+    encode_documents,
+    encode_seeds,
+    read_bundle,
+)
+from iriai.identity.trust.trusted_home import read_trusted_home, trust_body
+from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.paths import StatePaths
+from iriai.model.problem import Refused
+from iriai.model.token_text import Token
+from iriai.system.atomic_files import Owner
+
+
+def found_cluster(
+    paths: StatePaths,
+    *,
+    cluster: str,
+    machine: str,
+    operator: str,
+    now_wall_s: float,
+    daemon: Owner | None = None,
+    passphrase: str = "",
+) -> MachineIdentity:
+    """A new cluster, with this machine as its first member and issuer, and its first operator.
+
+    `daemon` are the ids of the user who is to read the machine's files.
+
+    Raises:
+        Refused: the machine is in a cluster already, or files cannot be written. Nothing was.
+    """
+    if Path(paths.cluster).exists():
+        raise already_member(paths)
+    authority = Authority.create(cluster, now_wall_s)
+    issuer = authority.issuer(machine, now_wall_s)
+    enrolment = Enrolment.begin(machine)
+    certificate = issuer.machine(enrolment.request(), machine, now_wall_s)
+    first = Operator.create(paths.operator, operator, authority, now_wall_s, passphrase=passphrase)
+    named = named_member(machine, issuer, now_wall_s)
+    roster = make_roster(authority, 1, now_wall_s, [first.as_listed], [named])
+    try:
+        return MachineIdentity.create(
+            paths.cluster,
+            enrolment,
+            certificate,
+            authority.certificate,
+            more={
+                ISSUER_FILE: bundle_of(issuer),
+                ROSTER_FILE: roster,
+                TRUST_FILE: _first_trust(first, machine, now_wall_s),
+            },
+            owner=daemon,
+        )
+    except Refused:
+        shutil.rmtree(paths.operator, ignore_errors=True)  # of a cluster that is not
+        raise
+
+
+def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
+    """Nobody speaks for users of others but the first machine, where the authority's key lies."""
+    bodies = (
+        trust_body(home, users, now_wall_s) for home, users in ((OTHERS, ()), (machine, (ALL,)))
+    )
+    return encode_documents(operator.sign(DocumentKind.TRUST, body) for body in bodies)
+
+
+class Admission(Protocol):
+    """What a newcomer was answered, as `wire.joining.Joined` has it."""
+
+    @property
+    def certificate(self) -> bytes:
+        """The machine's (DER)."""
+
+    @property
+    def authority(self) -> bytes:
+        """The authority's certificate (DER)."""
+
+    @property
+    def document(self) -> bytes:
+        """The cluster's configuration, signed; empty: none."""
+
+    @property
+    def ejections(self) -> tuple[bytes, ...]:
+        """Signed ejections."""
+
+    @property
+    def trusted(self) -> tuple[bytes, ...]:
+        """For which users homes speak, signed."""
+
+    @property
+    def roster(self) -> bytes:
+        """Who the operators are, signed by the authority."""
+
+    @property
+    def bundle(self) -> bytes:
+        """An issuer, sealed to the token's secret; empty: none."""
+
+
+def enter_cluster(
+    paths: StatePaths,
+    enrolment: Enrolment,
+    token: Token,
+    admission: Admission,
+    seeds: Iterable[SeedMember],
+    daemon: Owner | None = None,
+) -> MachineIdentity:
+    """Write down what a newcomer was given, after a look at all of it.
+
+    Raises:
+        Refused: it does not fit the token or the machine, or files cannot be written. Nothing was.
+    """
+    authority = read_certificate(admission.authority)
+    if authority.fingerprint != token.fingerprint:
+        raise Refused(
+            "foreign-authority",
+            f"cluster {authority.subject.name} is not the one that the token is for",
+            "check the address, and ask for another token",
+        )
+    certificate = read_certificate(admission.certificate)
+    expected = Subject(authority.subject.cluster_id, SubjectKind.MACHINE, enrolment.name)
+    if certificate.subject != expected or certificate.public_key != enrolment.key.public_key():
+        raise Refused("bad-answer", "the certificate that came is not for this machine")
+    more = {
+        SEEDS_FILE: encode_seeds(seeds),
+        EJECTIONS_FILE: encode_documents(admission.ejections),
+    }
+    if admission.trusted:
+        for document in admission.trusted:
+            read_trusted_home(document, admission.authority)
+        more[TRUST_FILE] = encode_documents(admission.trusted)
+    if admission.roster:
+        read_roster(admission.roster, admission.authority)
+        more[ROSTER_FILE] = admission.roster
+    if admission.document:
+        read_cluster_document(admission.document, admission.authority)
+        more[DOCUMENT_FILE] = admission.document
+    if admission.bundle:
+        issuer = open_with_secret(admission.bundle, token.secret)
+        read_bundle(issuer)
+        more[ISSUER_FILE] = issuer
+    return MachineIdentity.create(
+        paths.cluster, enrolment, certificate, authority, more=more, owner=daemon
+    )
+
+
+def already_member(paths: StatePaths) -> Refused:
+    """The problem of a machine that is in a cluster."""
+    return Refused(
+        "already-member",
+        f"this machine is in a cluster already ({paths.cluster})",
+        "'iriai cluster show' shows which; 'iriai leave' leaves it",
+    )

@@ -1,0 +1,1 @@
+"""The cluster's files, and the join tokens that were issued."""

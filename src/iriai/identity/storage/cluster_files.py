@@ -1,0 +1,251 @@
+"""What a machine keeps of its cluster on disk, beside its own identity: `StatePaths.cluster`.
+
+Each file is written whole. All but the machine's own key could be had again from other members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from iriai.identity.certificates.authority import Issuer
+from iriai.identity.certificates.certificate import read_certificate
+from iriai.identity.documents.cluster_document import ClusterDocument, read_cluster_document
+from iriai.identity.documents.operator_roster import Roster, read_roster
+from iriai.identity.storage.join_tokens import TokenBook
+from iriai.identity.trust.consents import Consents
+from iriai.identity.trust.trust import Trust
+from iriai.identity.trust.trusted_home import TrustedHomes, read_trusted_home
+from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words
+from iriai.model.decoding import decoded
+from iriai.model.problem import Refused
+from iriai.model.steadiness import Steadiness
+from iriai.system.atomic_files import read_file, replace_file
+
+DOCUMENT_FILE = "configuration.signed"
+EJECTIONS_FILE = "ejections.signed"
+CONFLICTS_FILE = "conflicts.json"
+"""Sentences about documents that contradict each other: going by one of them is a new start."""
+ROSTER_FILE = "roster.signed"
+TRUST_FILE = "trust.signed"
+CONSENTS_FILE = "consents.json"
+SEEDS_FILE = "members.json"
+STEADINESS_FILE = "steadiness.json"
+TOKENS_FILE = "tokens.json"
+ISSUED_FILE = "issued.json"
+ISSUER_FILE = "issuer.key"
+"""Of an issuer alone: its key and certificate."""
+SEEDS_MAX = 64
+"""Addresses to begin with; from there on membership knows them all."""
+
+_T = TypeVar("_T")
+
+
+class SeedMember(msgspec.Struct, frozen=True):
+    """A member, and where it was last found."""
+
+    name: Name
+    addresses: Annotated[tuple[Name, ...], Many] = ()
+    is_outward_only: bool = False
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A machine that this issuer signed."""
+
+    key: Word
+    """Its public key in hexadecimal digits."""
+    wall_s: Seconds
+    """When, the last time."""
+
+
+class IssuerBundle(msgspec.Struct, frozen=True):
+    """An issuer as it is kept in a file, and as it travels to a new one, sealed."""
+
+    key: KeyBytes
+    certificate: Document
+
+    def issuer(self) -> Issuer:
+        """The issuer itself. Raises `Refused`: it is damaged."""
+        try:
+            key = Ed25519PrivateKey.from_private_bytes(self.key)
+        except ValueError:
+            raise Refused("bad-issuer", "an issuer's key has 32 bytes") from None
+        certificate = read_certificate(self.certificate)
+        if certificate.public_key != key.public_key():
+            raise Refused("bad-issuer", "the issuer's key and certificate do not belong together")
+        return Issuer(key, certificate)
+
+
+def bundle_of(issuer: Issuer) -> bytes:
+    """`issuer` for a file, or to be sealed."""
+    return msgspec.msgpack.encode(
+        IssuerBundle(issuer.key.private_bytes_raw(), issuer.certificate.der)
+    )
+
+
+def read_bundle(content: bytes) -> Issuer:
+    """The issuer in `content`. Raises `Refused`."""
+    try:
+        return decoded(msgspec.msgpack.Decoder(IssuerBundle), content).issuer()
+    except msgspec.DecodeError as error:
+        raise Refused("bad-issuer", f"this holds no issuer: {error}") from None
+
+
+class ClusterFiles:
+    """The files in one directory. Reading raises `Refused` where one is damaged."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def exist(self) -> bool:
+        """Whether this machine is in a cluster."""
+        return self.directory.is_dir()
+
+    def document(self, authority_der: bytes) -> ClusterDocument | None:
+        """The configuration that was last in force."""
+        content = self._read(DOCUMENT_FILE)
+        return read_cluster_document(content, authority_der) if content else None
+
+    def keep_document(self, document: ClusterDocument) -> None:
+        """Keep the configuration in force."""
+        self._write(DOCUMENT_FILE, document.raw)
+
+    def conflicts(self) -> list[str]:
+        """What was reported of documents that contradict each other."""
+        content = self._read(CONFLICTS_FILE)
+        return _decoded_json(content, list[Words], CONFLICTS_FILE) if content else []
+
+    def keep_conflicts(self, conflicts: list[str]) -> None:
+        """Keep what was reported."""
+        self._write(CONFLICTS_FILE, msgspec.json.encode(conflicts))
+
+    def read_ejections(self, trust: Trust) -> None:
+        """Tell `trust` of all machines that were thrown out."""
+        content = self._read(EJECTIONS_FILE)
+        for document in _decoded(content, list[Document], EJECTIONS_FILE) if content else ():
+            trust.take_ejection(document, is_kept=True)
+
+    def keep_ejections(self, trust: Trust) -> None:
+        """Keep all that `trust` knows of."""
+        self._write(EJECTIONS_FILE, encode_documents(each.document for each in trust.ejections))
+
+    def trusted_homes(self, authority_der: bytes) -> TrustedHomes:
+        """For which users homes speak, as operators signed it."""
+        homes = TrustedHomes()
+        content = self._read(TRUST_FILE)
+        for document in _decoded(content, list[bytes], TRUST_FILE) if content else ():
+            homes.add(read_trusted_home(document, authority_der))
+        return homes
+
+    def keep_trusted_homes(self, homes: TrustedHomes) -> None:
+        """Keep it."""
+        self._write(TRUST_FILE, encode_documents(each.document for each in homes.rows()))
+
+    def consents(self) -> Consents:
+        """What users of this machine consented to."""
+        content = self._read(CONSENTS_FILE)
+        try:
+            return Consents.decode(content) if content else Consents()
+        except msgspec.MsgspecError as error:
+            raise _damaged(CONSENTS_FILE, str(error)) from None
+
+    def keep_consents(self, consents: Consents) -> None:
+        """Keep it."""
+        self._write(CONSENTS_FILE, consents.encode())
+
+    def roster(self, authority_der: bytes) -> Roster | None:
+        """Who the operators are, as it was last known."""
+        content = self._read(ROSTER_FILE)
+        return read_roster(content, authority_der) if content else None
+
+    def keep_roster(self, roster: Roster) -> None:
+        """Keep who the operators are."""
+        self._write(ROSTER_FILE, roster.raw)
+
+    def seeds(self) -> list[SeedMember]:
+        """Members to begin with."""
+        content = self._read(SEEDS_FILE)
+        return _decoded_json(content, list[SeedMember], SEEDS_FILE) if content else []
+
+    def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
+        """Keep members to begin with the next time."""
+        self._write(SEEDS_FILE, encode_seeds(seeds))
+
+    def steadiness(self) -> Steadiness:
+        """How much of the time this machine was there; anew where the file is damaged."""
+        content = self._read(STEADINESS_FILE)
+        try:
+            return decoded(msgspec.json.Decoder(Steadiness), content) if content else Steadiness()
+        except msgspec.MsgspecError:
+            return Steadiness()
+
+    def keep_steadiness(self, steadiness: Steadiness) -> None:
+        """Keep it."""
+        self._write(STEADINESS_FILE, msgspec.json.encode(steadiness))
+
+    def tokens(self) -> TokenBook:
+        """The tokens that were given out here."""
+        content = self._read(TOKENS_FILE)
+        if not content:
+            return TokenBook()
+        try:
+            return TokenBook.decode(content)
+        except msgspec.MsgspecError as error:
+            raise _damaged(TOKENS_FILE, str(error)) from None
+
+    def keep_tokens(self, book: TokenBook) -> None:
+        """Keep the tokens."""
+        self._write(TOKENS_FILE, book.encode())
+
+    def issuer(self) -> Issuer | None:
+        """The issuer that this machine is, if it is one."""
+        content = self._read(ISSUER_FILE)
+        return read_bundle(content) if content else None
+
+    def issued(self) -> dict[str, Issued]:
+        """The machines that this issuer signed, by name."""
+        content = self._read(ISSUED_FILE)
+        return _decoded_json(content, dict[str, Issued], ISSUED_FILE) if content else {}
+
+    def keep_issued(self, issued: dict[str, Issued]) -> None:
+        """Keep them."""
+        self._write(ISSUED_FILE, msgspec.json.encode(issued))
+
+    def _read(self, name: str) -> bytes:
+        path = self.directory / name
+        return read_file(path) if path.exists() else b""
+
+    def _write(self, name: str, content: bytes) -> None:
+        replace_file(self.directory / name, content)
+
+
+def encode_seeds(seeds: Iterable[SeedMember]) -> bytes:
+    """For the file of members to begin with."""
+    return msgspec.json.encode(list(seeds)[:SEEDS_MAX])
+
+
+def encode_documents(documents: Iterable[bytes]) -> bytes:
+    """For the files of machines that were thrown out, and of homes that are trusted."""
+    return msgspec.msgpack.encode(list(documents))
+
+
+def _decoded(content: bytes, kind: type[_T], name: str) -> _T:
+    try:
+        return decoded(msgspec.msgpack.Decoder(kind), content)
+    except msgspec.MsgspecError as error:
+        raise _damaged(name, str(error)) from None
+
+
+def _decoded_json(content: bytes, kind: type[_T], name: str) -> _T:
+    try:
+        return decoded(msgspec.json.Decoder(kind), content)
+    except msgspec.MsgspecError as error:
+        raise _damaged(name, str(error)) from None
+
+
+def _damaged(name: str, why: str) -> Refused:
+    return Refused("bad-cluster-file", f"{name} is damaged: {why}", "restore it from a copy")

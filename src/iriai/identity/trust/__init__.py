@@ -1,0 +1,1 @@
+"""Whom to believe: certificates that count, consents, trusted homes, TLS contexts."""

@@ -1,0 +1,75 @@
+"""TLS between machines of one cluster: version 1.3, both certificates checked, no host names.
+
+OpenSSL follows the chain to the authority and proves that the peer has the key. The dates and the
+rest are for `Trust.check_peer`, which whoever accepts or opens a connection calls before anything
+is believed: it can name what is wrong, a clock that is a year off say, in words for people.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from iriai.identity.certificates.machine_identity import MachineIdentity
+from iriai.identity.trust.trust import Trust
+from iriai.model.problem import Problem, Refused, Unreachable
+
+_NO_CHECK_TIME = 0x20_0000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which the module ssl has no name for."""
+_FOREIGN = frozenset({"unknown ca", "unable to get", "self-signed", "self signed"})
+"""In what OpenSSL says of a certificate of another authority, from either side."""
+
+
+def server_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
+    """For connections that others open, with or without a certificate.
+
+    A newcomer has none yet: where the peer shows none (`getpeercert(True)` is None) it may ask to
+    join, or show a token, and nothing else.
+    """
+    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trust)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def member_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
+    """As `server_context`, for connections that only members open: a certificate is required."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trust)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
+    """For connections that this machine opens to another of the cluster."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, identity, trust)
+    context.check_hostname = False  # a machine is its certificate, wherever it is found
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def tls_problem(error: OSError, peer: str) -> Problem:
+    """What a handshake that failed means to a person; `peer` says with whom."""
+    said = str(error).lower().replace("_", " ")
+    if any(word in said for word in _FOREIGN):
+        return Refused(
+            "foreign-authority",
+            f"{peer} is not of this cluster: its certificate, or ours to it, is of another "
+            "authority",
+            "machines of one cluster are those that joined it with its token: 'iriai join'",
+        )
+    if "certificate required" in said or "did not return a certificate" in said:
+        return Refused("no-certificate", f"{peer} has shown no certificate, or wants one of us")
+    return Unreachable(
+        "tls", f"{peer} does not speak as a machine of a cluster does ({error})", "see its log"
+    )
+
+
+def _context(protocol: int, identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(identity.certificate_path, identity.key_path)
+    context.load_verify_locations(cadata=trust.authority.der)
+    context.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
+    # A ticket would let a peer come back without its certificate being looked at again.
+    context.options |= ssl.OP_NO_TICKET
+    if protocol == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0
+    return context

@@ -1,0 +1,203 @@
+"""Whom this machine believes: the cluster's authority, less what operators ejected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from iriai.identity.certificates.certificate import (
+    BadCertificate,
+    Certificate,
+    check_signed_for,
+    check_time,
+    read_certificate,
+)
+from iriai.identity.certificates.machine_identity import SIGNATURE_CONTEXT
+from iriai.identity.certificates.subject import SubjectKind
+from iriai.identity.documents.revocation import Ejections, SignedEjection, read_ejection
+from iriai.model.problem import Refused
+
+KNOWN_MAX = 16_384
+"""Machines whose keys are kept; more than any cluster of ours has, and 8 MB."""
+
+
+class _Known(NamedTuple):
+    """What is kept of a certificate that was followed back to the authority."""
+
+    key: Ed25519PublicKey
+    fingerprint: str
+    issued_wall_s: float
+    issuer: str
+
+
+class Trust:
+    """Answers for one cluster. `clock` is wall time in seconds."""
+
+    def __init__(self, authority: bytes, clock: Callable[[], float] = time.time) -> None:
+        self.authority = read_certificate(authority)
+        self._clock = clock
+        self._ejections = Ejections()
+        self._known: dict[str, _Known] = {}
+        self.operators: frozenset[bytes] = frozenset()
+        """Public keys of the operators, by the roster in force; none: no roster is known."""
+
+    @property
+    def cluster_id(self) -> str:
+        """Of the one cluster that is believed."""
+        return self.authority.subject.cluster_id
+
+    @property
+    def ejections(self) -> list[SignedEjection]:
+        """All machines that operators threw out, by name."""
+        return self._ejections.rows()
+
+    def check_peer(self, certificate_der: bytes) -> str:
+        """The name of the machine that `certificate_der` proves; the caller knows it has the key.
+
+        Raises:
+            BadCertificate: of a foreign authority, not valid now, ejected, or not of a machine.
+        """
+        certificate = read_certificate(certificate_der)
+        name = self._believe(certificate)
+        check_time(certificate, self._clock())
+        return name
+
+    def learn(self, certificate_der: bytes) -> str:
+        """Keep the key of a machine whose certificate came with others' news; returns its name.
+
+        Its time is not looked at: what it signed expires by itself.
+
+        Raises:
+            BadCertificate: of a foreign authority, ejected, not of a machine, or another key for a
+                name that is taken.
+        """
+        return self._believe(read_certificate(certificate_der))
+
+    def learn_own(self, certificate: Certificate) -> None:
+        """Keep this machine's own key, whatever is said of it."""
+        name = certificate.subject.name
+        issuer = certificate.issuer.subject.name if certificate.issuer else ""
+        self._known[name] = _Known(
+            certificate.public_key, certificate.fingerprint, certificate.issued_wall_s, issuer
+        )
+
+    def knows(self, machine: str) -> bool:
+        """Whether signatures of `machine` can be checked."""
+        return machine in self._known
+
+    def names(self) -> list[str]:
+        """The machines whose signatures can be checked."""
+        return sorted(self._known)
+
+    def key_of(self, machine: str) -> Ed25519PublicKey | None:
+        """The key of `machine`, where it is known."""
+        known = self._known.get(machine)
+        return known.key if known else None
+
+    def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
+        """Whether `machine` signed `content`. False also where it is not known, or ejected."""
+        known = self._known.get(machine)
+        if known is None or self.ejection_words(machine):
+            return False
+        try:
+            known.key.verify(signature, SIGNATURE_CONTEXT + content)
+        except InvalidSignature:
+            return False
+        return True
+
+    def check_operator(self, name: str, key: bytes) -> None:
+        """Whether who signed a document is an operator now. Raises `Refused`."""
+        if self.operators and key not in self.operators:
+            raise Refused(
+                "not-an-operator-now",
+                f"{name}, who signed it, is no operator any more",
+                "'iriai operator show' shows who is; one of them may sign it anew",
+            )
+
+    def take_ejection(self, document: bytes, *, is_kept: bool = False) -> str | None:
+        """Take in a signed ejection; returns the machine's name, or None where it is no news.
+
+        One that is kept here already stays good when its operator is none any more.
+
+        Raises:
+            Refused: nobody who may say so signed it.
+        """
+        signed = read_ejection(document, self.authority.der)
+        if not is_kept:
+            self.check_operator(signed.operator, signed.key)
+        return signed.ejection.machine if self._ejections.add(signed) else None
+
+    def ejection_words(self, machine: str) -> str:
+        """Who ejected `machine`, as it is known here, and why; empty: it is not ejected."""
+        known = self._known.get(machine)
+        if known is None:
+            return self._ejections.words(machine)
+        return self._refusal(machine, known.issued_wall_s, known.issuer)
+
+    def ejected_until(self, machine: str) -> float | None:
+        """Certificates issued to `machine` until then are refused; None: it was never ejected."""
+        return self._ejections.until(machine)
+
+    def _refusal(self, machine: str, issued_wall_s: float, issuer: str) -> str:
+        """Why a certificate of this moment by the issuer on `issuer` is refused; empty: it is not.
+
+        An issuer that was thrown out is refused with all that it signed: it could put any date on
+        a certificate.
+        """
+        until_s = self._ejections.until(machine)
+        if until_s is not None and issued_wall_s <= until_s:
+            return self._ejections.words(machine)
+        if self._ejections.until(issuer) is not None:
+            return f"with its issuer on {issuer}, {self._ejections.words(issuer)}"
+        return ""
+
+    def _believe(self, certificate: Certificate) -> str:
+        name = certificate.subject.name
+        known = self._known.get(name)
+        issuer = certificate.issuer.subject.name if certificate.issuer else ""
+        if known is None or known.fingerprint != certificate.fingerprint:
+            check_signed_for(certificate, self.authority)
+            _check_machine(certificate)
+        words = self._refusal(name, certificate.issued_wall_s, issuer)
+        if words:
+            raise BadCertificate(
+                f"machine {name} was ejected from the cluster {words}",
+                f"an operator may let it in again: 'iriai token', then 'iriai join' on {name}",
+                "ejected",
+            )
+        if known is None or known.fingerprint != certificate.fingerprint:
+            self._keep(name, certificate, issuer)
+        return name
+
+    def _keep(self, name: str, certificate: Certificate, issuer: str) -> None:
+        known = self._known.get(name)
+        fresh = _Known(
+            certificate.public_key, certificate.fingerprint, certificate.issued_wall_s, issuer
+        )
+        if known is not None and known.key != fresh.key and not self.ejection_words(name):
+            raise BadCertificate(
+                f"there are two machines named {name}: this certificate has another key than the "
+                "one that is known",
+                "eject that name and join the right one again, or give one another name",
+                "two-keys",
+            )
+        if known is not None and known.key == fresh.key:
+            if known.issued_wall_s >= fresh.issued_wall_s:
+                return
+        elif known is None and len(self._known) >= KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[name] = fresh
+
+
+def _check_machine(certificate: Certificate) -> None:
+    subject = certificate.subject
+    if subject.kind != SubjectKind.MACHINE:
+        raise BadCertificate(
+            f"the certificate is of {subject.kind} {subject.name}, not of a machine",
+            "only machines that joined are members",
+            "not-a-machine",
+        )

@@ -1,0 +1,1 @@
+"""What holds the processes of a task together, and away from others."""

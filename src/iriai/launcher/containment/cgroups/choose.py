@@ -1,0 +1,154 @@
+"""Chooses, controller by controller, what keeps tasks together and limits them here."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+from iriai.launcher.containment.cgroups.devices import Nodes
+from iriai.launcher.containment.cgroups.files import read_pids, write_file
+from iriai.launcher.containment.cgroups.hierarchy import Place, find_places, unified_directories
+from iriai.launcher.containment.cgroups.pool import Pool
+from iriai.launcher.containment.container import Enclosures
+from iriai.launcher.containment.process_tree import Forest
+
+log = logging.getLogger(__name__)
+
+LEAF = "iriai-launcher"
+"""Where the launcher moves in version 2: a group with members cannot have children with limits."""
+NO_CARDS = "nothing to keep", "no GPUs were found, and machine.gpu_devices names none"
+_USED = ("pids", "memory", "cpu", "cpuacct")
+
+
+class Choice(NamedTuple):
+    """What was found to work."""
+
+    enclosures: Enclosures
+    places: dict[str, Place]
+    """The parent group of each controller in use; empty without control groups."""
+    refused: dict[str, str]
+    """Controllers that are there but could not be used, and why."""
+    device_places: tuple[Place, ...] = ()
+    """Where groups that keep devices may be made, the preferred first; not tried yet."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parent groups."""
+        return tuple(dict.fromkeys(place.directory for place in self.places.values()))
+
+
+def choose(name: str, isolation: str) -> Choice:
+    """Make parent groups called `name` and try each controller in them.
+
+    `isolation` is auto, v1, v2 or none: what may be used at all.
+    """
+    refused: dict[str, str] = {}
+    usable: dict[str, Place] = {}
+    found = _found(isolation)
+    for controller, place in _wanted(found).items():
+        try:
+            usable[controller] = _try(controller, place, name)
+        except OSError as error:
+            refused[controller] = f"{place.directory}: {error.strerror}"
+            log.info("control group controller %s is not usable: %s", controller, error)
+    if not usable:
+        return Choice(Forest(os.getpid()), {}, refused)
+    devices = (found.get("devices"), found.get("unified"))
+    named = (Place(each.version, f"{each.directory}/{name}") for each in devices if each)
+    return Choice(Pool(usable), usable, refused, tuple(named))
+
+
+def keep_devices(choice: Choice, cards: tuple[Nodes, ...]) -> tuple[str, str]:
+    """Have the kernel keep each of `cards` from tasks that it is not given to; returns how.
+
+    The second text says what is missing, where something is.
+    """
+    pool = choice.enclosures
+    if not isinstance(pool, Pool):
+        return ("not kept", "there are no control groups") if cards else NO_CARDS
+    if not cards:
+        pool.keep_devices(None, ())
+        return NO_CARDS
+    why = "neither the devices controller of version 1 nor version 2 groups are mounted"
+    for place in choice.device_places:
+        try:
+            _try_devices(place, cards)
+        except OSError as error:
+            why = f"{place.directory}: {error.strerror}"
+            log.info("devices cannot be kept by control groups: %s", why)
+            continue
+        pool.keep_devices(place, cards)
+        return ("cgroup v1 devices", "") if place.version == 1 else ("device program", "")
+    pool.keep_devices(None, ())
+    return "not kept", why
+
+
+def _try_devices(place: Place, cards: tuple[Nodes, ...]) -> None:
+    """Deny and allow all of `cards` in a group below `place`. Raises OSError."""
+    with suppress(FileExistsError):
+        os.mkdir(place.directory)
+    trial = Pool({})
+    trial.keep_devices(place, cards)
+    slot = trial.make("trial")
+    try:
+        assert slot.devices is not None
+        slot.devices.allow(())
+        slot.devices.allow(tuple(range(len(cards))))
+    finally:
+        slot.close()
+
+
+def _found(isolation: str) -> dict[str, Place]:
+    """The place of each controller that may be used."""
+    if isolation == "none":
+        return {}
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        mountinfo = file.read()
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        membership = file.read().replace(f"/{LEAF}\n", "\n")
+    controllers = {}
+    for directory in unified_directories(mountinfo, membership):
+        with suppress(OSError), open(f"{directory}/cgroup.controllers", encoding="utf-8") as file:
+            controllers[directory] = file.read()
+    found = find_places(mountinfo, membership, controllers)
+    if isolation in ("v1", "v2"):
+        found = {name: place for name, place in found.items() if f"v{place.version}" == isolation}
+    if "unified" in found and "cpuacct" not in found:
+        found["cpuacct"] = found["unified"]  # every group of version 2 counts processor time
+    return found
+
+
+def _wanted(found: dict[str, Place]) -> dict[str, Place]:
+    """The place of each controller to be tried, the one that counts members first."""
+    wanted = {name: found[name] for name in _USED if name in found}
+    if "unified" in found and "pids" not in found:
+        wanted = {"unified": found["unified"], **wanted}
+    return wanted
+
+
+def _try(controller: str, place: Place, name: str) -> Place:
+    """The parent group of `controller`, after a slot in it was made and removed again."""
+    parent = Place(place.version, f"{place.directory}/{name}")
+    with suppress(FileExistsError):
+        os.mkdir(parent.directory)
+    if place.version == 2 and controller in ("memory", "pids", "cpu"):
+        _hand_down(controller, place.directory)
+        write_file(parent.directory, "cgroup.subtree_control", f"+{controller}")
+    trial = Pool({controller: parent})
+    trial.make("trial").close()
+    return parent
+
+
+def _hand_down(controller: str, directory: str) -> None:
+    """Make a version 2 controller available to the groups below `directory`."""
+    try:
+        write_file(directory, "cgroup.subtree_control", f"+{controller}")
+    except OSError:
+        if read_pids(directory) != [os.getpid()]:
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(f"{directory}/{LEAF}")
+        write_file(f"{directory}/{LEAF}", "cgroup.procs", str(os.getpid()))
+        write_file(directory, "cgroup.subtree_control", f"+{controller}")

@@ -1,0 +1,135 @@
+"""The pool of control groups: made once, used by one task after the other."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+from iriai.launcher.containment.cgroups.devices import DevicesV1, DevicesV2, Nodes
+from iriai.launcher.containment.cgroups.hierarchy import Place
+from iriai.launcher.containment.cgroups.pids import Pids
+from iriai.launcher.containment.cgroups.slot import Slot
+from iriai.launcher.containment.cgroups.v1 import CpuAccountV1, CpuSharesV1, MemoryV1
+from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
+from iriai.launcher.containment.container import Enclosure
+
+log = logging.getLogger(__name__)
+
+FREE_MAX = 256
+"""Groups that are kept for later; more run at once only for short."""
+
+
+class Pool:
+    """Slots below the parent groups `places`, by controller."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        """`places` gives the parent of each controller, and of `unified` where it is used."""
+        self._places = dict(places)
+        self._free: list[Slot] = []
+        self._made = 0
+        self._cards: tuple[Nodes, ...] = ()
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parent groups, each once."""
+        return tuple(dict.fromkeys(place.directory for place in self._places.values()))
+
+    def keep_devices(self, place: Place | None, cards: tuple[Nodes, ...]) -> None:
+        """Keep `cards` from tasks that they are not given to, by groups below `place`; None: no.
+
+        Groups that are in use stay as they are until their task is over.
+        """
+        if (place, cards) == (self._places.get("devices"), self._cards):
+            return
+        self._drop_free()
+        self._places.pop("devices", None)
+        if place is not None:
+            self._places["devices"] = place
+        self._cards = cards
+
+    def acquire(self) -> Slot:
+        """An empty slot. Raises OSError where none can be made."""
+        if self._free:
+            return self._free.pop()
+        self._made += 1
+        return self.make(str(self._made), self._made)
+
+    def release(self, enclosure: Enclosure) -> None:
+        """Give a slot back, empty."""
+        assert isinstance(enclosure, Slot)
+        try:
+            is_clean = enclosure.reset()
+        except OSError:
+            log.exception("control group %d could not be reset; it is removed", enclosure.number)
+            is_clean = False
+        is_of_now = enclosure.cards is self._cards
+        if is_clean and is_of_now and len(self._free) < FREE_MAX:
+            self._free.append(enclosure)
+        else:
+            enclosure.close()
+
+    def close(self) -> None:
+        """Remove all slots, and the parents where nothing else is in them."""
+        self._drop_free()
+        for parent in self.parents:
+            with suppress(OSError):
+                os.rmdir(parent)
+
+    def _drop_free(self) -> None:
+        while self._free:
+            self._free.pop().close()
+
+    def make(self, name: str, number: int = 0) -> Slot:
+        """A new slot with this name. Raises OSError where the kernel refuses."""
+        directories = tuple(f"{parent}/{name}" for parent in self.parents)
+        for directory in directories:
+            _make_afresh(directory)
+        versions = {place.directory: place.version for place in self._places.values()}
+        # One thread that moves itself needs no lock over all processes, as writing to
+        # cgroup.procs does; version 2 has no such file.
+        files = {1: "tasks", 2: "cgroup.procs"}
+        joins = tuple(f"g={parent}/{name}/{files[version]}" for parent, version in versions.items())
+        slot = Slot(number, directories, joins, self._cards)
+        try:
+            self._control(slot, name)
+        except OSError:
+            slot.close()
+            raise
+        return slot
+
+    def _control(self, slot: Slot, name: str) -> None:
+        for controller, place in self._places.items():
+            directory = f"{place.directory}/{name}"
+            match controller, place.version:
+                case "cpu", 1:
+                    slot.shares = CpuSharesV1(directory)
+                case "cpu", _:
+                    slot.shares = CpuSharesV2(directory)
+                case "cpuacct", 1:
+                    slot.account = CpuAccountV1(directory)
+                case "cpuacct", _:
+                    slot.account = CpuAccountV2(directory)
+                case "memory", 1:
+                    slot.memory = MemoryV1(directory)
+                case "memory", _:
+                    slot.memory = MemoryV2(directory)
+                case "pids", _:
+                    slot.count = Pids(directory)
+                case "devices", 1:
+                    slot.devices = DevicesV1(directory, self._cards)
+                case "devices", _:
+                    slot.devices = DevicesV2(directory, self._cards)
+                case _:
+                    pass
+        slot.has_kill = os.path.exists(f"{slot.directories[0]}/cgroup.kill")
+
+
+def _make_afresh(directory: str) -> None:
+    """Make a group whose settings are the kernel's defaults."""
+    try:
+        os.makedirs(directory)  # someone who tidied up may have removed the parent, empty then
+    except FileExistsError:
+        os.rmdir(directory)
+        os.mkdir(directory)

@@ -1,0 +1,199 @@
+"""Gives mount namespaces to tasks and takes them back.
+
+To make one takes about a millisecond, to enter one some microseconds. So one whose task left /tmp
+and /dev/shm as they were given, as most do, serves the next task of the same user that has to see
+the same of the machine's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+from collections import OrderedDict
+
+from iriai.launcher.containment.namespaces.making import (
+    STICKY,
+    Made,
+    make_namespace,
+    why_impossible,
+)
+from iriai.launcher.containment.namespaces.visible import (
+    EVERYTHING,
+    SHM,
+    TMP,
+    Visible,
+    visible_below,
+)
+from iriai.launcher.contract.messages import Enforcement
+from iriai.launcher.directories.scratch import NoDirectory, Place, Scratch
+
+log = logging.getLogger(__name__)
+
+IDLE_MAX = 256
+"""Namespaces kept for later tasks; those that wait longest for one go first."""
+STAMP_S = 2.5
+"""The coarsest clock by which a file system stamps changes has steps of two seconds: whoever began
+so long after a stamp cannot have changed anything without changing it."""
+
+_Key = tuple[int, Visible]
+
+
+class Namespace:
+    """One mount namespace, and what is private in it as it was given."""
+
+    __slots__ = (
+        "_contents",
+        "_directories",
+        "_stamps",
+        "era",
+        "fd",
+        "key",
+        "private",
+    )
+
+    def __init__(self, made: Made, key: _Key, private: tuple[Place, str] | None, era: int) -> None:
+        self.fd, self._directories = made
+        self.key = key
+        """Of which user it is, and what of the machine's is visible."""
+        self.private = private
+        """The private /tmp in the launcher's own directory."""
+        self.era = era
+        self._contents = [frozenset(os.listdir(fd)) for fd in self._directories]
+        self._stamps = [os.fstat(fd).st_ctime_ns for fd in self._directories]
+
+    def is_untouched(self, begun_s: float) -> bool:
+        """Whether nothing was made in it, nor changed about it, by a task that began then."""
+        for fd, stamp in zip(self._directories, self._stamps, strict=True):
+            if os.fstat(fd).st_ctime_ns != stamp:
+                return False
+        if begun_s - max(self._stamps, default=0) / 1e9 > STAMP_S:
+            return True
+        return self._contents == [frozenset(os.listdir(fd)) for fd in self._directories]
+
+    def close(self) -> None:
+        """Its mounts go with it."""
+        for fd in (self.fd, *self._directories):
+            os.close(fd)
+
+
+class Namespaces:
+    """Those that are as new, by user and what is visible in them."""
+
+    def __init__(self, scratch: Scratch, state_path: str) -> None:
+        """`state_path` has to be visible to all: scripts are there, and the daemon's socket."""
+        self._scratch = scratch
+        self._state_path = state_path
+        self._idle: OrderedDict[_Key, list[Namespace]] = OrderedDict()
+        self._idle_count = 0
+        self._settings: tuple[bool, str] = (False, "")
+        self._is_used = False
+        self._era = 0
+        """Namespaces of an earlier one are not used again."""
+        self._refusal = why_impossible()
+        self._watch = None if self._refusal or _is_shared_root() else _watch_mounts()
+
+    def use(self, tmp: str, *, wanted: bool) -> None:
+        """Give tasks namespaces from now on, or none; `tmp` is where directories are made now."""
+        if (wanted, tmp) != self._settings:
+            self._settings = (wanted, tmp)
+            self._is_used = wanted and not self._refusal
+            self._begin_anew()
+
+    def enforcement(self) -> Enforcement:
+        """In words for `doctor`."""
+        is_off = not self._settings[0]
+        return private_tmp_row("private_tmp = false in [machine]" if is_off else self._refusal)
+
+    def take(self, uid: int, visible: Visible) -> Namespace | None:
+        """One for a task; None where it has the machine's. Raises `NoDirectory`."""
+        if not self._is_used or visible == EVERYTHING:
+            return None
+        if self._watch is not None and self._watch.poll(0):
+            self._begin_anew()  # nothing tells namespaces of what is mounted now
+        key = (uid, visible)
+        idle = self._idle.get(key)
+        if idle:
+            self._idle_count -= 1
+            return idle.pop()
+        return self._new(key)
+
+    def give_back(self, namespace: Namespace, begun_s: float) -> None:
+        """Its task, which began then (seconds since 1970), is over with all of its processes."""
+        if namespace.era != self._era or not namespace.is_untouched(begun_s):
+            self._drop(namespace)
+            return
+        self._idle.setdefault(namespace.key, []).append(namespace)
+        self._idle.move_to_end(namespace.key)
+        self._idle_count += 1
+        if self._idle_count > IDLE_MAX:
+            self._drop_oldest()
+
+    def close(self) -> None:
+        """Drop all that are not in use."""
+        self._begin_anew()
+
+    def _new(self, key: _Key) -> Namespace:
+        place: Place | None = None
+        name = path = ""
+        uid, visible = key
+        try:
+            always = visible_below((self._state_path, self._scratch.place.path))
+            visible = visible.joined(always)
+            if visible.tmp is not None:
+                place, name = self._scratch.new_private(STICKY)
+                path = f"{place.private_path}/{name}"
+            made = make_namespace(path, visible)
+        except OSError as error:
+            if place is not None:
+                self._scratch.remove_private(place, name)
+            raise NoDirectory(f"no private /tmp can be made: {error.strerror}") from error
+        log.debug("a mount namespace for user id %d", uid)
+        private = None if place is None else (place, name)
+        return Namespace(made, key, private, self._era)
+
+    def _begin_anew(self) -> None:
+        self._era += 1
+        for idle in self._idle.values():
+            for namespace in idle:
+                self._drop(namespace)
+        self._idle.clear()
+        self._idle_count = 0
+
+    def _drop_oldest(self) -> None:
+        key = next(iter(self._idle))
+        idle = self._idle[key]
+        if idle:
+            self._idle_count -= 1
+            self._drop(idle.pop(0))
+        if not idle:
+            del self._idle[key]
+
+    def _drop(self, namespace: Namespace) -> None:
+        """The kernel takes its time to take the mounts away."""
+        self._scratch.later(namespace.close)
+        if namespace.private is not None:
+            self._scratch.remove_private(*namespace.private)
+
+
+def _is_shared_root() -> bool:
+    """Whether what is mounted on this machine from now on is told to namespaces made before."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.split() for line in file]
+    roots = [words for words in lines if words[4] == "/"]
+    return bool(roots) and any(word.startswith("shared:") for word in roots[-1][6:])
+
+
+def _watch_mounts() -> select.poll:
+    """Says once for each change of this machine's mounts that there was one."""
+    fd = os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
+    watch = select.poll()
+    watch.register(fd, select.POLLPRI)
+    return watch
+
+
+def private_tmp_row(refusal: str) -> Enforcement:
+    """How /tmp and /dev/shm are kept apart; `refusal` is why they are not."""
+    if refusal:
+        return Enforcement("private-tmp", "not private", refusal)
+    return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")

@@ -1,0 +1,74 @@
+"""What a task with a private /tmp and /dev/shm still has to find of the machine's.
+
+By the entry of /tmp in which it lies, not by its own path: so nothing has to be looked up below
+what users own. The entry is protected as it always is; a task sees of it what its user may see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from iriai.launcher.environment.users import Login
+from iriai.model.job import JobSpec
+
+TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108 - this is about making them private
+PLACES = (TMP, SHM)
+KEPT = 256
+"""Answers that are kept: a user's jobs are mostly handed in from the same place."""
+
+
+class Visible(NamedTuple):
+    """Entries of the machine's /tmp and /dev/shm that are at their place; None: all of it is."""
+
+    tmp: frozenset[str] | None = frozenset()
+    shm: frozenset[str] | None = frozenset()
+
+    def joined(self, other: Visible) -> Visible:
+        """What is visible for either."""
+        return Visible(_joined(self.tmp, other.tmp), _joined(self.shm, other.shm))
+
+
+EVERYTHING = Visible(None, None)
+
+
+def visible_below(paths: Iterable[str]) -> Visible:
+    """What has to be visible for these paths to be; those that are not absolute lie nowhere."""
+    result = Visible()
+    for path in paths:
+        if path.startswith(PLACES):
+            result = result.joined(Visible(_part(path, TMP), _part(path, SHM)))
+    return result
+
+
+def visible_for(spec: JobSpec, login: Login) -> Visible:
+    """What the tasks of `spec` have to find.
+
+    Who works in /tmp itself has all of it; a home or an output there does not go so far.
+    """
+    program = spec.command[0] if spec.command else ""
+    return _visible_for(spec.working_directory, program, spec.output, spec.error, login.home)
+
+
+@lru_cache(maxsize=KEPT)
+def _visible_for(directory: str, program: str, output: str, error: str, home: str) -> Visible:
+    outputs = [os.path.dirname(os.path.join(directory, each)) for each in (output, error) if each]
+    others = [each for each in (home, *outputs) if os.path.normpath(each) not in PLACES]
+    programs = [program] if "/" in program else []
+    return visible_below([directory, *programs, *others])
+
+
+def _part(path: str, place: str) -> frozenset[str] | None:
+    """The entry of `place` that leads to `path`; None: `path` is the place."""
+    whole = os.path.normpath(path)
+    if whole == place:
+        return None
+    if not whole.startswith(f"{place}/"):
+        return frozenset()
+    return frozenset((whole[len(place) + 1 :].partition("/")[0],))
+
+
+def _joined(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else one | other

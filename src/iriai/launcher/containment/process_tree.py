@@ -1,0 +1,222 @@
+"""Tasks without control groups: their processes are found by descent, session and mark.
+
+Orphans of a task become children of the launcher, which is a subreaper. So nothing gets out of
+sight, but whose an orphan is must be found out: by its session, else among the tasks of its user
+by the mark in its environment, else by exclusion. Anybody can have any mark, but not another's
+user id, so the mark says nothing until that is known. An orphan that hides both belongs to the one
+task of its user that was there when it began; where there are several it is left alone until only
+one of them is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Container, Iterable
+
+from iriai.launcher.containment.container import Enclosure, Limits, Use
+from iriai.launcher.environment.environment import MARK
+from iriai.launcher.system.clock import steady_s
+from iriai.system.procfs import (
+    Process,
+    all_processes,
+    children_of,
+    marks_of,
+    read_process,
+    read_processes,
+    user_of,
+)
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_KEPT_S = 0.05
+"""How old a picture of all processes may be for a sample, so that the samples of many tasks, which
+are due at the same moments, share one."""
+
+
+class Snapshot:
+    """All live processes at one moment."""
+
+    def __init__(self) -> None:
+        self.taken_s = steady_s()
+        self.processes: dict[int, Process] = {}
+        self.children: dict[int, list[Process]] = {}
+        self.sessions: dict[int, list[Process]] = {}
+        for process in all_processes():
+            if process.is_live:
+                self.processes[process.pid] = process
+                self.children.setdefault(process.parent, []).append(process)
+                self.sessions.setdefault(process.session, []).append(process)
+
+    def below(self, roots: Iterable[Process]) -> list[Process]:
+        """`roots` and all their descendants, each once, a parent before its children."""
+        seen: dict[int, Process] = {}
+        pending = list(roots)
+        for process in pending:  # grows while it is walked
+            if process.pid not in seen:
+                seen[process.pid] = process
+                pending.extend(self.children.get(process.pid, ()))
+        return list(seen.values())
+
+
+class Tree:
+    """The processes of one task."""
+
+    number = -1
+    joins: tuple[str, ...] = ()
+    alarm_fd = -1
+    limits_memory = False
+    limits_processes = False
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self.pid = 0
+        self.uid = -1
+        self.mark = b""
+        self.started_ticks = 0
+
+    def prepare(self, limits: Limits) -> None:
+        """Nothing to be set; limits are sampled."""
+
+    def hold(self, pid: int, uid: int, mark: str) -> None:
+        """`pid` was started in here: the main process, its user, and the mark it carries."""
+        process = read_process(pid)
+        self.pid, self.uid, self.mark = pid, uid, mark.encode()
+        self.started_ticks = process.started_ticks if process else 0
+        self._forest.plant(self)
+
+    def processes(self) -> list[int]:
+        """Live processes of the task, without zombies."""
+        return [process.pid for process in self._forest.processes_of(self, Snapshot())]
+
+    def is_empty(self) -> bool:
+        """After the end of the main process: whether nothing is left of the task."""
+        return not self._forest.has_orphans(self)
+
+    def kill(self) -> None:
+        """Send SIGKILL to all; to be repeated until `is_empty`."""
+        for process in self._forest.processes_of(self, Snapshot()):
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                self._forest.leave_alone(process)
+
+    def cpu_s(self) -> float | None:
+        """Unknown: `wait` tells."""
+        return None
+
+    def memory_peak_bytes(self) -> int | None:
+        """Unknown: `wait` tells, and samples."""
+        return None
+
+    def memory_kills(self) -> int:
+        """Nothing limits it."""
+        return 0
+
+    def process_refusals(self) -> int:
+        """Nothing limits them."""
+        return 0
+
+    def sample(self) -> Use:
+        """What is used at this moment, or was just now."""
+        processes = self._forest.processes_of(self, self._forest.recent_snapshot())
+        return Use(
+            sum(process.cpu_s for process in processes),
+            sum(process.memory_bytes for process in processes),
+            len(processes),
+        )
+
+
+class Forest:
+    """All running tasks as trees of processes."""
+
+    def __init__(self, own_pid: int) -> None:
+        self._own_pid = own_pid
+        self._trees: dict[int, Tree] = {}
+        self._foreign: set[tuple[int, int]] = set()
+        """Pid and start time of processes that cannot be ended."""
+        self._others: Container[int] = ()
+        """Sessions of children that are no tasks."""
+        self._snapshot: Snapshot | None = None
+
+    def acquire(self) -> Tree:
+        """A tree for one task."""
+        return Tree(self)
+
+    def plant(self, tree: Tree) -> None:
+        """The main process of `tree` exists now."""
+        self._trees[tree.pid] = tree
+
+    def release(self, enclosure: Enclosure) -> None:
+        """The task of the tree is over."""
+        assert isinstance(enclosure, Tree)
+        if self._trees.get(enclosure.pid) is enclosure:
+            del self._trees[enclosure.pid]
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+    def leave_alone(self, process: Process) -> None:
+        """Wait no longer for the end of a process that became another user's (by a setuid file)."""
+        log.warning("process %d cannot be ended: it belongs to another user", process.pid)
+        self._foreign.add((process.pid, process.started_ticks))
+
+    def leave_sessions_alone(self, sessions: Container[int]) -> None:
+        """What is in one of `sessions` (they change) belongs to no task."""
+        self._others = sessions
+
+    def recent_snapshot(self) -> Snapshot:
+        """A picture that is at most SNAPSHOT_KEPT_S old."""
+        if self._snapshot is None or steady_s() - self._snapshot.taken_s > SNAPSHOT_KEPT_S:
+            self._snapshot = Snapshot()
+        return self._snapshot
+
+    def has_orphans(self, tree: Tree) -> bool:
+        """Whether a live child of the launcher was left behind by `tree`."""
+        pids = [pid for pid in children_of(self._own_pid) if pid not in self._trees]
+        return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
+
+    def processes_of(self, tree: Tree, snapshot: Snapshot) -> list[Process]:
+        """Live processes of `tree`: those below its main process and its orphans, and its session.
+
+        The main process comes first.
+        """
+        main = snapshot.processes.get(tree.pid)
+        roots: list[Process] = []
+        if main is None or main.started_ticks == tree.started_ticks:  # else it is another's number
+            roots += [main] if main else []
+            roots += snapshot.sessions.get(tree.pid, ())
+        roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
+        return snapshot.below(roots)
+
+    def _orphans(self, tree: Tree, children: Iterable[Process]) -> list[Process]:
+        return [
+            process
+            for process in children
+            if process.pid not in self._trees
+            and process.is_live
+            and process.session not in self._others
+            and (process.pid, process.started_ticks) not in self._foreign
+            and self._owner(process) is tree
+        ]
+
+    def _owner(self, process: Process) -> Tree | None:
+        by_session = self._trees.get(process.session)
+        if by_session is not None:
+            return by_session
+        uid = user_of(process.pid)
+        possible = [
+            tree
+            for tree in self._trees.values()
+            if tree.uid == uid and tree.started_ticks <= process.started_ticks
+        ]
+        if not possible:
+            return None
+        marks = marks_of(process.pid, MARK.encode())
+        for tree in possible:
+            if tree.mark in marks:
+                return tree
+        return possible[0] if len(possible) == 1 else None

@@ -1,0 +1,1 @@
+"""What daemon and launcher agree on: messages, and the machine's configuration."""

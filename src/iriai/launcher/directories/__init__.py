@@ -1,0 +1,1 @@
+"""Scratch directories, spool, and their removal."""

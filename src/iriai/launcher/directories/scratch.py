@@ -1,0 +1,290 @@
+"""Private directories of tasks: each has its own as TMPDIR, which goes with it.
+
+They lie in `TMP/iriai-NAME`, which belongs to the launcher (TMP is the machine's choice), and have
+short names, since programs put sockets into them. A directory that its task left as it was given
+(most do) serves the next task of the same user: to make and remove one costs two entries in the
+file system's log, more than everything else that starting a short task takes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from iriai.launcher.directories.removal import Removal, move, remove
+
+log = logging.getLogger(__name__)
+
+TRASH = "removed"
+"""The directory in a place where nobody but the launcher gets in."""
+PRIVATE = "private"
+"""The same for directories that are shown to a task at another path."""
+PLACES = "places"
+"""The file in the launcher's private directory that lists the places used so far, a line each."""
+IDLE_MAX = 256
+"""Directories kept for later tasks; a machine that runs more tasks at once makes some anew."""
+OWN_PLACE = "tmp"
+"""In the launcher's private directory, where the machine's choice cannot be used."""
+_PLACE_MODE = 0o711
+
+
+class NoDirectory(Exception):
+    """No private directory can be made at present; the text says where and why."""
+
+
+class Directory(NamedTuple):
+    """A task's private directory."""
+
+    path: str
+    place: Place
+    name: str
+    fd: int
+    """Open, since the name may be hidden by something that is mounted on it."""
+    uid: int
+    changed_ns: int
+    """When the system last changed it: whatever is done in it or to it later shows."""
+
+
+class Place:
+    """One directory of private directories, open and locked.
+
+    The lock keeps systemd-tmpfiles, which removes what looks old, out of it.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self.trash_fd = self._own(TRASH)
+        self._private_fd = -1
+        self._counter = 0
+
+    @property
+    def private_fd(self) -> int:
+        """The directory PRIVATE, made with the first use."""
+        if self._private_fd < 0:
+            self._private_fd = self._own(PRIVATE)
+        return self._private_fd
+
+    @property
+    def private_path(self) -> str:
+        """Where `private_fd` leads."""
+        return f"{self.path}/{PRIVATE}"
+
+    def _own(self, name: str) -> int:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+        return os.open(name, _DIRECTORY, dir_fd=self.fd)
+
+    def fresh_name(self) -> str:
+        """A name that this launcher has not used here."""
+        self._counter += 1
+        return str(self._counter)
+
+
+class Scratch:
+    """Gives directories out and takes them back."""
+
+    def __init__(self, state_path: str, private_fd: int, launcher_name: str) -> None:
+        """`state_path` is the launcher's own directory, where no other place will do."""
+        self._state_path = state_path
+        self._private_fd = private_fd
+        self._name = f"iriai-{launcher_name}"
+        self._is_root = os.geteuid() == 0
+        self._removal = Removal()
+        self._place: Place | None = None
+        self._places: list[Place] = []
+        """All that were opened, to be removed in the end."""
+        self._tmp = ""
+        self._idle: dict[int, list[Directory]] = {}
+        self._idle_count = 0
+
+    def use(self, tmp: str) -> None:
+        """Make directories below `tmp` from now on."""
+        if tmp != self._tmp:
+            self._drop_idle()
+            self._tmp, self._place = tmp, None
+
+    def take(self, uid: int, gid: int) -> Directory:
+        """A directory that is empty, and nobody's but the user's. Raises `NoDirectory`."""
+        idle = self._idle.get(uid)
+        if idle:
+            self._idle_count -= 1
+            return idle.pop()
+        try:
+            return self._new(uid, gid)
+        except OSError as error:
+            where = f"no private directory can be made in {self._tmp}"
+            raise NoDirectory(f"{where}: {error.strerror}") from error
+
+    def _new(self, uid: int, gid: int) -> Directory:
+        place = self.place
+        name = _make(place, place.fd)
+        fd = os.open(name, _DIRECTORY, dir_fd=place.fd)
+        if self._is_root:
+            os.fchown(fd, uid, gid)
+        changed_ns = os.fstat(fd).st_ctime_ns
+        return Directory(f"{place.path}/{name}", place, name, fd, uid, changed_ns)
+
+    @property
+    def place(self) -> Place:
+        """Where directories are made now. Raises OSError."""
+        return self._place or self._open_place()
+
+    def new_private(self, mode: int) -> tuple[Place, str]:
+        """Make an empty directory that only the launcher can reach, to be shown elsewhere.
+
+        Raises OSError.
+        """
+        place = self.place
+        name = _make(place, place.private_fd)
+        os.chmod(name, mode, dir_fd=place.private_fd)
+        return place, name
+
+    def remove_private(self, place: Place, name: str) -> None:
+        """Remove what `new_private` made, with all that is in it."""
+        self._remove(place, name, place.private_fd)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do what takes long in the thread that removes directories; it may raise OSError."""
+        self._removal.call(action)
+
+    def give_back(self, directory: Directory) -> None:
+        """Its task is over, and no process of it is left."""
+        is_wanted = directory.place is self._place and self._idle_count < IDLE_MAX
+        if is_wanted and _is_untouched(directory):
+            self._idle.setdefault(directory.uid, []).append(directory)
+            self._idle_count += 1
+        else:
+            os.close(directory.fd)
+            self._remove(directory.place, directory.name)
+
+    def clean(self) -> None:
+        """Remove what earlier launchers left, wherever they had their places."""
+        for path in self._known_places():
+            try:
+                fd = self._open_own(path)
+            except OSError:
+                continue
+            place = Place(path, fd)
+            self._places.append(place)
+            for name in os.listdir(fd):
+                if name != TRASH:
+                    self._remove(place, name)
+            for name in os.listdir(place.trash_fd):
+                self._removal.add(place.trash_fd, name)
+
+    def close(self, timeout_s: float) -> None:
+        """Remove what is not in use; a large tree may be left to the next launcher."""
+        self._drop_idle()
+        if not self._removal.wait(timeout_s):
+            log.warning("what tasks left below %s is not all removed yet", self._tmp)
+        for place in self._places:
+            for name in (PRIVATE, TRASH):
+                with suppress(OSError):  # something is still in there, or it is gone already
+                    os.rmdir(name, dir_fd=place.fd)
+            with suppress(OSError):
+                os.rmdir(place.path)
+
+    def _drop_idle(self) -> None:
+        for directories in self._idle.values():
+            for directory in directories:
+                os.close(directory.fd)
+                self._remove(directory.place, directory.name)
+        self._idle.clear()
+        self._idle_count = 0
+
+    def _remove(self, place: Place, name: str, parent_fd: int = -1) -> None:
+        fd = place.fd if parent_fd < 0 else parent_fd
+        try:
+            if not remove(fd, name):
+                trashed = f"{name}-{os.getpid()}-{place.fresh_name()}"
+                move(fd, name, place.trash_fd, trashed)
+                self._removal.add(place.trash_fd, trashed)
+        except OSError as error:
+            log.warning("%s/%s cannot be removed: %s", place.path, name, error.strerror)
+
+    # --- places ----------------------------------------------------------------------------------
+
+    def _open_place(self) -> Place:
+        """The place below the machine's choice, else in the launcher's own directory.
+
+        The latter where somebody else has a directory of that name there.
+        """
+        path = f"{self._tmp}/{self._name}"
+        try:
+            fd = self._open_own(path, make=True)
+        except PermissionError as error:
+            log.warning("%s: private directories are made in %s", error, self._state_path)
+            path = f"{self._state_path}/{OWN_PLACE}"
+            fd = self._open_own(path, make=True)
+        self._remember(path)
+        self._place = Place(path, fd)
+        self._places.append(self._place)
+        return self._place
+
+    def _open_own(self, path: str, *, make: bool = False) -> int:
+        """Open a directory that is ours; raises PermissionError where it is somebody else's."""
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(path, _PLACE_MODE)
+        try:
+            fd = os.open(path, _DIRECTORY)
+        except OSError as error:
+            if make and os.path.lexists(path):
+                raise PermissionError(f"{path} is not a directory of ours") from error
+            raise
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            os.close(fd)
+            raise PermissionError(f"{path} belongs to somebody else")
+        os.fchmod(fd, _PLACE_MODE)
+        return fd
+
+    def _known_places(self) -> Iterator[str]:
+        try:
+            fd = os.open(PLACES, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._private_fd)
+        except FileNotFoundError:
+            return
+        with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+            yield from file.read().split("\n")
+
+    def _remember(self, path: str) -> None:
+        """Durable before anything is made there: a later launcher has to find it."""
+        if path in self._known_places():
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(PLACES, flags, 0o600, dir_fd=self._private_fd)
+        try:
+            os.write(fd, os.fsencode(path) + b"\n")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _make(place: Place, fd: int) -> str:
+    """A new directory in `place`, or a part of it, which is not its user's; returns its name."""
+    while True:
+        name = place.fresh_name()
+        with suppress(FileExistsError):  # of an earlier launcher, and could not be removed
+            os.mkdir(name, 0o700, dir_fd=fd)
+            return name
+
+
+def _is_untouched(directory: Directory) -> bool:
+    """Whether it is as it was given: nothing was ever made in it, nor changed about it.
+
+    The system's clock for this is coarse, so what happened right after it was made is looked for.
+    """
+    found = os.fstat(directory.fd)
+    is_same = found.st_ctime_ns == directory.changed_ns
+    return is_same and stat.S_IMODE(found.st_mode) == 0o700 and not os.listdir(directory.fd)

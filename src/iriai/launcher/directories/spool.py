@@ -1,0 +1,106 @@
+"""Output of tasks that somebody follows: two files each in `spool` of the state directory.
+
+They are the daemon's, which reads them too: it tells a home on another machine what its task
+prints. The task's user may write them while the task runs, and read them for as long as they are
+there, by an access list. So nobody can replace or keep them, and they are bounded: of a task that
+prints more than `SPOOL_BYTES_MAX` into one, the launcher makes an end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from contextlib import suppress
+
+from iriai.launcher.directories.access_list import READ, WRITE, give_access, has_no_lists
+from iriai.launcher.environment.users import Login
+from iriai.model.ids import AttemptId
+
+SPOOL_BYTES_MAX = 1 << 30
+"""Of one stream: more is not for people to read, and a task can write files of its user's."""
+
+
+def spool_name(attempt: AttemptId, kind: str) -> str:
+    """The file's name: kind `out` is standard output, `err` standard error."""
+    return f"{str(attempt).replace('#', '-')}.{kind}"
+
+
+class Spool:
+    """The directory, or that of a front end on this host whose tasks run here."""
+
+    def __init__(self, directory_fd: int, daemon_uid: int) -> None:
+        self._directory_fd = directory_fd
+        self._daemon_uid = daemon_uid
+        self._is_root = os.geteuid() == 0
+        self._daemon_gid = _group_of(daemon_uid)
+        self._open: dict[AttemptId, dict[int, Login]] = {}
+        """The files of attempts that are not over, each with whose output it is."""
+
+    def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
+        """A new file for appending, for the user to write and read; returns its descriptor.
+
+        It is closed by `close`. In `directory`, where one is named; it has to be the daemon's own,
+        writable by nobody else, so that a daemon has nothing made where it could not make it
+        itself. Raises OSError.
+        """
+        fd = self._create_in(directory, spool_name(attempt, kind), login)
+        self._open.setdefault(attempt, {})[fd] = login
+        return fd
+
+    def size_bytes(self, attempt: AttemptId) -> int:
+        """Of the larger file of an attempt that is not over."""
+        return max((os.fstat(fd).st_size for fd in self._open.get(attempt, ())), default=0)
+
+    def close(self, attempt: AttemptId) -> None:
+        """The attempt is over, or could not begin: from now on its user can only read."""
+        for fd, login in self._open.pop(attempt, {}).items():
+            if self._is_root:
+                with suppress(OSError):
+                    give_access(fd, login.uid, READ)
+            os.close(fd)
+
+    def _create_in(self, directory: str, name: str, login: Login) -> int:
+        if not directory:
+            return self._create(self._directory_fd, name, login)
+        directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(directory_fd)
+            if found.st_uid != self._daemon_uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError(
+                    errno.EPERM, f"the spool {directory} is not the daemon's alone"
+                )
+            return self._create(directory_fd, name, login)
+        finally:
+            os.close(directory_fd)
+
+    def _create(self, directory_fd: int, name: str, login: Login) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
+        except FileExistsError:  # by a launcher that was killed before the attempt began
+            os.unlink(name, dir_fd=directory_fd)
+            fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
+        if self._is_root:
+            self._give(fd, login)
+        return fd
+
+    def _give(self, fd: int, login: Login) -> None:
+        """Have it be the daemon's, and the user write it: programs open /dev/stdout by name."""
+        try:
+            os.fchown(fd, self._daemon_uid, self._daemon_gid)
+            give_access(fd, login.uid, READ | WRITE)
+        except OSError as error:
+            if not has_no_lists(error):
+                raise
+            os.fchown(fd, login.uid, self._daemon_gid)  # a file system without access lists
+            os.fchmod(fd, 0o640)
+
+
+def _group_of(uid: int) -> int:
+    """The group that the daemon runs with; root's, whom no mode keeps out, where it has no name."""
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return 0

@@ -1,0 +1,1 @@
+"""Whom a task runs as, and with which variables."""

@@ -1,0 +1,113 @@
+"""The environment of a task, as the program between launcher and task takes it.
+
+Each name carries a colon in front until the task begins (see iriai-exec.c), so that nothing the
+user sets acts upon the privileged program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import Annotated
+
+import msgspec
+
+from iriai.launcher.contract.messages import Order
+from iriai.launcher.environment.users import Login
+from iriai.launcher.gpus.gpus import HIDDEN
+from iriai.model.batch_variables import is_reserved
+from iriai.model.bounds import Text
+from iriai.model.decoding import decoded
+from iriai.model.sizes import ARGUMENT_BYTES_MAX, ENVIRONMENT_VARIABLES_MAX
+
+MARK = "IRIAI_MARK"
+"""`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""
+PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KEPT_BYTES_MAX = 8 << 20
+"""Of environments kept decoded, as they are in memory: a thousand of the usual ones."""
+_ENTRY_BYTES = 200
+"""What one variable takes in memory beside its text."""
+
+Variables = Annotated[dict[Text, Text], msgspec.Meta(max_length=ENVIRONMENT_VARIABLES_MAX)]
+_decoder: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(Variables)
+
+
+class BadEnvironment(ValueError):
+    """The stored environment cannot be read."""
+
+
+class SharedEnvironments:
+    """What the tasks of one template share, decoded; those of an array's batches are the same."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[bytes, Login, int], tuple[dict[bytes, bytes], int]]
+        self._kept = OrderedDict()
+        self._bytes = 0
+
+    def of(self, packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
+        """The environment `packed`, with the user's defaults; not to be changed.
+
+        Raises `BadEnvironment`.
+        """
+        key = packed, login, cpus
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found[0]
+        shared = _decoded(packed, login, cpus)
+        size_bytes = len(packed) + sum(map(len, shared.values())) + len(shared) * _ENTRY_BYTES
+        if size_bytes <= _KEPT_BYTES_MAX:
+            self._kept[key] = shared, size_bytes
+            self._bytes += size_bytes
+            while self._bytes > _KEPT_BYTES_MAX:
+                self._bytes -= self._kept.popitem(last=False)[1][1]
+        return shared
+
+
+def _decoded(packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
+    try:
+        given = decoded(_decoder, packed) if packed else {}
+    except msgspec.MsgspecError as error:
+        raise BadEnvironment(f"the stored environment cannot be read: {error}") from error
+    defaults = {
+        "HOME": login.home,
+        "USER": login.name,
+        "LOGNAME": login.name,
+        "SHELL": login.shell or "/bin/sh",
+        "PATH": PATH_DEFAULT,
+        "OMP_NUM_THREADS": str(cpus),
+    }
+    ours = {"IRIAI_RANK": "0", "IRIAI_RANKS": "1", "IRIAI_CPUS": str(cpus)}
+    kept = {name: value for name, value in given.items() if not is_reserved(name)}
+    merged = defaults | kept | ours | HIDDEN
+    result = {
+        b":" + name.encode(errors="surrogateescape"): value.encode(errors="surrogateescape")
+        for name, value in merged.items()
+    }
+    if len(packed) > ARGUMENT_BYTES_MAX:
+        for name, value in result.items():
+            if len(name) + len(value) > ARGUMENT_BYTES_MAX:
+                raise BadEnvironment(
+                    f"variable {name[1:65].decode(errors='replace')!r} has"
+                    f" {len(name) + len(value)} bytes; the system starts no program with one of"
+                    f" more than ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}: put it into a file"
+                )
+    return result
+
+
+def environment_of(
+    order: Order, shared: dict[bytes, bytes], mark: str, tmp: str
+) -> dict[bytes, bytes]:
+    """What `order` is started with: the submitter's, defaults of the user, and what is ours.
+
+    `shared` is what the tasks of its template share, without reserved names of the submitter's and
+    with no GPUs to be seen, `mark` the value of MARK, `tmp` the task's private directory.
+    """
+    home, number, index, tries = order.attempt
+    result = shared.copy()
+    result[b":IRIAI_JOB_ID"] = b"%b-%d" % (home.encode(), number)
+    result[b":IRIAI_TASK_ID"] = b"%d" % index
+    result[b":IRIAI_ATTEMPT"] = b"%d" % tries
+    result[b":" + MARK.encode()] = mark.encode()
+    result[b":TMPDIR"] = os.fsencode(tmp)
+    return result

@@ -1,0 +1,1 @@
+"""Prolog and epilog."""

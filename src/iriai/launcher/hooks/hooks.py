@@ -1,0 +1,209 @@
+"""Prolog and epilog: the machine's own programs before and after each attempt.
+
+They are run as the launcher's user, which is root where it serves everybody, and never as the
+task's; what they say goes into the launcher's log. Each has a session of its own, which is killed
+when its time is over, and what is left of it when it has ended.
+
+They get no text that a user chose: neither variables nor the names of jobs and directories, but
+numbers and the names of people and groups, which are short and clean, or nothing is run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from iriai.launcher.contract.machine_config import EPILOG, PROLOG, MachineSettings
+from iriai.launcher.contract.messages import Order, Unfit
+from iriai.launcher.environment.environment import PATH_DEFAULT
+from iriai.launcher.hooks.trusted_program import check_program
+from iriai.launcher.spawn.spawn import Prepared
+from iriai.launcher.system.clock import steady_s
+from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.launcher.system.timers import Timers
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
+
+log = logging.getLogger(__name__)
+
+HOOK = "IRIAI_HOOK"
+"""`LAUNCHER/hook`: by it a later launcher finds what an earlier one left running."""
+
+_CLEAN = re.compile(r"[\w.,:/@+\\$-]{0,256}")
+"""What a hook is told: no blank or newline, nothing that a shell acts upon inside quotes but what
+names of people may have in some directories."""
+
+OnEnd = Callable[[str], None]
+"""Told what was wrong; empty where nothing was."""
+
+
+class Hook:
+    """A prolog or epilog that runs."""
+
+    __slots__ = ("attempt", "is_late", "is_over", "kind", "on_end", "pid", "program", "timeout_s")
+
+    def __init__(
+        self, kind: str, program: str, attempt: AttemptId, timeout_s: float, on_end: OnEnd
+    ) -> None:
+        self.kind = kind
+        self.program = program
+        self.attempt = attempt
+        self.timeout_s = timeout_s
+        self.on_end = on_end
+        self.pid = 0
+        self.is_over = False
+        self.is_late = False
+        """Whether its time was over before it ended."""
+
+
+class Hooks:
+    """Starts and ends them."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        launcher_mark: str,
+        on_start: Callable[[], None],
+        unbounded: Unbounded,
+    ) -> None:
+        """`on_start` is called before each start: what they say goes where we write."""
+        self._unbounded = unbounded
+        self._on_start = on_start
+        self._timers = timers
+        self._mark = f"{launcher_mark}/hook"
+        self._settings = MachineSettings()
+        self.running: dict[int, Hook] = {}
+        """By process id, which is the id of the session too."""
+        self.unfit: dict[AttemptId, Unfit] = {}
+        """What failed, until the end of the attempt is forgotten."""
+
+    def use(self, settings: MachineSettings) -> None:
+        """Run what is configured now."""
+        self._settings = settings
+
+    def wants_prolog(self, attempt: AttemptId) -> bool:
+        """Whether something is to be run before it."""
+        return bool(self._settings.prolog) and attempt.attempt != NOTICE_ATTEMPT
+
+    def wants_epilog(self, attempt: AttemptId) -> bool:
+        """Whether something is to be run after it."""
+        return bool(self._settings.epilog) and attempt.attempt != NOTICE_ATTEMPT
+
+    def start_prolog(
+        self, attempt: AttemptId, environment: Mapping[str, str], on_end: OnEnd
+    ) -> Hook:
+        """Run the prolog; `on_end` is called once, perhaps before this returns."""
+        settings = self._settings
+        hook = Hook(PROLOG, settings.prolog, attempt, settings.prolog_timeout_s, on_end)
+        return self._start(hook, environment)
+
+    def start_epilog(
+        self, attempt: AttemptId, environment: Mapping[str, str], on_end: OnEnd
+    ) -> Hook:
+        """Run the epilog; `on_end` is called once, perhaps before this returns."""
+        settings = self._settings
+        hook = Hook(EPILOG, settings.epilog, attempt, settings.epilog_timeout_s, on_end)
+        return self._start(hook, environment)
+
+    def give_up(self, hook: Hook) -> None:
+        """Nobody waits for it any more."""
+        hook.on_end = _unheard
+        if not hook.is_over:
+            _kill(hook.pid)
+
+    def ended(self, pid: int, status: int) -> bool:
+        """A child ended; whether it was one of these."""
+        hook = self.running.pop(pid, None)
+        if hook is None:
+            return False
+        _kill(pid)  # what it left in its session
+        code = os.waitstatus_to_exitcode(status)
+        if hook.is_late:
+            self._finish(hook, f"took longer than {hook.timeout_s:g} s")
+        elif code < 0:
+            self._finish(hook, f"was ended by {signal.Signals(-code).name}")
+        else:
+            self._finish(hook, f"ended with exit code {code}" if code else "")
+        return True
+
+    def _start(self, hook: Hook, environment: Mapping[str, str]) -> Hook:
+        self._on_start()
+        try:
+            check_program(hook.program, os.geteuid())
+            hook.pid = self._unbounded.call(lambda: self._spawn(hook.program, environment))
+        except (OSError, ValueError) as error:
+            self._finish(hook, f"cannot be run: {getattr(error, 'strerror', None) or error}")
+            return hook
+        self.running[hook.pid] = hook
+        self._timers.add(steady_s() + hook.timeout_s, hook, lambda _now_s: self._too_late(hook))
+        return hook
+
+    def _spawn(self, program: str, environment: Mapping[str, str]) -> int:
+        return os.posix_spawn(
+            program,
+            [program],
+            {**environment, HOOK: self._mark},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, 2, 1),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP],
+        )
+
+    def _too_late(self, hook: Hook) -> None:
+        hook.is_late = True
+        _kill(hook.pid)
+
+    def _finish(self, hook: Hook, problem: str) -> None:
+        hook.is_over = True
+        if problem and hook.on_end is not _unheard:
+            problem = f"{hook.kind} {hook.program} {problem}"
+            log.error("%s: %s", hook.attempt, problem)
+            self.unfit[hook.attempt] = Unfit(hook.attempt, hook.kind, problem)
+        hook.on_end(problem)
+
+
+def _unheard(problem: str) -> None:
+    """Instead of whoever waited."""
+
+
+def _kill(session: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, signal.SIGKILL)
+
+
+def uncleanness(environment: Mapping[str, str]) -> str:
+    """Which variable a hook may not be given as it is, for people; empty: all are clean."""
+    for name, value in environment.items():
+        if not _CLEAN.fullmatch(value):
+            return f"{name} would be {value[:64]!r}, which is not told to programs that run as root"
+    return ""
+
+
+def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an earlier version of us left for an epilog, without what would not be told today."""
+    return {name: value for name, value in environment.items() if _CLEAN.fullmatch(value)}
+
+
+def hook_environment(order: Order, prepared: Prepared) -> dict[str, str]:
+    """What prolog and epilog are told of an attempt; `uncleanness` says whether it may be."""
+    spec, login, attempt = prepared.spec, prepared.login, order.attempt
+    result = {
+        "PATH": PATH_DEFAULT,
+        "IRIAI_JOB_ID": f"{attempt.home}-{attempt.number}",
+        "IRIAI_TASK_ID": str(attempt.index),
+        "IRIAI_ATTEMPT": str(attempt.attempt),
+        "IRIAI_USER": login.name,
+        "IRIAI_UID": str(login.uid),
+        "IRIAI_GID": str(login.gid),
+        "IRIAI_GROUP": spec.account.group,
+        "IRIAI_CPUS": str(spec.resources.cpus),
+    }
+    if order.gpu_ids:
+        result["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids))
+    return result

@@ -1,0 +1,1 @@
+"""What an earlier launcher left."""

@@ -1,0 +1,1 @@
+"""The helper between launcher and task."""

@@ -1,0 +1,275 @@
+"""Starts one task: puts together what iriai-exec, or the helper in Python, is told.
+
+The launcher never forks. It starts the helper by `posix_spawn`, which costs the same however large
+the launcher is; what has to happen between fork and exec happens in the helper.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from iriai.launcher.containment.container import Limits
+from iriai.launcher.containment.namespaces.visible import EVERYTHING, Visible
+from iriai.launcher.contract.machine_config import MachineSettings
+from iriai.launcher.contract.messages import NoticeVariable, Order
+from iriai.launcher.directories.scratch import Directory
+from iriai.launcher.directories.spool import Spool
+from iriai.launcher.environment.batch_variables import add_batch_variables, packed, write_node_file
+from iriai.launcher.environment.environment import environment_of
+from iriai.launcher.environment.users import Login
+from iriai.launcher.gpus.gpus import Gpus
+from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
+from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.model.batch_variables import BatchSystem, BatchVariables
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction, JobSpec, expand_pattern
+
+HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
+HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")
+TASK_FILES = (1024, 524_288)
+"""How many files a task of root's launcher may have open, and raise that to: what a login has on a
+system with systemd. Above 1,024 descriptors, programs that use select(2) fail."""
+LIMITED = "n="
+"""Of tasks that gain no rights from programs."""
+_CPU_LIMIT_SLACK_S = 2
+"""RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
+
+
+class Prepared(NamedTuple):
+    """What the tasks of one template share."""
+
+    spec: JobSpec
+    login: Login
+    environment: dict[bytes, bytes]
+    """As `SharedEnvironments` gave it; not to be changed."""
+    options: tuple[str, ...]
+    """Of the helper, without what differs between tasks."""
+    command: tuple[str, ...]
+    script: bytes
+    stdin: bytes
+    digest: bytes
+    spool: str = ""
+    """Where its output goes that somebody follows; empty: the launcher's own."""
+    notice: tuple[tuple[NoticeVariable, str], ...] = ()
+    visible: Visible = EVERYTHING
+    """What it finds of the machine's /tmp and /dev/shm."""
+    limits: Limits = Limits(1, 0, 0)
+    """What the kernel keeps, for those without cards."""
+
+
+class Payload(NamedTuple):
+    """Names of the stored files that a task uses; empty for none."""
+
+    script: str = ""
+    stdin: str = ""
+
+
+NO_PAYLOAD = Payload()
+
+
+def find_helper(kind: str) -> tuple[str, ...]:
+    """The program between launcher and task; `kind` is auto, c or python."""
+    if kind != "python" and _works(HELPER):
+        return (HELPER,)
+    if kind == "c":
+        raise FileNotFoundError(f"{HELPER} is not there; compile it, or use the helper in Python")
+    # -I -S: neither the environment nor any installed package has a say in a privileged process.
+    return (sys.executable, "-I", "-S", HELPER_IN_PYTHON)
+
+
+def _works(program: str) -> bool:
+    """Whether `program` can be executed here: it may be missing, or be of another machine.
+
+    Without arguments it ends as something that could not be run.
+    """
+    try:
+        pid = os.posix_spawn(program, [program], {})
+    except OSError:
+        return False
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) == EXIT_NOT_RUN
+
+
+def helper_is_compiled(helper: tuple[str, ...]) -> bool:
+    """Whether `helper`, as `find_helper` gave it, is the C program."""
+    return len(helper) == 1
+
+
+class Spawner:
+    """Starts tasks."""
+
+    def __init__(
+        self,
+        helper: tuple[str, ...],
+        payloads: Payloads,
+        spool: Spool,
+        launcher_mark: str,
+        state_path: str,
+        gpus: Gpus,
+        unbounded: Unbounded,
+    ) -> None:
+        """`launcher_mark` names this launcher's state in the mark of each task.
+
+        `state_path` is the state directory, so that `iriai` in a task finds its machine's daemon.
+        """
+        self._unbounded = unbounded
+        self._state = os.fsencode(state_path)
+        self._gpus = gpus
+        self._helper = helper
+        self._payloads = payloads
+        self.spool = spool
+        self._launcher_mark = launcher_mark
+        self._is_root = os.geteuid() == 0
+        self._takes_privileges = self._is_root
+        self.failures_fd, report_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(report_fd, True)
+        os.set_inheritable(report_fd, True)  # helpers are the only children
+        self._namespace_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """The number that a task's mount namespace has in the helper."""
+        self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
+
+    def use(self, settings: MachineSettings) -> None:
+        """Start tasks as is configured now."""
+        wanted = settings.no_new_privileges
+        self._takes_privileges = self._is_root if wanted is None else wanted
+
+    def options(self, spec: JobSpec, login: Login) -> tuple[str, ...]:
+        """What every task of `spec` is started with."""
+        result = [*self._fixed_options, f"d={spec.working_directory}"]
+        if self._is_root:
+            groups = ",".join(map(str, login.groups))
+            result.append(f"u={login.uid}:{login.gid}:{groups}")
+        if self._takes_privileges and login.uid != 0:
+            result.append(LIMITED)
+        if spec.cpu_limit_s is not None:
+            soft = int(spec.cpu_limit_s) + _CPU_LIMIT_SLACK_S
+            hard = soft + int(spec.kill_grace_s) + 1
+            result.append(f"l={resource.RLIMIT_CPU}:{soft}:{hard}")
+        if spec.interaction is Interaction.TERMINAL:
+            result += ["t=", "k="]
+        elif spec.interaction is Interaction.STREAM:
+            result.append("k=")
+        return tuple(result)
+
+    def mark_of(self, attempt: AttemptId) -> str:
+        """The value of the mark that every process of `attempt` begins with."""
+        return f"{self._launcher_mark}/{attempt}"
+
+    def start(
+        self,
+        task: Prepared,
+        order: Order,
+        mark: str,
+        joins: tuple[str, ...],
+        payload: Payload,
+        scratch: Directory,
+        namespace_fd: int,
+        given_fd: int,
+    ) -> int:
+        """Start the helper that becomes the task; returns its pid.
+
+        `mark` is what `mark_of` says, `joins` the options by which it gets into its enclosure.
+        `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
+        a descriptor that the client passed, each -1 where there is none. Raises OSError or
+        ValueError where the system takes the arguments for impossible; nothing was started then.
+        """
+        environment = environment_of(order, task.environment, mark, scratch.path)
+        environment[b":IRIAI_STATE"] = self._state
+        if order.gpu_ids:
+            environment.update(packed(self._gpus.variables(order.gpu_ids).items()))
+        if task.spec.batch is not None:
+            self._add_batch(environment, task, task.spec.batch, order, scratch)
+        if task.notice:
+            environment.update(packed(task.notice))
+        opened: list[int] = []
+        try:
+            redirects = self._descriptors(task, order, payload, given_fd, opened)
+            arguments = [*self._helper, *task.options, *joins]
+            if not redirects or redirects[0][2] != 0:
+                arguments.append("i=/dev/null")
+            if task.spec.interaction is Interaction.BATCH:
+                arguments += _outputs(task.spec, order)
+            if namespace_fd >= 0:
+                redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
+                arguments.append(f"m={self._namespace_fd}")
+            arguments.append("--")
+            if payload.script:
+                arguments.append(self._payloads.path(payload.script))
+            arguments += task.command
+            spawn = partial(
+                os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
+            )
+            return spawn() if LIMITED in task.options else self._unbounded.call(spawn)
+        finally:
+            for fd in opened:
+                os.close(fd)
+
+    @staticmethod
+    def _add_batch(
+        environment: dict[bytes, bytes],
+        task: Prepared,
+        batch: BatchVariables,
+        order: Order,
+        scratch: Directory,
+    ) -> None:
+        is_array = task.spec.is_array
+        add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
+        if batch.system is BatchSystem.PBS:
+            write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
+
+    def _descriptors(
+        self, task: Prepared, order: Order, payload: Payload, given_fd: int, opened: list[int]
+    ) -> list[tuple[int, int, int]]:
+        """Which descriptors become 0, 1 and 2, as `posix_spawn` is told.
+
+        Those that were opened for it go into `opened`.
+        """
+        dup = os.POSIX_SPAWN_DUP2
+        redirects: list[tuple[int, int, int]] = []
+        if payload.stdin:
+            opened.append(self._payloads.open(payload.stdin))
+            redirects.append((dup, opened[-1], 0))
+        elif given_fd >= 0:
+            redirects.append((dup, given_fd, 0))
+        if task.spec.interaction is Interaction.TERMINAL:
+            redirects += [(dup, given_fd, 1), (dup, given_fd, 2)]
+        elif task.spec.interaction is Interaction.STREAM:
+            for target, kind in ((1, "out"), (2, "err")):
+                fd = self.spool.create(order.attempt, kind, task.login, task.spool)
+                redirects.append((dup, fd, target))
+        return redirects
+
+
+def _outputs(spec: JobSpec, order: Order) -> list[str]:
+    result = []
+    if spec.output:
+        result.append(f"o={expand_pattern(spec.output, order.attempt)}")
+    if spec.error:
+        result.append(f"e={expand_pattern(spec.error, order.attempt)}")
+    return result
+
+
+def _raise_file_limit() -> tuple[str, ...]:
+    """Allow the launcher all the descriptors it may have; returns what tasks are told of theirs.
+
+    Root's launcher gives them what a login has, an ordinary user's what it was started with.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_root = os.geteuid() == 0
+    if is_root:
+        with suppress(OSError, ValueError):  # beyond what the kernel, or a container, allows
+            wanted = max(hard, TASK_FILES[1])
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+            hard = wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if is_root:
+        soft, hard = (min(each, hard) for each in TASK_FILES)
+    elif soft == hard:
+        return ()
+    return (f"l={resource.RLIMIT_NOFILE}:{soft}:{hard}",)

@@ -1,0 +1,1 @@
+"""Clock, system calls, log, timers and crash points of the launcher."""

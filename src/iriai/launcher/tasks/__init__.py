@@ -1,0 +1,1 @@
+"""Admission, running tasks, limits and leases."""

@@ -1,0 +1,106 @@
+"""Whether a task may be started here, and what it needs for that."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iriai.launcher.containment.namespaces.visible import visible_for
+from iriai.launcher.contract.messages import Order, Template
+from iriai.launcher.environment.environment import BadEnvironment, SharedEnvironments
+from iriai.launcher.environment.users import UserRefused, Users
+from iriai.launcher.spawn.spawn import Prepared, Spawner
+from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
+from iriai.launcher.system.digest import digest_of
+from iriai.launcher.tasks.content_check import content_problem
+from iriai.launcher.tasks.limits import kernel_limits
+from iriai.model.home_rules import HomeRules
+from iriai.model.ids import HOME_NAME
+from iriai.model.job import Interaction
+from iriai.model.limits import limits_problem
+from iriai.model.state import EndCause
+
+_DIGEST_BYTES = 8
+"""Enough to recognise a command in a journal by."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class NotStarted(Exception):
+    """An attempt ended without having begun.
+
+    `REFUSED` says that the launcher can start nothing at present: the task is queued again, and the
+    machine takes nothing for a while. What no later attempt could do better is `FAILED`.
+    """
+
+    def __init__(self, cause: EndCause, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.message = message
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the end carries: as a shell says that it cannot execute."""
+        return EXIT_NOT_RUN if self.cause is EndCause.FAILED else None
+
+
+class Admission:
+    """Decides by itself, whatever the daemon says, for whom something is run."""
+
+    def __init__(self, users: Users, spawner: Spawner) -> None:
+        self._users = users
+        self._spawner = spawner
+        self._environments = SharedEnvironments()
+
+    def require_at_least(self, minimum_uid: int) -> None:
+        """Refuse users below `minimum_uid` too."""
+        self._users.require_at_least(minimum_uid)
+
+    def go_by(self, rules: HomeRules) -> None:
+        """Run tasks for those alone whom the machine's owner lets in."""
+        self._users.go_by(rules)
+
+    def prepare(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
+        """What the tasks of `template`, of `home`, share, or why none of them is started."""
+        spec = template.spec
+        try:
+            login = self._users.login(home, spec.user, now_s)
+        except UserRefused as refusal:
+            return NotStarted(EndCause.FAILED, str(refusal))
+        if not spec.command and not template.script:
+            return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
+        words = limits_problem(spec) or content_problem(template)
+        if words:
+            return NotStarted(EndCause.FAILED, words)
+        try:
+            environment = self._environments.of(template.environment, login, spec.resources.cpus)
+        except BadEnvironment as bad:
+            return NotStarted(EndCause.FAILED, str(bad))
+        options = self._spawner.options(spec, login)
+        command = _encode(spec.command)
+        digest = digest_of(
+            command,
+            template.script,
+            template.stdin,
+            template.environment,
+            size_bytes=_DIGEST_BYTES,
+        )
+        return Prepared(
+            spec,
+            login,
+            environment,
+            options,
+            spec.command,
+            template.script,
+            template.stdin,
+            digest,
+            template.spool,
+            template.notice,
+            visible_for(spec, login),
+            kernel_limits(spec),
+        )
+
+    def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:
+        """Raise `NotStarted` where this one attempt cannot be started."""
+        if not HOME_NAME.fullmatch(order.attempt.home):
+            raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
+        if prepared.spec.interaction is Interaction.TERMINAL and not has_descriptor:
+            raise NotStarted(EndCause.FAILED, "an interactive task came without its terminal")

@@ -1,0 +1,115 @@
+"""Keeps the limits of running tasks: timers, samples, and the kernel's alarms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from iriai.launcher.containment.container import Enclosure, Use
+from iriai.launcher.directories.spool import SPOOL_BYTES_MAX
+from iriai.launcher.system.clock import steady_s
+from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.limits import (
+    SAMPLE_S,
+    crossed,
+    is_polled,
+    memory_limit,
+    next_sample_s,
+    output_limit,
+    time_limit,
+)
+from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.tasks import Tasks
+from iriai.model.job import Interaction
+from iriai.model.state import EndCause
+
+CallWhenReadable = Callable[[int, Callable[[], None]], None]
+
+
+class Watch:
+    """Ends tasks that cross a limit."""
+
+    def __init__(self, tasks: Tasks, timers: Timers, call_when_readable: CallWhenReadable) -> None:
+        """`call_when_readable(fd, action)` is how the loop is told to wait for an alarm."""
+        self._tasks = tasks
+        self._timers = timers
+        self._call_when_readable = call_when_readable
+        self._machine_cpus = os.cpu_count() or 1
+        self._alarms: dict[int, Enclosure] = {}
+
+    def begin(self, task: Task) -> None:
+        """`task` has been started."""
+        spec = task.spec
+        if spec.time_limit_s is not None:
+            self._timers.add(
+                task.started_s + spec.time_limit_s,
+                task,
+                lambda now_s: self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s),
+            )
+        if spec.interaction is Interaction.STREAM:
+            self._plan_look(task, task.started_s)
+        if spec.resources.memory_bytes or spec.cpu_limit_s is not None or spec.process_limit:
+            self._plan_sample(task, task.started_s, 0.0)
+            self._expect_alarm(task.enclosure)
+
+    def _plan_look(self, task: Task, now_s: float) -> None:
+        self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._look(task, later_s))
+
+    def _look(self, task: Task, now_s: float) -> None:
+        """Nothing but looking keeps a file small: a limit of the kernel's holds for all files."""
+        printed_bytes = self._tasks.printed_bytes(task)
+        if printed_bytes > SPOOL_BYTES_MAX:
+            self._tasks.end(task, output_limit(printed_bytes), 0.0, now_s)
+        else:
+            self._plan_look(task, now_s)
+
+    def alarm(self, fd: int) -> None:
+        """A memory limit was hit: the task is ended at once, it could do nothing any more."""
+        try:
+            os.eventfd_read(fd)
+        except BlockingIOError:
+            return  # it was about the task before
+        enclosure = self._alarms[fd]
+        for task in list(self._tasks):
+            if task.enclosure is enclosure:
+                peak_bytes = enclosure.memory_peak_bytes() or 0
+                self._tasks.end(task, memory_limit(task.spec, peak_bytes), 0.0, steady_s())
+
+    def _expect_alarm(self, enclosure: Enclosure) -> None:
+        fd = enclosure.alarm_fd
+        if fd >= 0 and self._alarms.get(fd) is not enclosure:
+            self._alarms[fd] = enclosure
+            self._call_when_readable(fd, lambda: self.alarm(fd))
+
+    def _plan_sample(self, task: Task, now_s: float, cpu_s: float) -> None:
+        due_s = next_sample_s(
+            task.spec, now_s, cpu_s, self._machine_cpus, polled=_must_be_polled(task)
+        )
+        if due_s is not None:
+            self._timers.add(due_s, task, lambda later_s: self._sample(task, later_s))
+
+    def _sample(self, task: Task, now_s: float) -> None:
+        if task.kill_at_s is not None:
+            return  # it is being ended already
+        cpu_s = task.enclosure.cpu_s()
+        if cpu_s is None or _must_be_polled(task):
+            use = task.enclosure.sample()
+            task.sampled_peak_bytes = max(task.sampled_peak_bytes, use.memory_bytes)
+            use = use._replace(cpu_s=use.cpu_s + task.cpu_s)
+        else:
+            use = Use(cpu_s, 0, 0)
+        reason = crossed(task.spec, use)
+        if reason:
+            grace_s = 0.0 if reason.cause is EndCause.MEMORY_LIMIT else task.spec.kill_grace_s
+            self._tasks.end(task, reason, grace_s, now_s)
+        else:
+            self._plan_sample(task, now_s, use.cpu_s)
+
+
+def _must_be_polled(task: Task) -> bool:
+    enclosure = task.enclosure
+    return is_polled(
+        task.spec,
+        limits_memory=enclosure.limits_memory,
+        limits_processes=enclosure.limits_processes,
+    )

@@ -1,0 +1,235 @@
+"""Attempts between their order and their process: admitted, written down, then spawned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from iriai.launcher.containment.container import Enclosure, Enclosures
+from iriai.launcher.contract.messages import Alive, Order
+from iriai.launcher.directories.scratch import NoDirectory
+from iriai.launcher.gpus.gpus import CardTaken, Gpus
+from iriai.launcher.hooks.hooks import Hook, Hooks, hook_environment, uncleanness
+from iriai.launcher.journal.journal import Intent
+from iriai.launcher.spawn.spawn import Prepared
+from iriai.launcher.system.clock import steady_s
+from iriai.launcher.system.crash_points import crash_point
+from iriai.launcher.tasks.admission import Admission, NotStarted
+from iriai.launcher.tasks.defects import ENDED, Defects
+from iriai.launcher.tasks.epilogs import Epilogs
+from iriai.launcher.tasks.leases import OVER, Leases
+from iriai.launcher.tasks.limit_monitor import Watch
+from iriai.launcher.tasks.limits import Crossed
+from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.tasks import Tasks
+from iriai.model.ids import AttemptId
+from iriai.model.state import EndCause
+from iriai.system.closing import CLOSING
+
+SPAWNS_A_TURN = 16
+"""Between two looks at what ended and what was asked: more makes ends wait, fewer costs calls."""
+
+
+class _Pending(NamedTuple):
+    """What is needed to spawn one attempt."""
+
+    order: Order
+    prepared: Prepared
+    enclosure: Enclosure
+    fd: int
+    """What the client passed, or -1."""
+
+
+class Starting:
+    """The attempts that were ordered and have no process yet."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        enclosures: Enclosures,
+        tasks: Tasks,
+        watch: Watch,
+        leases: Leases,
+        hooks: Hooks,
+        epilogs: Epilogs,
+        defects: Defects,
+        gpus: Gpus,
+    ) -> None:
+        self._gpus = gpus
+        self._admission = admission
+        self._enclosures = enclosures
+        self._tasks = tasks
+        self._watch = watch
+        self._leases = leases
+        self._hooks = hooks
+        self._epilogs = epilogs
+        self._defects = defects
+        self._pending: dict[AttemptId, _Pending] = {}
+        """Those that need nothing but to be spawned, or their prolog to be begun."""
+        self._in_prolog: dict[AttemptId, tuple[_Pending, Hook]] = {}
+        self._prepared: dict[AttemptId, None] = {}
+        """Those in `_pending` whose prolog is over."""
+        self.failed: list[tuple[AttemptId, NotStarted]] = []
+        """Could not be spawned, until the caller takes them."""
+
+    def __len__(self) -> int:
+        return len(self._pending) + len(self._in_prolog)
+
+    def __contains__(self, attempt: AttemptId) -> bool:
+        return attempt in self._pending or attempt in self._in_prolog
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `spawn_some` has something to do."""
+        return bool(self._pending or self.failed)
+
+    def attempts(self) -> list[AttemptId]:
+        """All of them."""
+        return [*self._pending, *self._in_prolog]
+
+    def admit(
+        self, order: Order, prepared: Prepared | NotStarted, fd: int, wall_s: float
+    ) -> Intent:
+        """Take an order in; what is returned must be durable before `spawn_some` is called.
+
+        Raises `NotStarted`; then `fd` is closed.
+        """
+        try:
+            if isinstance(prepared, NotStarted):
+                raise prepared
+            self._admission.check(order, prepared, has_descriptor=fd >= 0)
+            if order.gpu_ids:
+                order = self._with_cards(order)
+            enclosure = self._acquire(order)
+        except Exception:
+            close(fd)
+            raise
+        try:
+            self._epilogs.owe(order, prepared)
+        except NotStarted:
+            close(fd)
+            self._enclosures.release(enclosure)
+            self._gpus.release(order.attempt)
+            raise
+        self._pending[order.attempt] = _Pending(order, prepared, enclosure, fd)
+        return Intent(order.attempt, prepared.login.uid, enclosure.number, prepared.digest, wall_s)
+
+    def give_up(self, attempt: AttemptId) -> None:
+        """Do not spawn `attempt`."""
+        if attempt in self._in_prolog:
+            pending, hook = self._in_prolog.pop(attempt)
+            self._hooks.give_up(hook)
+        else:
+            pending = self._pending.pop(attempt)
+            self._prepared.pop(attempt, None)
+        self._drop(pending)
+
+    def spawn_some(self) -> list[tuple[Alive, int]]:
+        """Spawn the next few; returns them, each with the start time of its process."""
+        started = []
+        for attempt in list(self._pending)[:SPAWNS_A_TURN]:
+            pending = self._pending.pop(attempt)
+            if attempt in self._prepared:
+                del self._prepared[attempt]
+            elif self._hooks.wants_prolog(attempt):
+                self._begin_prolog(pending)
+                continue
+            task = self._spawn(pending)
+            close(pending.fd)
+            if task is None:
+                self._release(pending)
+                continue
+            try:
+                self._watch.begin(task)
+                self._leases.begin(task, pending.order)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+                self._end_unwatched(task, error)
+            started.append((task.alive, pending.enclosure.started_ticks))
+            crash_point("after-spawn")
+        return started
+
+    def _begin_prolog(self, pending: _Pending) -> None:
+        order, prepared, _, _ = pending
+        attempt = order.attempt
+        environment = hook_environment(order, prepared)
+        words = uncleanness(environment)
+        if words:
+            self._drop(pending)
+            self.failed.append((attempt, NotStarted(EndCause.FAILED, words)))
+            return
+        self._epilogs.begun(attempt)
+        told: list[str] = []
+        hook = self._hooks.start_prolog(
+            attempt, environment, lambda problem: self._prolog_ended(attempt, problem, told)
+        )
+        self._in_prolog[attempt] = (pending, hook)
+        if told:  # it ended before anybody could know of it
+            self._prolog_ended(attempt, told[0], told)
+
+    def _prolog_ended(self, attempt: AttemptId, problem: str, told: list[str]) -> None:
+        if attempt not in self._in_prolog:
+            told.append(problem)
+            return
+        pending, _ = self._in_prolog.pop(attempt)
+        if not problem:
+            self._pending[attempt] = pending
+            self._prepared[attempt] = None
+            return
+        self._epilogs.forgive(attempt)
+        self._drop(pending)
+        self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
+
+    def _end_unwatched(self, task: Task, error: Exception) -> None:
+        """`task` runs, and its limits cannot be kept."""
+        words = self._defects.met(f"watching {task.attempt}", error, ENDED)
+        self._tasks.end(task, Crossed(EndCause.FAILED, words), 0.0, steady_s())
+
+    def _drop(self, pending: _Pending) -> None:
+        close(pending.fd)
+        self._release(pending)
+
+    def _release(self, pending: _Pending) -> None:
+        self._enclosures.release(pending.enclosure)
+        self._gpus.release(pending.order.attempt)
+
+    def _with_cards(self, order: Order) -> Order:
+        """`order` with the cards that are now its own."""
+        try:
+            return msgspec.structs.replace(order, gpu_ids=self._gpus.take(order))
+        except (CardTaken, OSError) as taken:
+            raise NotStarted(EndCause.REFUSED, str(taken)) from None
+
+    def _acquire(self, order: Order) -> Enclosure:
+        try:
+            return self._enclosures.acquire()
+        except OSError as error:
+            self._gpus.release(order.attempt)
+            raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
+
+    def _spawn(self, pending: _Pending) -> Task | None:
+        order, prepared, enclosure, fd = pending
+        if not self._leases.may_start(order, steady_s()):
+            self.failed.append((order.attempt, NotStarted(*OVER)))
+            return None
+        try:
+            limits = prepared.limits
+            if order.gpu_ids:
+                limits = limits._replace(gpu_ids=order.gpu_ids)
+            enclosure.prepare(limits)
+            return self._tasks.start(prepared, order, enclosure, fd)
+        except NoDirectory as error:
+            self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))
+            return None
+        except (OSError, ValueError) as error:
+            text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+            text = self._defects.met(f"starting {order.attempt}", error)
+        self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
+        return None
+
+
+def close(fd: int) -> None:
+    """Close a descriptor that a client passed, if it did."""
+    if fd >= 0:
+        CLOSING.close(fd)

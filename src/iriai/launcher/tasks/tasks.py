@@ -1,0 +1,282 @@
+"""The table of running tasks: started, asked to end, reaped, and over when no process is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+from iriai.launcher.containment.container import Enclosure, Enclosures
+from iriai.launcher.containment.namespaces.pool import Namespaces
+from iriai.launcher.contract.messages import Exit, Order
+from iriai.launcher.directories.scratch import NoDirectory, Scratch
+from iriai.launcher.gpus.gpus import Gpus
+from iriai.launcher.hooks.hooks import Hooks
+from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
+from iriai.launcher.spawn.spawn_failures import read_failures
+from iriai.launcher.system.clock import steady_s, wall_s
+from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.defects import Defects
+from iriai.launcher.tasks.limits import Crossed
+from iriai.launcher.tasks.task import Task
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.system.procfs import read_process
+
+LOOK_AGAIN_S = 0.05
+"""Between two attempts to kill what is left of a task; usually the first is enough."""
+
+
+class Tasks:
+    """All tasks that have a process."""
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        enclosures: Enclosures,
+        payloads: Payloads,
+        scratch: Scratch,
+        namespaces: Namespaces,
+        timers: Timers,
+        hooks: Hooks,
+        gpus: Gpus,
+        defects: Defects,
+    ) -> None:
+        self._gpus = gpus
+        self._defects = defects
+        self._spawner = spawner
+        self._enclosures = enclosures
+        self._payloads = payloads
+        self._scratch = scratch
+        self._namespaces = namespaces
+        self._hooks = hooks
+        self._timers = timers
+        self._by_attempt: dict[AttemptId, Task] = {}
+        self._by_pid: dict[int, Task] = {}
+        """By main processes that were not reaped yet."""
+        self._by_session: dict[int, Task] = {}
+        self._left_over: list[Task] = []
+        """Whose main process ended, and whose tree has not been seen to be empty."""
+        self._ends: list[Exit] = []
+
+    def __len__(self) -> int:
+        return len(self._by_attempt)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._by_attempt.values())
+
+    def get(self, attempt: AttemptId) -> Task | None:
+        """The running task of `attempt`."""
+        return self._by_attempt.get(attempt)
+
+    def printed_bytes(self, task: Task) -> int:
+        """What a task that somebody follows has printed so far, of its larger stream."""
+        return self._spawner.spool.size_bytes(task.attempt)
+
+    def take_ends(self) -> list[Exit]:
+        """The ends since the last call."""
+        ends, self._ends = self._ends, []
+        return ends
+
+    def start(self, prepared: Prepared, order: Order, enclosure: Enclosure, fd: int) -> Task:
+        """Spawn `order`.
+
+        Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
+        """
+        payload = self._store(prepared)
+        login, scratch = prepared.login, None
+        try:
+            scratch = self._scratch.take(login.uid, login.gid)
+            namespace = self._namespaces.take(login.uid, prepared.visible)
+        except NoDirectory:
+            self._drop(payload)
+            if scratch is not None:
+                self._scratch.give_back(scratch)
+            raise
+        task = Task(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
+        task.started_s, task.started_wall_s = steady_s(), wall_s()
+        mark = self._spawner.mark_of(order.attempt)
+        try:
+            namespace_fd = -1 if namespace is None else namespace.fd
+            task.pid = self._spawner.start(
+                prepared, order, mark, enclosure.joins, payload, scratch, namespace_fd, fd
+            )
+        except Exception:
+            self._give_back(task)
+            self._spawner.spool.close(order.attempt)
+            raise
+        enclosure.hold(task.pid, login.uid, mark)
+        self._by_attempt[task.attempt] = task
+        self._by_pid[task.pid] = self._by_session[task.pid] = task
+        return task
+
+    def end(self, task: Task, reason: Crossed, grace_s: float, now_s: float) -> None:
+        """Ask a task to end (SIGTERM to its whole tree), and kill it after `grace_s`.
+
+        The first reason stays; a later request can only shorten the grace.
+        """
+        if task.is_over:
+            return
+        if task.cause is None:
+            task.cause, task.message = reason
+        kill_at_s = now_s + max(grace_s, 0.0)
+        if task.kill_at_s is not None and task.kill_at_s <= kill_at_s:
+            return
+        if kill_at_s > now_s and task.kill_at_s is None:
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must hear it too
+                _signal_main(task, number)
+                for pid in task.enclosure.processes():
+                    if pid != task.pid:
+                        with suppress(ProcessLookupError, PermissionError):
+                            os.kill(pid, number)
+        task.kill_at_s = kill_at_s
+        if kill_at_s <= now_s:
+            self._kill(task, now_s)
+        else:
+            self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
+
+    def give_up(self, task: Task, words: str, now_s: float) -> None:
+        """An error of ours came up in keeping its limits: `task` is ended at once."""
+        if task.cause is None:
+            task.cause, task.message = EndCause.FAILED, words
+        task.kill_at_s = now_s
+        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda late_s: self._kill(task, late_s))
+
+    def reap(self) -> None:
+        """Take in every process that ended; what a main process left behind is killed."""
+        reaped: list[Task] = []
+        found_any = False
+        while (pid := _ended_child()) is not None:
+            found_any = True
+            task = self._by_pid.pop(pid, None)
+            if task is None:
+                self._reap_other(pid)
+                continue
+            _, task.status, usage = os.wait4(pid, 0)
+            task.count(usage)
+            reaped.append(task)
+        if reaped:
+            self._left_over += reaped
+            self._take_failures(reaped)
+        if found_any and self._left_over:
+            self._finish_empty(reaped)
+
+    def _reap_other(self, pid: int) -> None:
+        """A child that is no task's main process: a hook, or what a task left behind."""
+        owner = self._owner_of(pid)
+        _, status, usage = os.wait4(pid, 0)
+        try:
+            is_hook = self._hooks.ended(pid, status)
+        except Exception as error:  # noqa: BLE001 - it costs what waited for the hook alone
+            self._defects.met("the end of a hook", error)
+            return
+        if not is_hook and owner is not None:
+            owner.count(usage)
+
+    def _finish_empty(self, reaped: list[Task]) -> None:
+        remaining = []
+        now_s, now_wall_s = steady_s(), wall_s()
+        for task in self._left_over:
+            if task.enclosure.is_empty():
+                self._finish(task, now_s, now_wall_s)
+            else:
+                remaining.append(task)
+        self._left_over = remaining
+        if remaining:
+            for task in reaped:
+                if not task.is_over:
+                    self._kill(task, now_s)
+
+    def _kill(self, task: Task, now_s: float) -> None:
+        """SIGKILL to all of the task, again and again until it is over."""
+        if task.status is not None and task.enclosure.is_empty():
+            self._left_over.remove(task)
+            self._finish(task, now_s, wall_s())
+            return
+        _signal_main(task, signal.SIGKILL)
+        task.enclosure.kill()
+        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
+
+    def _finish(self, task: Task, now_s: float, now_wall_s: float) -> None:
+        task.is_over = True
+        try:
+            end = task.exit(now_s, now_wall_s)
+        except Exception as error:  # noqa: BLE001 - what it used is not known; that it ended is
+            end = self._unknown_end(task, error, now_s, now_wall_s)
+        self._ends.append(end)
+        del self._by_attempt[task.attempt]
+        if self._by_session.get(task.pid) is task:
+            del self._by_session[task.pid]
+        if self._gpus.held:
+            self._gpus.release(task.attempt)
+        try:
+            if task.spec.interaction is Interaction.STREAM:
+                self._spawner.spool.close(task.attempt)
+            self._give_back(task)
+            self._enclosures.release(task.enclosure)
+        except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
+            self._defects.met(f"taking back what {task.attempt} had", error)
+
+    def _unknown_end(self, task: Task, error: Exception, now_s: float, now_wall_s: float) -> Exit:
+        words = self._defects.met(f"the end of {task.attempt}", error, "keeps unknown how it ended")
+        begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
+        cause = task.cause or EndCause.FAILED
+        return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
+
+    def _give_back(self, task: Task) -> None:
+        """What it had of ours, and no process uses."""
+        if task.payload is not NO_PAYLOAD:
+            self._drop(task.payload)
+        self._scratch.give_back(task.scratch)
+        if task.namespace is not None:
+            self._namespaces.give_back(task.namespace, task.started_wall_s)
+
+    def _take_failures(self, reaped: list[Task]) -> None:
+        failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
+        if failures:
+            for task in reaped:
+                task.failure = failures.get(task.pid)
+
+    def _owner_of(self, pid: int) -> Task | None:
+        """Whose orphan the zombie `pid` is, if its session tells."""
+        process = read_process(pid)
+        return self._by_session.get(process.session) if process else None
+
+    def _store(self, prepared: Prepared) -> Payload:
+        script = stdin = ""
+        if not (prepared.script or prepared.stdin):
+            return NO_PAYLOAD
+        if prepared.script:
+            login = prepared.login
+            script = self._payloads.keep_script(prepared.script, login.uid, login.gid)
+        if prepared.stdin:
+            stdin = self._payloads.keep_input(prepared.stdin)
+        return Payload(script, stdin)
+
+    def _drop(self, payload: Payload) -> None:
+        for name in payload:
+            if name:
+                self._payloads.release(name)
+
+
+def _signal_main(task: Task, number: signal.Signals) -> None:
+    """Signal the main process by itself: it may not have joined its control group yet.
+
+    First of all, so that a shell does not get to see its child killed and exit by itself.
+    """
+    if task.status is None:
+        with suppress(PermissionError):  # it may have become another user's, by a setuid file
+            os.kill(task.pid, number)
+
+
+def _ended_child() -> int | None:
+    """A child that ended, not reaped yet, so that /proc still tells whose it was."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return found.si_pid if found else None

@@ -1,0 +1,1 @@
+"""What use costs, and how it fades."""

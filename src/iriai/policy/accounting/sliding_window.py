@@ -1,0 +1,197 @@
+"""Use that counts in full for a window of time, and then no more (paper 000, section 5.2.1).
+
+The time is cut into buckets, a 32nd of the window each; see docs/spec/003, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from iriai.model.account import Account
+from iriai.model.records import Bucket, LedgerRow
+from iriai.policy.accounting.runtime_estimates import RunTimes
+
+BUCKETS = 32
+"""In a window. More: use leaves it more evenly, and each row of a ledger is longer. A window of a
+month has about one for each day."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounter:
+    """What one machine charged one account within the window. It satisfies `fading.Counter`."""
+
+    window_s: float
+    buckets: tuple[Bucket, ...] = ()
+    """Ascending by number; at most `BUCKETS + 1`."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.window_s) and self.window_s > 0):
+            raise ValueError(f"window_s is {self.window_s}; it must be more than 0")
+
+    @staticmethod
+    def restored(window_s: float, row: LedgerRow) -> WindowCounter:
+        """A stored counter; where the rule has changed since, it goes on with the new one.
+
+        What was counted otherwise is read as use made when its bucket, or its epoch, began.
+        """
+        counter = WindowCounter(window_s)
+        if row.bucket_s == counter.bucket_s:
+            return replace(counter, buckets=row.buckets)
+        if not row.bucket_s:
+            return counter.charged(row.counter, row.advance, row.epoch_wall_s)
+        for number, charge_s, advance_s in row.buckets:
+            counter = counter.charged(charge_s, advance_s, number * row.bucket_s)
+        return counter
+
+    @property
+    def bucket_s(self) -> float:
+        """How long each bucket is."""
+        return self.window_s / BUCKETS
+
+    def charged(self, charge_s: float, advance_s: float, wall_s: float) -> WindowCounter:
+        """With a charge of `charge_s` at `wall_s`, of which urgency is `advance_s`.
+
+        Raises:
+            ValueError: the charge is negative or not finite; a counter never falls.
+        """
+        if not (math.isfinite(charge_s) and charge_s >= 0):
+            raise ValueError(f"charge of {charge_s} s")
+        number = math.floor(wall_s / self.bucket_s)
+        kept, last = self.buckets, Bucket(number, 0.0, 0.0)
+        if kept and kept[-1].number >= number:
+            kept, last = kept[:-1], kept[-1]
+        last = Bucket(last.number, last.charge_s + charge_s, last.advance_s + advance_s)
+        return replace(self, buckets=(*_within(kept, last.number), last))
+
+    def at(self, wall_s: float) -> float:
+        """What counts at `wall_s`, in charged seconds."""
+        return sum(each.charge_s * self._part(each.number, wall_s) for each in self.buckets)
+
+    def advance_at(self, wall_s: float) -> float:
+        """The part of it that was paid for urgency."""
+        return sum(each.advance_s * self._part(each.number, wall_s) for each in self.buckets)
+
+    def merged(self, other: WindowCounter) -> WindowCounter:
+        """Of two copies of one counter what is later in each bucket, which is the larger.
+
+        Raises:
+            ValueError: the windows differ.
+        """
+        if self.window_s != other.window_s:
+            raise ValueError(f"windows of {self.window_s} and {other.window_s} s differ")
+        by_number = {each.number: each for each in self.buckets}
+        for each in other.buckets:
+            mine = by_number.get(each.number, each)
+            by_number[each.number] = max(mine, each, key=lambda bucket: bucket[1:])
+        if not by_number:
+            return self
+        buckets = tuple(by_number[number] for number in sorted(by_number))
+        return replace(self, buckets=_within(buckets, buckets[-1].number))
+
+    def plus(self, other: WindowCounter) -> WindowCounter:
+        """What both hold together, of one window."""
+        counter = self
+        for each in other.buckets:
+            mine = counter._bucket(each.number)
+            both = Bucket(each.number, mine[1] + each[1], mine[2] + each[2])
+            counter = counter._with(both)
+        return counter
+
+    def beyond(self, other: WindowCounter) -> WindowCounter:
+        """What it holds more than another of the same window, bucket by bucket."""
+        more = []
+        for each in self.buckets:
+            _, charge_s, advance_s = other._bucket(each.number)
+            if each.charge_s > charge_s:
+                advance_s = max(0.0, each.advance_s - advance_s)
+                more.append(Bucket(each.number, each.charge_s - charge_s, advance_s))
+        return replace(self, buckets=tuple(more))
+
+    def _bucket(self, number: int) -> Bucket:
+        return next((e for e in self.buckets if e.number == number), Bucket(number, 0.0, 0.0))
+
+    def _with(self, bucket: Bucket) -> WindowCounter:
+        others = [each for each in self.buckets if each.number != bucket.number]
+        buckets = tuple(sorted([*others, bucket]))
+        return replace(self, buckets=_within(buckets, buckets[-1].number))
+
+    def row(self, account: Account, times: RunTimes) -> LedgerRow:
+        """As it is stored and published."""
+        return LedgerRow(
+            account,
+            0.0,
+            0.0,
+            times.runs,
+            times.run_s,
+            bucket_s=self.bucket_s,
+            buckets=self.buckets,
+        )
+
+    def _part(self, number: int, wall_s: float) -> float:
+        return part_within(number, wall_s / self.bucket_s)
+
+
+def part_within(number: int, position: float) -> float:
+    """How much of a bucket is in the window that ends at `position`, both counted in buckets."""
+    return min(1.0, max(0.0, number + 1 + BUCKETS - position))
+
+
+def _within(buckets: tuple[Bucket, ...], latest: int) -> tuple[Bucket, ...]:
+    """Those that may count when `latest` is the bucket of now."""
+    return tuple(each for each in buckets if each.number >= latest - BUCKETS)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(slots=True)
+class WindowSum(Generic[Key]):
+    """The use in many counters, read without looking at each. It satisfies `fading.UseSum`."""
+
+    window_s: float
+    _counters: dict[Key, WindowCounter] = field(default_factory=dict)
+    _totals: dict[int, float] = field(default_factory=dict)
+    """Of all counters, by the number of the bucket."""
+
+    def merge(self, key: Key, row: LedgerRow) -> None:
+        """A counter's copy; of two the later one stays."""
+        counter = WindowCounter.restored(self.window_s, row)
+        known = self._counters.get(key)
+        if known is not None:
+            self._add(known, -1)
+            counter = known.merged(counter)
+        self._counters[key] = counter
+        self._add(counter, 1)
+
+    def drop(self, key: Key) -> None:
+        """A counter counts no more, where there is one."""
+        known = self._counters.pop(key, None)
+        if known is not None:
+            self._add(known, -1)
+
+    def at(self, wall_s: float) -> float:
+        """The sum of all counters, read at `wall_s`, in charged seconds."""
+        position = wall_s * BUCKETS / self.window_s
+        gone = [number for number in self._totals if not part_within(number, position)]
+        if gone:
+            self._drop(gone)
+        return sum(
+            max(0.0, total) * part_within(number, position)
+            for number, total in self._totals.items()
+        )
+
+    def _drop(self, gone: list[int]) -> None:
+        """Forget buckets that have left the window, so that they are not looked at again."""
+        for number in gone:
+            del self._totals[number]
+        latest = max(gone)
+        for key, counter in self._counters.items():
+            kept = tuple(each for each in counter.buckets if each.number > latest)
+            self._counters[key] = replace(counter, buckets=kept)
+
+    def _add(self, counter: WindowCounter, sign: int) -> None:
+        for number, charge_s, _ in counter.buckets:
+            self._totals[number] = self._totals.get(number, 0.0) + sign * charge_s

@@ -1,0 +1,1 @@
+"""ClassAd requirements of jobs and machines, matched with each other."""

@@ -1,0 +1,1 @@
+"""Orders: who is next."""

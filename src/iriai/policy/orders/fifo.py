@@ -1,0 +1,43 @@
+"""First come, first served, whoever it is: for comparison only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from iriai.model.account import Account
+from iriai.policy.orders.order import Contender, Groups, OrderSettings
+from iriai.policy.orders.sampling import certain_rates
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """The most urgent head task, then the one that waits longest, then the lowest id."""
+
+    settings: OrderSettings
+    is_one_queue: ClassVar[bool] = True
+
+    def rates(
+        self,
+        contenders: Sequence[Contender],
+        groups: Groups,
+    ) -> dict[Account, float]:
+        """1 for the account that is next, 0 for the others."""
+        return certain_rates(contenders, _first(contenders)) if contenders else {}
+
+    def choose(
+        self,
+        contenders: Sequence[Contender],
+        groups: Groups,
+        rng: Random,
+    ) -> Account:
+        """The account whose head task came first; see `Order.choose`."""
+        return _first(contenders)
+
+
+def _first(contenders: Sequence[Contender]) -> Account:
+    if not contenders:
+        raise ValueError("nobody to choose from")
+    return min(contenders, key=lambda c: (-c.urgency, c.queued_at_s, c.head)).account

@@ -1,0 +1,1 @@
+"""What fits when: availability profiles, backfill, limits, whole policies."""

@@ -1,0 +1,179 @@
+"""A machine's resources over time: what is free now, and when what would fit.
+
+The node decides with its own calendar; a broker keeps a copy of each, which may be stale.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Hashable, Iterator
+from math import inf
+from typing import Generic, NamedTuple, TypeVar
+
+from iriai.config.sections import JobSection
+from iriai.model.resources import NOTHING, Resources
+
+Key = TypeVar("Key", bound=Hashable)
+
+OPEN_END_S = 366 * 86400.0
+"""A claim without a limit counts as ending this long after it began: late enough that nobody
+plans with it, finite so that times can be compared. A start promised beyond it is no promise."""
+
+END_SLACK_S = JobSection().end_slack_s
+"""Added to each claim with a limit unless the configuration says otherwise; its reason is there."""
+
+AHEAD_WAIT_S = 10.0
+"""A claim that waits for others to end is given back when it has waited so long: they take twice as
+long as was thought, and there may be room elsewhere."""
+
+
+def longest_stay_s(
+    limit_s: float | None, grace_s: float, slack_s: float = END_SLACK_S
+) -> float | None:
+    """How long a claim keeps its place at most; None: there is no end to it."""
+    return None if limit_s is None else limit_s + grace_s + slack_s
+
+
+class Slot(NamedTuple):
+    """When something fits, and what is left beside it at that moment."""
+
+    start_s: float
+    spare: Resources
+
+
+class Calendar(Generic[Key]):
+    """Claims with their ends, on the steady clock of whoever asks."""
+
+    def __init__(self, capacity: Resources) -> None:
+        self.capacity = capacity
+        self.free = capacity
+        """What no claim holds now."""
+        self._claims: dict[Key, tuple[Resources, float]] = {}
+        self._ahead: dict[Key, tuple[Resources, float]] = {}
+        """Claims that hold nothing yet: they begin when others end, and count for what comes
+        after."""
+        self._owed = NOTHING
+        """What those will hold."""
+        self._ends: list[tuple[float, int, Key]] = []
+        """End, order of arrival (so that keys are never compared), key; sorted."""
+        self._sequence = 0
+        self._positions: dict[Key, tuple[float, int]] = {}
+        """The first two of a key's entry, by which it is found."""
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._claims
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._claims)
+
+    def add(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
+        """Claim `resources` from now, for `stay_s` (None: open). The caller has checked `free`."""
+        assert key not in self._claims, f"{key} is claimed already"
+        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
+        self._claims[key] = (resources, end_s)
+        self._enter_end(key, end_s)
+        self.free = self.free.minus(resources)
+
+    def remove(self, key: Key) -> bool:
+        """Give back what `key` holds; False where it holds nothing."""
+        claim = self._claims.pop(key, None)
+        if claim is None:
+            return False
+        self._drop_end(key)
+        self.free = self.free.plus(claim[0])
+        return True
+
+    @property
+    def ahead(self) -> Collection[Key]:
+        """The claims that hold nothing yet."""
+        return self._ahead
+
+    def add_ahead(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
+        """Claim `resources` for later, as soon as others end; over at most `stay_s` from now."""
+        assert key not in self._claims, f"{key} is claimed already"
+        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
+        self._ahead[key] = (resources, end_s)
+        self._enter_end(key, end_s)
+        self._owed = self._owed.plus(resources)
+
+    def remove_ahead(self, key: Key) -> bool:
+        """It holds what it waited for, or never will; False where nothing was claimed for it."""
+        claim = self._ahead.pop(key, None)
+        if claim is None:
+            return False
+        self._drop_end(key)
+        self._owed = self._owed.minus(claim[0])
+        return True
+
+    def _enter_end(self, key: Key, end_s: float) -> None:
+        self._sequence += 1
+        self._positions[key] = (end_s, self._sequence)
+        insort(self._ends, (end_s, self._sequence, key))
+
+    def _drop_end(self, key: Key) -> None:
+        del self._ends[bisect_left(self._ends, self._positions.pop(key))]
+
+    @property
+    def first_end_s(self) -> float:
+        """When the first claim ends; minus infinity where there is none."""
+        return self._ends[0][0] if self._ends else -inf
+
+    def earliest(self, resources: Resources, now_s: float, before_s: float = inf) -> Slot | None:
+        """The first moment at which `resources` fit if every claim ends at its end.
+
+        A claim past its end counts as ending now. None: the whole machine is too small, or it is
+        later than `before_s`. `spare` also counts every other claim that ends at that same moment.
+        What claims ahead will hold is not free until they end.
+        """
+        free, claims, ahead = self.free, self._claims, self._ahead
+        if ahead:
+            free = free.minus(self._owed)
+        need_cpus, need_memory = resources.cpus, resources.memory_bytes
+        cpus, memory, gpus, disk = free.cpus, free.memory_bytes, free.gpus, free.disk_bytes
+        named = dict(free.named)
+        start_s, fits = now_s, resources.fits_in(free)
+        # Plain sums, for a broker plans with hundreds of claims within a turn.
+        for end_s, _, key in self._ends:
+            if fits:
+                if end_s > start_s:
+                    break
+            elif end_s > before_s:
+                return None
+            claim = (claims.get(key) or ahead[key])[0]
+            cpus += claim.cpus
+            memory += claim.memory_bytes
+            gpus += claim.gpus
+            disk += claim.disk_bytes
+            for name, amount in claim.named:
+                named[name] = named.get(name, 0) + amount
+            if not fits and cpus >= need_cpus and memory >= need_memory:
+                room = Resources(cpus, memory, gpus, disk, tuple(named.items()))
+                if resources.fits_in(room):
+                    fits, start_s = True, max(now_s, end_s)
+        if not fits:
+            return None
+        room = Resources(cpus, memory, gpus, disk, tuple(sorted(named.items())))
+        return Slot(start_s, room.minus(resources))
+
+    def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
+        """What is claimed and until when, in the order of the ends."""
+        for end_s, _, key in self._ends:
+            if key in self._claims:
+                yield key, self._claims[key][0], end_s
+
+    def check(self) -> None:
+        """Raise where granted claims exceed the capacity (invariant (a))."""
+        held = NOTHING
+        for resources, _ in self._claims.values():
+            held = held.plus(resources)
+        assert held.plus(self.free) == self.capacity, "free and claimed do not add up"
+        assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
+        owed = NOTHING
+        for resources, _ in self._ahead.values():
+            owed = owed.plus(resources)
+        assert owed == self._owed, "claims ahead do not add up"
+        claims = len(self._claims) + len(self._ahead)
+        assert len(self._ends) == claims == len(self._positions)

@@ -1,0 +1,1 @@
+"""Who may say what, and what is sent again."""

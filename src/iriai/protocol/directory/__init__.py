@@ -1,0 +1,1 @@
+"""Signed entries, and anti-entropy between machines."""

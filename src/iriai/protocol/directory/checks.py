@@ -1,0 +1,100 @@
+"""How many signatures of each peer are checked, and what wrong ones cost whoever sends them.
+
+Checking a signature takes thousands of times as long as sending one. So each peer has so many
+checked a second, what was found to be wrong is not checked again, and who sends more wrong ones
+than an honest machine can is not heard for a while, and told to the driver, which ends the link
+(spec 006, section 4). Honest machines pass on what they have verified. What they took for right may
+be wrong here where two machines have one name, or where an ejection is not known to both.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.protocol.messages.entries import Entry, EntryKind
+
+CHECKED = Rate(per_s=400.0, burst=8_000.0)
+"""Signatures of what one peer sends: a full table of the largest cluster at once, some seconds of
+work, which is done in slices."""
+WRONG = Rate(per_s=0.5, burst=50.0)
+"""Wrong ones: of two machines with one name others publish some each minute."""
+SHUNNED_S = 60.0
+"""How long nothing of a peer is looked at that sent more wrong ones."""
+SIGNATURES: Mapping[EntryKind, int] = {
+    EntryKind.CERTIFICATE: 3,
+    EntryKind.CONFIGURATION: 4,
+    EntryKind.ROSTER: 8,
+    EntryKind.EJECT: 4,
+}
+"""That are checked for an entry, where it is more than one: those of a chain of certificates."""
+WRONG_KEPT_MAX = 4096
+"""Entries that were found to be wrong; of each is kept a digest."""
+
+
+class Shunned(NamedTuple):
+    """A peer that is to be left alone."""
+
+    machine: str
+    words: str
+
+
+class Checks:
+    """See the module. A peer without a name is this machine itself, and has no limit."""
+
+    def __init__(self) -> None:
+        self._checked: TokenBuckets[str] = TokenBuckets(CHECKED)
+        self._wrong: TokenBuckets[str] = TokenBuckets(WRONG)
+        self._known: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
+        self._until_s: dict[str, float] = {}
+        self._shunned: list[Shunned] = []
+
+    def may_check(self, sender: str, now_s: float, signatures: int = 1) -> bool:
+        """Whether so many signatures of what `sender` says are checked now; they are counted."""
+        return not sender or self._checked.take(sender, now_s, signatures)
+
+    def is_shunned(self, sender: str, now_s: float) -> bool:
+        """Whether nothing of `sender` is looked at."""
+        return self._until_s.get(sender, now_s) > now_s
+
+    def known_wrong(self, entry: Entry) -> tuple[str, str]:
+        """(code, words) of what was found wrong with just this entry; empty: nothing yet."""
+        return self._known.get(_digest_of(entry), ("", ""))
+
+    def forget_wrong(self) -> None:
+        """What was wrong may be right now: another key, or another operator, is known."""
+        self._known.clear()
+
+    def note_wrong_entry(
+        self, sender: str, entry: Entry, found: tuple[str, str], now_s: float
+    ) -> None:
+        """An entry of `sender` was found to be wrong: (code, words)."""
+        self._known[_digest_of(entry)] = found
+        if len(self._known) > WRONG_KEPT_MAX:
+            self._known.popitem(last=False)
+        self.note_wrong(sender, now_s)
+
+    def note_wrong(self, sender: str, now_s: float) -> None:
+        """A signature of what `sender` says was wrong."""
+        if not sender or self._wrong.take(sender, now_s) or self.is_shunned(sender, now_s):
+            return
+        self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
+        self._until_s[sender] = now_s + SHUNNED_S
+        words = f"it sent more than {WRONG.burst:.0f} signatures that are wrong"
+        self._shunned.append(Shunned(sender, words))
+
+    def take_shunned(self) -> list[Shunned]:
+        """Who is to be left alone, since the last call."""
+        shunned, self._shunned = self._shunned, []
+        return shunned
+
+
+def _digest_of(entry: Entry) -> bytes:
+    said = (entry.machine, entry.kind, entry.incarnation, entry.version, entry.lifetime_s)
+    digest = blake2b(repr(said).encode(), digest_size=16)
+    digest.update(entry.signature)
+    digest.update(entry.body)
+    return digest.digest()

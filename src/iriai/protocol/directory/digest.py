@@ -1,0 +1,82 @@
+"""A table in a few numbers: which rows it has, so that two tables can find where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from iriai.protocol.messages.entries import Key, Row
+
+BUCKETS = 64
+"""An outline of 64 checksums takes 600 bytes, and leaves 8 rows of 500 machines to a bucket."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def row_hash(row: Row) -> int:
+    """64 bits of a row; the same on every machine."""
+    return int.from_bytes(blake2b(_encode(row), digest_size=8).digest(), "big")
+
+
+def bucket_of(key: Key) -> int:
+    """In which bucket the rows of a key are."""
+    return blake2b(f"{key.machine}/{key.kind}".encode(), digest_size=1).digest()[0] % BUCKETS
+
+
+class Digest:
+    """Rows by bucket, and the exclusive or of their hashes, of all and of each bucket."""
+
+    def __init__(self) -> None:
+        self.checksum = 0
+        self.outline = [0] * BUCKETS
+        self._buckets: list[dict[Key, Row]] = [{} for _ in range(BUCKETS)]
+
+    def copy(self) -> Digest:
+        """Another one with the same rows."""
+        digest = Digest()
+        digest.checksum, digest.outline = self.checksum, list(self.outline)
+        digest._buckets = [dict(rows) for rows in self._buckets]
+        return digest
+
+    def put(self, row: Row) -> None:
+        """Add a row, instead of the one of its key."""
+        key = row.key
+        self.drop(key)
+        bucket = bucket_of(key)
+        self._buckets[bucket][key] = row
+        self._turn(bucket, row)
+
+    def drop(self, key: Key) -> None:
+        """Take the row of a key away, if there is one."""
+        bucket = bucket_of(key)
+        row = self._buckets[bucket].pop(key, None)
+        if row is not None:
+            self._turn(bucket, row)
+
+    def rows(self, bucket: int) -> tuple[Row, ...]:
+        """Those in a bucket."""
+        return tuple(self._buckets[bucket].values())
+
+    def row(self, key: Key) -> Row | None:
+        """The row of a key."""
+        return self._buckets[bucket_of(key)].get(key)
+
+    def is_news(self, row: Row) -> bool:
+        """Whether a row is later than the one here."""
+        held = self.row(row.key)
+        return held is None or row.order > held.order
+
+    def checksum_with(self, rows: Iterable[Row]) -> int:
+        """What the checksum will be with these instead of those of their keys."""
+        checksum = self.checksum
+        for row in rows:
+            held = self.row(row.key)
+            checksum ^= row_hash(row) ^ (row_hash(held) if held is not None else 0)
+        return checksum
+
+    def _turn(self, bucket: int, row: Row) -> None:
+        number = row_hash(row)
+        self.checksum ^= number
+        self.outline[bucket] ^= number

@@ -1,0 +1,394 @@
+"""How entries reach all: push-pull anti-entropy, digests first, then only what differs (spec 006).
+
+Demers et al.: Epidemic Algorithms for Replicated Database Maintenance (PODC 1987), section 1.3:
+what was learned lately is compared first, then one checksum of everything; only where that differs
+more is compared (here: by buckets). Input: messages of other directories, the alarm, what the table
+took. Output: messages. Which entries are good is the table's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf, log2
+from random import Random
+from typing import assert_never
+
+from iriai.config.sections import GossipSection
+from iriai.model.instant import Instant
+from iriai.protocol.directory.digest import BUCKETS
+from iriai.protocol.directory.entry_table import Table, Verdict
+from iriai.protocol.directory.publisher import Publisher
+from iriai.protocol.directory.rumours import Rumours
+from iriai.protocol.directory.validation import read_member
+from iriai.protocol.incidents import PERIODS, Allowance, Notices
+from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
+from iriai.protocol.messages.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key, Row
+from iriai.protocol.messages.gossip import (
+    Counteroffer,
+    Detail,
+    Entries,
+    Known,
+    Offer,
+    Outline,
+    Rumour,
+    ToDirectory,
+    Wanted,
+)
+from iriai.protocol.messages.members import MemberState
+from iriai.protocol.sampling import some
+
+ROWS_A_MESSAGE_MAX = 512
+"""Some 15 kB."""
+DETAILS_MAX = 8
+"""Messages of rows in one exchange: all rows of the largest cluster in one or two."""
+ENTRIES_BYTES_MAX = 256 << 10
+"""Of bodies in a message, about; one that is larger goes alone."""
+EXCHANGE_BYTES_MAX = 2 << 20
+"""Of bodies to one other in one answer; the rest waits for the next exchange."""
+ENTRY_BYTES = 160
+"""Of an entry, beside its body, about."""
+MESSAGES_A_PERIOD_MAX = 20
+"""From one machine: a newcomer that fetches a full table asks for it in some tens of messages."""
+ASKED_BYTES_A_PERIOD_MAX = 2 << 20
+"""That one machine may have us send it."""
+URGENT_FANOUT = 3
+"""To how many what is urgent is told at once; each of them does likewise: all know it in a second
+or two, but for some of e^-3, which the next exchanges tell."""
+LOST_EACH = 30
+"""Each so many periods the exchange is with a machine that was forgotten, if there is one: halves
+of a network that was parted for longer than a lifetime find each other again."""
+OUTLINE_EACH = 4
+"""Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
+RIDE_PART = 0.5
+"""Of a period: so long an exchange waits for somebody who is spoken to anyway."""
+TABLE_ROUNDS = 3
+"""Rumours: in so many rounds a machine that came up asks one that it knew for a table: one in a
+thousand asks in vain where each tenth message is lost."""
+LATELY_LEAST = 3
+"""Periods for which anything is told as learned lately; log2 of the members is added. Of 500 one
+in e^12 is not told in that time, and the checksums tell it. A period more costs every machine 27
+bytes each way for each entry that anybody publishes."""
+
+
+class Mode(StrEnum):
+    """How entries are spread."""
+
+    ANTI_ENTROPY = "anti-entropy"
+    RUMOUR = "rumour"
+    """Paper 001, for comparison. A newcomer asks for a table first (section 4.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySettings:
+    """How fast it is, and by which rule."""
+
+    period_s: float = 1.0
+    """Between two exchanges that a machine begins. Longer: fewer bytes, later news. To 60."""
+    mode: Mode = Mode.ANTI_ENTROPY
+    fanout: int = 1
+    """Rumours: to how many each period."""
+    stop_after: int = 1
+    """Rumours: after how many that knew already one is told no more."""
+    answers_rumours: bool = True
+    """Rumours: whether who hears some tells its own in return (section 4.5: tables are exchanged)
+    or not (section 2.3.1)."""
+
+    @classmethod
+    def of(cls, section: GossipSection) -> DirectorySettings:
+        """As `[gossip]` of the configuration has it."""
+        return cls(section.period_s, Mode(section.mode), stop_after=section.stop_after)
+
+
+class Directory:
+    """See the module."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        table: Table,
+        notices: Notices,
+        rng: Random,
+        settings: DirectorySettings,
+        seeds: Sequence[str] = (),
+    ) -> None:
+        """`seeds` are machines to begin with: those that this one joined through."""
+        self.partners: Sequence[str] = ()
+        """Present members of the cluster that can be reached."""
+        self.lost: Sequence[str] = ()
+        """Machines that were forgotten and did not leave: they may be there again."""
+        self.rounds = 0
+        """Exchanges that this machine began."""
+        self._publisher = publisher
+        self._table = table
+        self._notices = notices
+        self._rng = rng
+        self._settings = settings
+        self._seeds = tuple(seeds)
+        window_s = settings.period_s * PERIODS
+        self._allowance = Allowance(MESSAGES_A_PERIOD_MAX * PERIODS, window_s)
+        self._bytes_allowance = Allowance(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
+        self._lately: dict[Key, int] = {}
+        """What was learned lately, and for how many periods more it is told."""
+        self.rumours = Rumours(settings.stop_after)
+        """What is still told; of the paper's mode alone."""
+        self._outline_due_s = -inf
+        self._due_s = -inf
+        """When the next exchange may begin ..."""
+        self._period_ends_s = -inf
+        """... and when it does, whoever it is with."""
+        self._alarm_s = inf
+        self._effects: list[Effect] = []
+
+    def handle(self, sender: str, message: ToDirectory | None, now: Instant) -> None:
+        """Take a message in, or (None) the alarm; `settle` says what follows."""
+        if message is None:
+            self._alarm_s = inf
+        elif self._is_within_limits(sender, now):
+            self._take(sender, message, now)
+        self._look_at_the_clock(now)
+
+    def changed(
+        self, came: Iterable[Entry], gone: Iterable[Key], sender: str, now: Instant
+    ) -> None:
+        """The table changed; `sender` told it, empty where nobody did."""
+        urgent = []
+        for entry in came:
+            self._lately[entry.key] = self._told_periods
+            if self._settings.mode is Mode.RUMOUR:
+                self.rumours.learned(entry.row)
+            if _is_urgent(entry):
+                urgent.append(entry.key)
+        for key in gone:
+            self._lately.pop(key, None)
+            self.rumours.forget(key)
+        if urgent:
+            others = [name for name in self._reachable if name != sender]
+            for name in some(others, URGENT_FANOUT, self._rng):
+                self._send_entries(name, urgent, now)
+
+    # --- an exchange -----------------------------------------------------------------------------
+
+    def _take(self, sender: str, message: ToDirectory, now: Instant) -> None:
+        match message:
+            case Offer():
+                self._answer_offer(sender, message)
+            case Counteroffer():
+                self._answer_counteroffer(sender, message, now)
+            case Wanted(rows):
+                self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
+            case Entries(entries):
+                self._take_entries(sender, entries, now)
+            case Outline(checksums):
+                self._answer_outline(sender, checksums)
+            case Detail():
+                self._answer_detail(sender, message, now)
+            case Rumour():
+                self._answer_rumour(sender, message, now)
+            case Known(rows):
+                self.rumours.known(rows)
+            case _:
+                assert_never(message)
+
+    def _answer_offer(self, sender: str, offer: Offer) -> None:
+        digest = self._table.digest
+        wanted = self._wanted(offer.lately)
+        named = {row.key: row for row in offer.lately}
+        lately = [row for row in self._lately_rows() if _is_later(row, named)]
+        if not (wanted or lately) and offer.checksum == digest.checksum:
+            return  # both hold the same
+        checksum = digest.checksum_with(wanted)
+        answer = Counteroffer(checksum, tuple(lately), tuple(wanted))
+        self._say(sender, answer)
+
+    def _answer_counteroffer(self, sender: str, message: Counteroffer, now: Instant) -> None:
+        self._send_entries(sender, [row.key for row in message.wanted], now)
+        wanted = self._wanted(message.lately)
+        if wanted:
+            self._say(sender, Wanted(tuple(wanted)))
+        digest = self._table.digest
+        differs = digest.checksum_with(wanted) != message.checksum
+        if differs and self._outline_due_s <= now.steady_s:
+            self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
+            self._say(sender, Outline(tuple(digest.outline)))
+
+    def _answer_outline(self, sender: str, checksums: Sequence[int]) -> None:
+        digest = self._table.digest
+        if len(checksums) != BUCKETS:
+            words = f"an outline of {len(checksums)} buckets; there are {BUCKETS}"
+            self._notices.note("malformed-outline", sender, words)
+            return
+        buckets: list[int] = []
+        rows: list[Row] = []
+        details = 0
+        for bucket, (theirs, ours) in enumerate(zip(checksums, digest.outline, strict=True)):
+            if theirs == ours:
+                continue
+            more = digest.rows(bucket)
+            if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
+                self._say(sender, Detail(tuple(buckets), tuple(rows)))
+                details += 1
+                buckets, rows = [], []
+                if details == DETAILS_MAX:
+                    return
+            buckets.append(bucket)
+            rows += more
+        if buckets:
+            self._say(sender, Detail(tuple(buckets), tuple(rows)))
+
+    def _answer_detail(self, sender: str, detail: Detail, now: Instant) -> None:
+        digest = self._table.digest
+        wanted = self._wanted(detail.rows)
+        for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
+            self._say(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
+        theirs = {row.key: row for row in detail.rows}
+        lacked: list[Key] = []
+        for bucket in dict.fromkeys(detail.buckets):
+            rows = digest.rows(bucket) if 0 <= bucket < BUCKETS else ()
+            lacked += [row.key for row in rows if _is_later(row, theirs)]
+        self._send_entries(sender, lacked, now)
+
+    def _take_entries(self, sender: str, entries: Sequence[Carried], now: Instant) -> list[Row]:
+        """Those that were known already."""
+        first = sorted(entries, key=lambda carried: carried.entry.kind != EntryKind.CERTIFICATE)
+        return [
+            carried.entry.row
+            for carried in first
+            if self._table.take(carried, sender, now) is Verdict.KNOWN
+        ]
+
+    def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
+        own = [key for key in self.rumours if not rumour.is_answer]  # before these are added
+        known = self._take_entries(sender, rumour.entries, now)
+        if known:
+            self._say(sender, Known(tuple(known)))
+        if self._settings.answers_rumours and own:
+            self._tell_rumours(sender, own, now, is_answer=True)
+
+    # --- what is sent ----------------------------------------------------------------------------
+
+    def _wanted(self, rows: Iterable[Row]) -> list[Row]:
+        return [row for row in rows if self._table.wants(row)]
+
+    def _lately_rows(self) -> list[Row]:
+        digest = self._table.digest
+        newest_first = reversed(self._lately)
+        rows = (digest.row(key) for key in newest_first)
+        return [row for row in rows if row is not None][:ROWS_A_MESSAGE_MAX]
+
+    def _send_entries(self, machine: str, keys: Iterable[Key], now: Instant) -> None:
+        for batch in self._batches(machine, keys, now):
+            self._say(machine, Entries(batch))
+
+    def _tell_others(self, now: Instant) -> None:
+        """A round as the paper has it; who came up asks for a table, as often as may be lost."""
+        if self._seeds and self.rounds <= TABLE_ROUNDS:
+            for name in some(self._seeds, 1, self._rng):
+                self._say(name, Offer(self._table.digest.checksum))
+        for name in some(self._reachable, self._settings.fanout, self._rng):
+            self._tell_rumours(name, self.rumours, now)
+
+    def _tell_rumours(
+        self, machine: str, keys: Iterable[Key], now: Instant, *, is_answer: bool = False
+    ) -> None:
+        batches = list(self._batches(machine, keys, now))
+        if not batches and self._settings.answers_rumours and not is_answer:
+            batches = [()]  # nothing to tell, but perhaps something to hear
+        for batch in batches:
+            self._say(machine, Rumour(batch, is_answer))
+
+    def _batches(
+        self, machine: str, keys: Iterable[Key], now: Instant
+    ) -> Iterator[tuple[Carried, ...]]:
+        """Entries in messages of bounded size; as many as one machine may have at a time."""
+        batch: list[Carried] = []
+        batch_bytes = total_bytes = 0
+        for key in keys:
+            carried = self._table.carried(key, now)
+            if carried is None:
+                continue
+            more = len(carried.entry.body) + ENTRY_BYTES
+            total_bytes += more
+            is_within = self._bytes_allowance.takes(machine, now.steady_s, more)
+            if total_bytes > EXCHANGE_BYTES_MAX or not is_within:
+                break
+            if batch and batch_bytes + more > ENTRIES_BYTES_MAX:
+                yield tuple(batch)
+                batch, batch_bytes = [], 0
+            batch.append(carried)
+            batch_bytes += more
+        if batch:
+            yield tuple(batch)
+
+    def _say(self, machine: str, message: ToDirectory) -> None:
+        self._effects.append(Send(machine, Part.DIRECTORY, message))
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def _is_within_limits(self, sender: str, now: Instant) -> bool:
+        if self._allowance.takes(sender, now.steady_s):
+            return True
+        words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
+        self._notices.note("flood", sender, words)
+        return False
+
+    def _look_at_the_clock(self, now: Instant) -> None:
+        self._table.expire(now)
+        self._publisher.due(now)
+        if self._period_ends_s <= now.steady_s:
+            self._begin_exchange(now)
+
+    def ride(self, machine: str, now: Instant) -> None:
+        """This machine speaks to another one anyway: if an exchange is due, it is with that one.
+
+        It then needs no link of its own, and what it is answered shows that both arrived. So it is
+        with machines that only connect outwards, too, which are nobody's partners: one that is
+        drawn instead is rarely spoken to otherwise, and would need a link for it.
+        """
+        is_due = self._due_s <= now.steady_s and self._settings.mode is Mode.ANTI_ENTROPY
+        if is_due and machine:
+            self._begin_exchange(now, machine)
+            self._period_ends_s += RIDE_PART * self._settings.period_s
+
+    def _begin_exchange(self, now: Instant, beside: str = "") -> None:
+        self.rounds += 1
+        self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
+        if self._settings.mode is Mode.RUMOUR:
+            self._tell_others(now)
+            return
+        is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
+        drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
+        for name in [beside] if beside and not is_search else drawn:
+            self._say(name, Offer(self._table.digest.checksum, tuple(self._lately_rows())))
+        self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
+
+    @property
+    def _reachable(self) -> Sequence[str]:
+        return self.partners or self._seeds
+
+    @property
+    def _told_periods(self) -> int:
+        return LATELY_LEAST + int(log2(len(self.partners) + 1))
+
+    def settle(self, now: Instant) -> list[Effect]:
+        """What is to be said, and the alarm where it is another than before."""
+        effects, self._effects = self._effects, []
+        times = (self._period_ends_s, self._table.next_end_s, self._publisher.next_s)
+        alarm_s = max(min(times), now.steady_s)
+        if alarm_s != self._alarm_s:
+            self._alarm_s = alarm_s
+            effects.append(WakeAt(Part.DIRECTORY, alarm_s))
+        return effects
+
+
+def _is_later(row: Row, others: Mapping[Key, Row]) -> bool:
+    other = others.get(row.key)
+    return other is None or row.order > other.order
+
+
+def _is_urgent(entry: Entry) -> bool:
+    """Whether it is told at once, rather than at the next exchange."""
+    if entry.kind is EntryKind.MEMBER:
+        return read_member(entry).state is MemberState.LEFT
+    return entry.kind in BY_OPERATORS

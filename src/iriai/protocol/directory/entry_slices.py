@@ -1,0 +1,45 @@
+"""Entries that came in one message, taken in a few at a time: each has a signature to be checked.
+
+Between two slices whoever drives this does other work. Each sender has its turn. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from iriai.protocol.messages.entries import Carried, EntryKind
+
+SLICE = 32
+"""Entries: some milliseconds of work."""
+WAITING_MAX = 8_192
+"""Entries of one sender; what is too much is dropped, and told again in a later exchange."""
+
+
+class EntrySlices:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[Carried]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, sender: str, entries: Iterable[Carried]) -> None:
+        """These came from `sender`. Certificates go first: what follows is verified with them."""
+        waiting = self._waiting.setdefault(sender, deque())
+        room = WAITING_MAX - len(waiting)
+        first = sorted(entries, key=lambda each: each.entry.kind != EntryKind.CERTIFICATE)
+        waiting.extend(first[:room])
+        if not waiting:
+            del self._waiting[sender]
+
+    def take(self) -> tuple[str, tuple[Carried, ...]]:
+        """The sender whose turn it is, and its next entries; nobody and none: nothing waits."""
+        if not self._waiting:
+            return "", ()
+        sender, waiting = self._waiting.popitem(last=False)
+        entries = tuple(waiting.popleft() for _ in range(min(SLICE, len(waiting))))
+        if waiting:
+            self._waiting[sender] = waiting
+        return sender, entries

@@ -1,0 +1,302 @@
+"""The entries that a machine holds: verified, the latest of each key, none over its lifetime.
+
+Input: entries from others with their age, and this machine's own. Output: what changed, for those
+who exchange entries and those who read them (spec 006, section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from iriai.model.instant import Instant
+from iriai.protocol.directory.checks import SIGNATURES, Checks
+from iriai.protocol.directory.digest import Digest
+from iriai.protocol.directory.validation import complaint, read_member
+from iriai.protocol.incidents import Notices
+from iriai.protocol.messages.entries import (
+    BY_OPERATORS,
+    OUTLIVES_ITS_MACHINE,
+    Carried,
+    Entry,
+    EntryKind,
+    Key,
+    Row,
+    Verifier,
+    signed_content,
+)
+from iriai.protocol.messages.members import MemberState
+
+MACHINES_MAX = 2_000
+"""Four times the largest cluster, some 14 MB; the rest is a flood (spec 006, section 4)."""
+AHEAD_S_MAX = 86_400.0
+"""How far an incarnation may be ahead of our wall clock: it begins as the seconds of its machine's,
+and is raised by less than one a second. A clock that is further off keeps a machine out; one that
+lies so would keep its own name, or one whose key it has, from being heard for as long."""
+WRONG = frozenset({"forged-document", "bad-certificate", "forged-entry"})
+"""Codes of what cost work, and what no honest machine sends again and again."""
+USUAL = frozenset({"unknown-signer", "many-signatures"})
+"""Codes of what happens now and then."""
+CHANGES_KEYS = BY_OPERATORS | {EntryKind.CERTIFICATE}
+"""After such an entry another signature may be right."""
+STALE_ENDS = 4
+"""How many ends may be noted for each entry."""
+
+
+class Verdict(StrEnum):
+    """What became of an entry."""
+
+    NEW = "new"
+    KNOWN = "known"
+    """The same, or a later one, is held; or it was, and is over its lifetime."""
+    REFUSED = "refused"
+
+
+class _Held(NamedTuple):
+    entry: Entry
+    row: Row
+    published_s: float
+    """On this machine's steady clock."""
+
+    @property
+    def over_s(self) -> float:
+        """When its lifetime ends, on this machine's steady clock."""
+        return self.published_s + self.entry.lifetime_s if self.entry.lifetime_s else inf
+
+
+class Table:
+    """See the module."""
+
+    def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Notices) -> None:
+        """`own` is this machine's name, `cluster` its cluster's."""
+        self.digest = Digest()
+        """Of everything."""
+        self.checks = Checks()
+        """Of signatures, by who sent them."""
+        self._own = own
+        self._cluster = cluster
+        self._verifier = verifier
+        self._notices = notices
+        self._held: dict[Key, _Held] = {}
+        self._machines: dict[str, int] = {}
+        """How many entries each has here."""
+        self._over: dict[Key, tuple[Row, float]] = {}
+        """What is over its lifetime, and until when that is remembered."""
+        self._ends: list[tuple[float, Key]] = []
+        self._changed: dict[Key, Entry | None] = {}
+        self._echoes: list[Entry] = []
+        self._incarnation_max = inf
+        """Of what is taken; as of the last time that anybody told what time it is."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (held.entry for held in self._held.values())
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of a key."""
+        held = self._held.get(key)
+        return held.entry if held else None
+
+    def carried(self, key: Key, now: Instant) -> Carried | None:
+        """The entry of a key, with its age, to be sent."""
+        held = self._held.get(key)
+        return Carried(held.entry, now.steady_s - held.published_s) if held else None
+
+    def wants(self, row: Row) -> bool:
+        """Whether what a row names would be new here, and may be."""
+        if row.incarnation > self._incarnation_max:
+            return False
+        over = self._over.get(row.key)
+        if over is not None and row.order <= over[0].order:
+            return False
+        return self.digest.is_news(row)
+
+    def take(self, carried: Carried, sender: str, now: Instant) -> Verdict:
+        """Keep an entry of another machine where it is later and honest."""
+        code, words = complaint(carried)
+        if code:
+            return self._refuse(code, sender, words)
+        entry = carried.entry
+        if entry.cluster != self._cluster:
+            return Verdict.KNOWN  # it concerns nobody here
+        row = entry.row
+        self._incarnation_max = now.wall_s + AHEAD_S_MAX
+        if row.incarnation > self._incarnation_max:
+            return self._refuse_ahead(entry, sender, now)
+        if not self.wants(row):
+            return Verdict.KNOWN
+        if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
+            return Verdict.KNOWN
+        if not self._is_known_or_has_room(entry):
+            words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
+            return self._refuse("too-many-machines", sender, words)
+        code, words = self._check(entry, sender, now)
+        if code:
+            return self._refuse(code, sender, words, is_usual=code in USUAL)
+        self._watch_for_twins(row, entry)
+        if entry.machine == self._own and entry.kind not in BY_OPERATORS:
+            self._echoes.append(entry)
+            if entry.key in self._held:
+                return Verdict.KNOWN  # only we replace what we published; and we will
+        self.put(entry, now, carried.age_s)
+        return Verdict.NEW
+
+    def put(self, entry: Entry, now: Instant, age_s: float = 0.0) -> None:
+        """Keep an entry that is known to be good: this machine's own, or one from its disk."""
+        key, row = entry.key, entry.row
+        held = _Held(entry, row, now.steady_s - age_s)
+        if key not in self._held:
+            self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
+        self._held[key] = held
+        self._over.pop(key, None)
+        self.digest.put(row)
+        self._end_at(held.over_s, key)
+        self._changed[key] = entry
+        if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
+            self._bury(key.machine, now)
+
+    @property
+    def next_end_s(self) -> float:
+        """When a lifetime may end; infinite where none does."""
+        return self._ends[0][0] if self._ends else inf
+
+    def expire(self, now: Instant) -> None:
+        """Drop what is over its lifetime, and what was remembered of such for long enough."""
+        self._incarnation_max = now.wall_s + AHEAD_S_MAX
+        while self._ends and self._ends[0][0] <= now.steady_s:
+            _, key = heappop(self._ends)
+            held, over = self._held.get(key), self._over.get(key)
+            if held is not None and held.over_s <= now.steady_s:
+                self._drop(key, now)
+            elif over is not None and over[1] <= now.steady_s:
+                del self._over[key]
+
+    def take_changes(self) -> tuple[list[Entry], list[Key]]:
+        """(entries that came, keys that are gone) since the last call."""
+        if not self._changed:
+            return [], []
+        changed, self._changed = self._changed, {}
+        came = [entry for entry in changed.values() if entry is not None]
+        return came, [key for key, entry in changed.items() if entry is None]
+
+    def take_echoes(self) -> list[Entry]:
+        """Entries of this machine's own name that it did not publish, since the last call."""
+        echoes, self._echoes = self._echoes, []
+        return echoes
+
+    def restore(self, entries: Iterable[Carried], now: Instant) -> None:
+        """Take what this machine held before it restarted; each is verified once more."""
+        first_certificates = sorted(entries, key=lambda c: c.entry.kind != EntryKind.CERTIFICATE)
+        for carried in first_certificates:
+            self.take(carried, "", now)
+
+    def adopt(self, other: Table) -> None:
+        """Hold all that another table holds, which has verified it, and goes by the same clock.
+
+        What is held here must be in it. For worlds of hundreds of machines, which would else
+        verify for minutes.
+        """
+        self._changed.update(
+            (key, held.entry) for key, held in other._held.items() if key not in self._held
+        )
+        self._held = dict(other._held)
+        self._machines = dict(other._machines)
+        self._ends = list(other._ends)
+        self.digest = other.digest.copy()
+
+    # --- judging ---------------------------------------------------------------------------------
+
+    def _check(self, entry: Entry, sender: str, now: Instant) -> tuple[str, str]:
+        """What is wrong with the signatures of an entry that `sender` sent; their number counts."""
+        checks, now_s = self.checks, now.steady_s
+        code, words = checks.known_wrong(entry)
+        if code:
+            return code, words
+        if checks.is_shunned(sender, now_s):
+            return "shunned", "it sent too many signatures that are wrong; not looked at"
+        if not checks.may_check(sender, now_s, SIGNATURES.get(entry.kind, 1)):
+            return "many-signatures", "more signatures than are checked in a second; dropped"
+        code, words = self._unproven(entry)
+        if code in WRONG and not self._verifier.is_ejected(entry.machine):
+            checks.note_wrong_entry(sender, entry, (code, words), now_s)
+        elif not code and entry.kind in CHANGES_KEYS:
+            checks.forget_wrong()
+        return code, words
+
+    def _unproven(self, entry: Entry) -> tuple[str, str]:
+        verifier = self._verifier
+        if entry.kind in BY_OPERATORS:
+            words = verifier.check_document(entry)
+            return ("forged-document", f"'{entry.kind}': {words}") if words else ("", "")
+        if entry.kind is EntryKind.CERTIFICATE:
+            words = verifier.introduce(entry.machine, entry.body)
+            if words:
+                return "bad-certificate", f"of {entry.machine}: {words}"
+        if not verifier.knows(entry.machine):
+            return "unknown-signer", f"no certificate of {entry.machine} is known here yet"
+        if not verifier.verify(entry.machine, signed_content(entry), entry.signature):
+            words = f"'{entry.kind}' of {entry.machine} without its signature"
+            return "forged-entry", words
+        return "", ""
+
+    def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> Verdict:
+        self._notices.note(code, sender, words, is_usual=is_usual)
+        return Verdict.REFUSED
+
+    def _refuse_ahead(self, entry: Entry, sender: str, now: Instant) -> Verdict:
+        if sender != entry.machine:
+            return Verdict.REFUSED  # of whom it is was not proved; it is no other's fault
+        ahead_s = entry.incarnation - now.wall_s
+        words = f"an incarnation {ahead_s:.0f} s ahead of this machine's clock; at most "
+        words += f"{AHEAD_S_MAX:.0f}: its clock is wrong, or ours, or it lies"
+        return self._refuse("incarnation-ahead", sender, words)
+
+    def _watch_for_twins(self, row: Row, entry: Entry) -> None:
+        held = self._held.get(entry.key)
+        if held is None or held.row.order[:2] != row.order[:2]:
+            return
+        if entry.kind in BY_OPERATORS:
+            words = f"two documents '{entry.kind}' have the number {entry.version}"
+            self._notices.note("two-documents-one-number", entry.machine, words)
+        else:
+            words = f"two different entries of {entry.machine} have one version"
+            self._notices.note("two-machines-one-name", entry.machine, words)
+
+    def _is_known_or_has_room(self, entry: Entry) -> bool:
+        # An ejection is never turned away: whoever fills tables is who is to be ejected.
+        is_known = entry.machine in self._machines or entry.kind in BY_OPERATORS
+        return is_known or len(self._machines) < MACHINES_MAX
+
+    # --- dropping --------------------------------------------------------------------------------
+
+    def _bury(self, machine: str, now: Instant) -> None:
+        """A machine left: only that, and what it counted, is kept."""
+        for kind in EntryKind:
+            if kind not in OUTLIVES_ITS_MACHINE and Key(machine, kind) in self._held:
+                self._drop(Key(machine, kind), now)
+
+    def _drop(self, key: Key, now: Instant) -> None:
+        held = self._held.pop(key)
+        self._machines[key.machine] -= 1
+        if not self._machines[key.machine]:
+            del self._machines[key.machine]
+        self.digest.drop(key)
+        until_s = now.steady_s + held.entry.lifetime_s
+        self._over[key] = (held.row, until_s)
+        self._end_at(until_s, key)
+        self._changed[key] = None
+
+    def _end_at(self, end_s: float, key: Key) -> None:
+        if end_s == inf:
+            return
+        heappush(self._ends, (end_s, key))
+        if len(self._ends) > STALE_ENDS * (len(self._held) + len(self._over)):
+            # Entries that were replaced leave their ends behind, and some live for months.
+            self._ends = [(held.over_s, key) for key, held in self._held.items()]
+            self._ends += [(until_s, key) for key, (_, until_s) in self._over.items()]
+            heapify(self._ends)

@@ -1,0 +1,200 @@
+"""What this machine publishes of itself: stamps that only it raises, signatures, refreshing.
+
+Input: bodies to publish, doubts to refute, entries of its own name that come back from others.
+Output: entries in the table. Caveat: nothing is published sooner than the pace of its kind allows;
+`due` publishes it then (spec 006, sections 1 and 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+import msgspec
+
+from iriai.model.instant import Instant
+from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.validation import member_body, read_member
+from iriai.protocol.incidents import Notices
+from iriai.protocol.messages.entries import Entry, EntryKind, Key, Signer, signed_content
+from iriai.protocol.messages.members import Member, MemberState
+
+_DAY_S = 86_400.0
+MEMBER_LIFETIME_S = 6 * 3600.0
+"""So each publishes itself again after three hours. Each time costs every machine some 1.5 kB:
+after ten minutes, in a cluster of 500, that alone were more than a kilobyte a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a kind is published."""
+
+    lifetime_s: float
+    least_s: float
+    """Between two that are published because something changed."""
+
+
+PACES: Mapping[EntryKind, Pace] = {
+    EntryKind.MEMBER: Pace(MEMBER_LIFETIME_S, 0.0),
+    EntryKind.CERTIFICATE: Pace(60 * _DAY_S, 0.0),
+    EntryKind.AD: Pace(1800.0, 5.0),
+    EntryKind.LEDGER: Pace(60 * _DAY_S, 30.0),
+}
+"""A machine that is gone is forgotten after three to six hours; what it counted, when it hardly
+counts any more (60 days are some eight half-lives). Certificates are needed for as long."""
+REFRESH = 1 / 2
+"""The part of the lifetime after which it is published again, unchanged. What is left is for it to
+reach all, and for its machine to come back in if it is away just then."""
+TWIN_PAUSE_S = 30.0
+"""Between two answers to another machine of our name: each raises its incarnation over the
+other's."""
+
+
+class _Own:
+    __slots__ = ("body", "is_due", "published_s")
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.published_s = -inf
+        self.is_due = True
+
+
+class Publisher:
+    """See the module.
+
+    `incarnation` is to be higher than that of this machine's last life: the wall clock's seconds
+    will do; where they do not, the echo helps.
+    """
+
+    def __init__(
+        self, member: Member, signer: Signer, table: Table, notices: Notices, *, incarnation: int
+    ) -> None:
+        self.member = member
+        self.incarnation = incarnation
+        self._version = 0
+        self._signer = signer
+        self._table = table
+        self._notices = notices
+        self._own: dict[EntryKind, _Own] = {}
+        self._next_s: float | None = None
+        """Of `next_s`; None where it has to be found anew."""
+        self._was_echoed = False
+        """Whether another instance's entry of our name was answered in this life."""
+        self._quiet_until_s = -inf
+
+    @property
+    def name(self) -> str:
+        """This machine's."""
+        return self.member.name
+
+    def publish(self, kind: EntryKind, body: bytes, now: Instant) -> None:
+        """Publish a body, at once or when its pace allows; nothing if it is the same."""
+        own = self._own.get(kind)
+        self._next_s = None
+        if own is None:
+            own = self._own[kind] = _Own(body)
+        elif own.body != body:
+            own.body = body
+            own.is_due = True
+        self._publish_if_due(kind, own, now)
+
+    def announce(self, member: Member, now: Instant) -> None:
+        """Publish what this machine says of itself."""
+        self.member = member
+        self.publish(EntryKind.MEMBER, b"", now)  # the body follows from the member and the stamp
+        self._publish(EntryKind.MEMBER, now)
+
+    def refute(self, now: Instant) -> None:
+        """Somebody doubts this incarnation of us: we are here.
+
+        What others say raises it by one and no more.
+        """
+        self.incarnation += 1
+        self._publish(EntryKind.MEMBER, now)
+
+    def echo(self, entry: Entry, now: Instant) -> None:
+        """An entry of our name has come back that is later than what we published: see spec 006."""
+        if entry.incarnation < self.incarnation:
+            if entry.kind in self._own:
+                self._publish(entry.kind, now)
+            return
+        if self._is_of_another(entry):
+            if self._was_echoed:
+                words = "another machine publishes under our name: a copy of our state directory, "
+                words += "or a second machine that was given this name"
+                self._notices.note("two-machines-one-name", self.name, words)
+                if now.steady_s < self._quiet_until_s:
+                    return
+                self._quiet_until_s = now.steady_s + TWIN_PAUSE_S
+            self._was_echoed = True
+        self.incarnation = entry.incarnation + 1
+        for kind in self._own:
+            self._publish(kind, now)
+
+    def due(self, now: Instant) -> None:
+        """Publish what waited for its time, and what is to be refreshed."""
+        if self.next_s > now.steady_s:
+            return
+        for kind, own in self._own.items():
+            self._publish_if_due(kind, own, now)
+
+    @property
+    def next_s(self) -> float:
+        """When `due` has something to do."""
+        if self._next_s is None:
+            due_s = (self._due_s(kind, own) for kind, own in self._own.items())
+            self._next_s = min(due_s, default=inf)
+        return self._next_s
+
+    def _due_s(self, kind: EntryKind, own: _Own) -> float:
+        pace = PACES[kind]
+        return own.published_s + (pace.least_s if own.is_due else pace.lifetime_s * REFRESH)
+
+    def _publish_if_due(self, kind: EntryKind, own: _Own, now: Instant) -> None:
+        if self._due_s(kind, own) <= now.steady_s:
+            self._publish(kind, now)
+
+    def _publish(self, kind: EntryKind, now: Instant) -> None:
+        own = self._own[kind]
+        self._next_s = None
+        own.is_due = False
+        own.published_s = now.steady_s
+        held = self._table.get(Key(self.name, kind))
+        if held is not None and held.stamp > (self.incarnation, self._version):
+            self.incarnation = held.incarnation + 1  # of an earlier life, and later than this one
+        if kind is EntryKind.MEMBER:
+            self.member = msgspec.structs.replace(self.member, incarnation=self.incarnation)
+            own.body = member_body(self.member)
+        self._version += 1
+        lifetime_s = PACES[kind].lifetime_s
+        draft = Entry(
+            self.name,
+            kind,
+            self.member.cluster,
+            self.incarnation,
+            self._version,
+            lifetime_s,
+            own.body,
+            b"",
+        )
+        signature = self._signer.sign(signed_content(draft))
+        self._table.put(msgspec.structs.replace(draft, signature=signature), now)
+
+    def _is_of_another(self, entry: Entry) -> bool:
+        if entry.kind is not EntryKind.MEMBER:
+            return False
+        return read_member(entry).instance != self.member.instance
+
+    def leave(self, now: Instant) -> None:
+        """Say that this machine goes. What it published else is dropped by everybody."""
+        left = msgspec.structs.replace(self.member, state=MemberState.LEFT)
+        kept = (EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER)
+        self._own = {kind: own for kind, own in self._own.items() if kind in kept}
+        self._next_s = None
+        self.announce(left, now)
+
+    @property
+    def own_key(self) -> Key:
+        """Of what this machine says of itself."""
+        return Key(self.name, EntryKind.MEMBER)

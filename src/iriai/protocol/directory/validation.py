@@ -1,0 +1,119 @@
+"""Whether an entry can be an honest machine's, before anything is kept of it (spec 006)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from iriai.model.decoding import decoded
+from iriai.model.ids import HOME_NAME
+from iriai.protocol.messages.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
+from iriai.protocol.messages.members import Member, MemberState
+
+BODY_BYTES_MAX: Mapping[EntryKind, int] = {
+    EntryKind.MEMBER: 4 << 10,
+    EntryKind.CERTIFICATE: 8 << 10,
+    EntryKind.AD: 48 << 10,
+    EntryKind.LEDGER: 256 << 10,
+    EntryKind.CONFIGURATION: 1 << 20,
+    EntryKind.ROSTER: 48 << 10,
+    EntryKind.EJECT: 16 << 10,
+    EntryKind.TRUST: 32 << 10,
+}
+"""An ad's two expressions have at most 16 kB each, a batch some 2,000 accounts."""
+_OF_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER})
+SIGNATURE_BYTES_MAX = 512
+"""An RSA signature of 4096 bits; those of Ed25519 have 64 bytes."""
+NUMBER_MAX = 2**53
+"""Of incarnations and versions: microseconds since 1970 are below it."""
+LIFETIME_S_MAX = 400 * 86_400.0
+"""More than a year is no lifetime."""
+ADDRESSES_MAX = 8
+ADDRESS = re.compile(r"[^\s:]{1,253}:\d{1,5}|\[[0-9a-fA-F:.%a-z]{2,60}\]:\d{1,5}")
+"""A host name or an address, IPv6 in brackets, and a port."""
+PARTS_MAX = 8
+WORD = re.compile(r"[\x21-\x7e]{0,128}")
+"""Instances and digests."""
+
+MEMBERS_READ_MAX = 4_096
+"""Bodies of which is kept what they say: twice a full table, since each is read several times."""
+
+_member_decoder = msgspec.msgpack.Decoder(Member)
+_encode_member = msgspec.msgpack.Encoder().encode
+
+
+def member_body(member: Member) -> bytes:
+    """The body of an entry of kind `member`."""
+    return _encode_member(member)
+
+
+def read_member(entry: Entry) -> Member:
+    """What a screened entry of kind `member` says."""
+    return _read_member(entry.body)
+
+
+@lru_cache(maxsize=MEMBERS_READ_MAX)
+def _read_member(body: bytes) -> Member:
+    return decoded(_member_decoder, body)
+
+
+def complaint(carried: Carried) -> tuple[str, str]:
+    """(code, words) of what is wrong with an entry, as far as can be told without keys; else ''."""
+    entry = carried.entry
+    limit = BODY_BYTES_MAX[entry.kind]
+    if len(entry.body) > limit:
+        return "entry-too-large", f"{len(entry.body)} bytes; '{entry.kind}' has at most {limit}"
+    words = _malformed(entry) or (_malformed_member(entry) if _is_member(entry) else "")
+    if not (math.isfinite(carried.age_s) and carried.age_s >= 0):
+        words = f"an age of {carried.age_s} s"
+    return ("malformed-entry", words) if words else ("", "")
+
+
+def _is_member(entry: Entry) -> bool:
+    return entry.kind is EntryKind.MEMBER
+
+
+def _malformed(entry: Entry) -> str:
+    is_owner_right = (entry.machine == CLUSTER) == (entry.kind in _OF_CLUSTER)
+    if not is_owner_right and (entry.machine, entry.kind) != (CLUSTER, EntryKind.TRUST):
+        return f"no '{entry.kind}' is owned by '{entry.machine[:31]}'"
+    if entry.machine != CLUSTER and not HOME_NAME.fullmatch(entry.machine):
+        return f"'{entry.machine[:31]!r}' is no name of a machine"
+    if not HOME_NAME.fullmatch(entry.cluster):
+        return f"'{entry.cluster[:31]!r}' is no name of a cluster"
+    if not (0 <= entry.incarnation < NUMBER_MAX and 0 <= entry.version < NUMBER_MAX):
+        return f"incarnation {entry.incarnation}, version {entry.version}: 0 to {NUMBER_MAX}"
+    if (entry.kind in BY_OPERATORS) != (entry.lifetime_s == 0):
+        return f"a lifetime of {entry.lifetime_s} s: documents of operators have none, all else has"
+    if not 0 <= entry.lifetime_s <= LIFETIME_S_MAX:
+        return f"a lifetime of {entry.lifetime_s} s; at most {LIFETIME_S_MAX:.0f}"
+    if len(entry.signature) > SIGNATURE_BYTES_MAX:
+        return f"a signature of {len(entry.signature)} bytes; at most {SIGNATURE_BYTES_MAX}"
+    return ""
+
+
+def _malformed_member(entry: Entry) -> str:
+    try:
+        member = _read_member(entry.body)
+    except msgspec.MsgspecError as error:
+        return f"no member can be read: {error}"
+    said = (member.name, member.cluster, member.incarnation)
+    if said != (entry.machine, entry.cluster, entry.incarnation):
+        return f"the entry of {entry.machine} has {said} in it"
+    if member.state not in {MemberState.ALIVE, MemberState.LEFT}:
+        return f"a machine does not say '{member.state}' of itself"
+    if len(member.addresses) > ADDRESSES_MAX or not all(map(ADDRESS.fullmatch, member.addresses)):
+        return f"at most {ADDRESSES_MAX} addresses, HOST:PORT each"
+    if len(member.parts) > PARTS_MAX or not all(map(HOME_NAME.fullmatch, member.parts)):
+        return f"at most {PARTS_MAX} parts"
+    if member.cluster_name and not HOME_NAME.fullmatch(member.cluster_name):
+        return f"'{member.cluster_name[:31]!r}' is no name of a cluster"
+    if not 0.0 <= member.steadiness <= 1.0:
+        return f"a steadiness of {member.steadiness}; from 0 to 1"
+    if not (WORD.fullmatch(member.instance) and WORD.fullmatch(member.certificate_digest)):
+        return "an instance or digest that is too long"
+    return ""

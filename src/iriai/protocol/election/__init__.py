@@ -1,0 +1,1 @@
+"""Which machine is the broker."""

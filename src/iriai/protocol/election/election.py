@@ -1,0 +1,301 @@
+"""Which machine is the broker of a cluster, as one machine sees it (docs/spec/008).
+
+The first of the rank is. The next in line ask it each second, and when it is silent the best of
+them begins in its place; the others follow whoever says of itself that it is the broker, the
+best-ranked where several do. Two that believe in themselves for a moment do no harm: nodes decide.
+
+In: who is there, messages of other machines, alarms. Out: questions and answers. Whoever drives it
+reads `broker`, `term` and `is_broker` after each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from iriai.model.instant import Instant
+from iriai.protocol.election.ranking import Ranking, ranking
+from iriai.protocol.messages.candidates import CANDIDATES_MAX, Peer
+from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
+from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
+
+ASK_S = 1.0
+"""Between two questions to one machine. A quarter of `SILENT_S`, so that three may be lost."""
+SILENT_S = 5.0
+"""Who says nothing for so long is not the broker any more: a paused process, or a full disk, is
+spared; work that waits for a free machine hardly notices."""
+TOLD_MAX = 5
+"""How often a new broker says so to a machine that says nothing. That one asks by itself, later."""
+
+
+class Succession:
+    """See the module. Times are those of the steady clock."""
+
+    def __init__(self, name: str, cluster: str = "", pinned: str = "") -> None:
+        """`pinned` names the broker once and for all; without it the members elect it."""
+        self._name = name
+        self._cluster = cluster
+        self._pinned = pinned
+        self.broker = pinned or name
+        """Whom this machine follows."""
+        self.term = 0.0
+        """Its term, as far as it is known."""
+        self._known = Ranking()
+        self._suspects: dict[str, None] = {}
+        self._rank: tuple[str, ...] = ()
+        self._heard_s: dict[str, float] = {}
+        """When machines were last heard of directly; who is new and suspected has a while."""
+        self._claims: dict[str, tuple[float, float]] = {}
+        """Who says of itself that it is the broker: when it last did, and its term."""
+        self._doubts_s: float | None = None
+        """Since when it is not clear whether the broker is still there; None: it is."""
+        self._watched: dict[str, None] = {}
+        """Those ahead of this machine in the rank, if it is next in line."""
+        self._untold: dict[str, int] = {}
+        """Who is to be told that this machine is the broker, and how often it was."""
+        self._beat_s: float | None = None
+        self._effects: list[Effect] = []
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._cluster
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this machine is the broker, as it sees it."""
+        return self.broker == self._name
+
+    @property
+    def _peers(self) -> Mapping[str, Peer]:
+        return self._known.peers
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """The members of the cluster that are there, this machine among them."""
+        return tuple(self._known.peers.values())
+
+    def speaking(self, now_s: float) -> tuple[Peer, ...]:
+        """Those of the members that are not silent, as far as this machine can tell.
+
+        Not among them: those ahead of it in the rank whose silence made it the broker, and whom
+        the membership suspects, unless they were heard of within `SILENT_S`.
+        """
+        return tuple(
+            peer
+            for name, peer in self._peers.items()
+            if name == self._name
+            or self._speaks(name, now_s)
+            or (name not in self._watched and name not in self._suspects)
+        )
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Those next in line, the best first."""
+        return self._rank[:CANDIDATES_MAX]
+
+    # --- what it is told -------------------------------------------------------------------------
+
+    def met(self, peers: Iterable[Peer], now: Instant) -> list[Effect]:
+        """Who is there now: all members of the cluster that are not dead."""
+        before, now_s = self._peers, now.steady_s
+        self._known = ranking(self._cluster, tuple(peers))
+        self._suspects = {
+            name: None
+            for name, peer in self._peers.items()
+            if peer.is_suspect and name != self._name
+        }
+        self._rank = self._known.names
+        self._heard_s = {
+            name: heard_s for name, heard_s in self._heard_s.items() if name in self._peers
+        }
+        new = [name for name in self._suspects if name not in before]
+        self._heard_s.update(dict.fromkeys(new, now_s))
+        self._claims = {name: said for name, said in self._claims.items() if name in self._peers}
+        self._untold = {name: times for name, times in self._untold.items() if name in self._peers}
+        self._reconsider(now)
+        if not self._pinned and self._rank and self.broker != self._rank[0] and not self.is_broker:
+            self._doubt_of(self._rank[0], now)
+        return self._take(now)
+
+    def told(self, sender: str, message: ToSuccession, now: Instant) -> list[Effect]:
+        """A message of another machine."""
+        self._heard_s[sender] = now.steady_s
+        match message:
+            case AskBroker():
+                self._untold.pop(sender, None)
+                self._say(sender, self._answer())
+            case BrokerIs(broker, term):
+                self._claim(sender, broker, term, now)
+            case Heard(term):
+                self._claim(sender, sender, term, now)
+        self._reconsider(now)
+        return self._take(now)
+
+    def posted(self, sender: str, now: Instant) -> list[Effect]:
+        """A machine takes this one for the broker, and said something to it."""
+        self._heard_s[sender] = now.steady_s
+        self._untold.pop(sender, None)
+        if not self.is_broker:
+            self._say(sender, self._answer())
+        return self._take(now)
+
+    def doubt(self, now: Instant) -> list[Effect]:
+        """The broker does not acknowledge what it was told."""
+        if not self._pinned and not self.is_broker and self._doubts_s is None:
+            self._doubts_s = now.steady_s
+            self._ask([self.broker, *self.candidates])
+        return self._take(now)
+
+    def handle(self, event: Wake | LinkUp | LinkDown, now: Instant) -> list[Effect]:
+        """The alarm went off, or a link came or went."""
+        if isinstance(event, Wake):
+            self._beat(now)
+        elif isinstance(event, LinkDown) and event.machine == self.broker:
+            return self.doubt(now)
+        return self._take(now)
+
+    # --- who is it -------------------------------------------------------------------------------
+
+    def _reconsider(self, now: Instant) -> None:
+        """Follow whom there is most reason to."""
+        if self._pinned:
+            return
+        now_s = now.steady_s
+        if self._suspects:
+            self._rank = tuple(name for name in self._known.names if self._may_be(name, now_s))
+        if not self._rank:  # nobody may be: each works for itself
+            self._follow(self._name, now)
+        elif self._is_candidate:
+            self._watch(now_s)
+            acting = next((name for name in self._watched if self._speaks(name, now_s)), self._name)
+            self._follow(acting, now)
+        else:
+            self._watched = {}
+            fresh = [name for name in self._claims if self._claims_now(name, now_s)]
+            if fresh:
+                self._follow(min(fresh, key=self._place), now)
+            elif self.is_broker or self.broker not in self._peers:
+                self._follow(self._rank[0], now)
+
+    def _watch(self, now_s: float) -> None:
+        """Those ahead are asked each second; who is new among them has yet to be silent."""
+        before = self._watched
+        self._watched = dict.fromkeys(self._rank[: self._rank.index(self._name)])
+        for name in self._watched:
+            if name not in before:
+                self._heard_s[name] = now_s
+
+    def _may_be(self, name: str, now_s: float) -> bool:
+        """A suspicion that somebody has is nothing against being heard."""
+        return name not in self._suspects or self._speaks(name, now_s)
+
+    @property
+    def _is_candidate(self) -> bool:
+        return self._name in self.candidates
+
+    def _speaks(self, name: str, now_s: float) -> bool:
+        return now_s - self._heard_s.get(name, -inf) < SILENT_S
+
+    def _claims_now(self, name: str, now_s: float) -> bool:
+        said = self._claims.get(name)
+        return said is not None and now_s - said[0] < SILENT_S and name in self._known.places
+
+    def _claim(self, sender: str, broker: str, term: float, now: Instant) -> None:
+        if self._pinned:
+            if sender == self.broker:
+                self.term = term
+            return
+        if broker != sender:
+            self._claims.pop(sender, None)
+            if broker in self._peers and broker != self._name and self._doubts_s is not None:
+                self._ask([broker])
+            elif sender == self.broker:
+                self._doubt_of(broker, now)
+            return
+        self._claims[sender] = (now.steady_s, term)
+        if sender == self.broker:
+            self.term = term
+            self._doubts_s = None
+        elif not self.is_broker:
+            self._doubt_of(sender, now)
+        elif self._place(self._name) < self._place(sender):
+            self._untold[sender] = 0  # not at once: it may think the same of itself
+
+    def _doubt_of(self, other: str, now: Instant) -> None:
+        """Somebody else may be the broker: ask both."""
+        if self._doubts_s is None:
+            self._doubts_s = now.steady_s
+            self._ask([self.broker, other])
+
+    def _place(self, name: str) -> int:
+        return self._known.places.get(name, len(self._known.names))
+
+    def _follow(self, broker: str, now: Instant) -> None:
+        if broker == self.broker and (self.term or not self.is_broker):
+            return
+        was_broker, self.broker = self.is_broker and self.term > 0.0, broker
+        if self.is_broker:
+            self.begin(now)
+        else:
+            if was_broker:  # whoever follows this machine learns it at once
+                for name in self._peers:
+                    self._say(name, BrokerIs(broker))
+            self._untold.clear()
+            self.term = self._claims.get(broker, (0.0, 0.0))[1]
+            if not self._claims_now(broker, now.steady_s):
+                self._doubts_s = now.steady_s
+                self._ask([broker])
+
+    def begin(self, now: Instant) -> None:
+        """This machine is the broker from now on, or anew, and knows nothing yet."""
+        self.term = max(now.steady_s, self.term + 1e-6)
+        self._doubts_s = None
+        self._untold = dict.fromkeys((name for name in self._peers if name != self._name), 0)
+        self._tell()
+
+    # --- what it says ----------------------------------------------------------------------------
+
+    def _answer(self) -> BrokerIs:
+        return BrokerIs(self.broker, self.term)
+
+    def _say(self, machine: str, message: ToSuccession) -> None:
+        if machine != self._name:
+            self._effects.append(Send(machine, Part.SUCCESSION, message))
+
+    def _ask(self, machines: Iterable[str]) -> None:
+        for machine in dict.fromkeys(machines):
+            self._say(machine, AskBroker())
+
+    def _tell(self) -> None:
+        """Say to all who have not shown that they know: it is me."""
+        for machine, times in list(self._untold.items()):
+            self._say(machine, self._answer())
+            self._untold[machine] = times + 1
+            if times + 1 >= TOLD_MAX:
+                del self._untold[machine]
+
+    def _beat(self, now: Instant) -> None:
+        """Once a second, where there is a reason to."""
+        planned_s, self._beat_s = self._beat_s, None
+        if planned_s is not None and now.steady_s - planned_s > SILENT_S:
+            self._slept(now)
+        self._reconsider(now)
+        self._tell()
+        asked = [] if self._doubts_s is None else [self.broker, *self.candidates]
+        self._ask([*asked, *self._watched])
+
+    def _slept(self, now: Instant) -> None:
+        """This machine did not run for a while: nobody was silent, it did not hear."""
+        self._heard_s = dict.fromkeys(self._heard_s, now.steady_s)
+        self._claims.clear()
+        if self.is_broker:
+            self.begin(now)
+
+    def _take(self, now: Instant) -> list[Effect]:
+        is_busy = self._untold or self._doubts_s is not None or self._is_candidate
+        if is_busy and not self._pinned and len(self._peers) > 1 and self._beat_s is None:
+            self._beat_s = now.steady_s + ASK_S
+            self._effects.append(WakeAt(Part.SUCCESSION, self._beat_s))
+        effects, self._effects = self._effects, []
+        return effects

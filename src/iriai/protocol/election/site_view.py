@@ -1,0 +1,64 @@
+"""Who of a site is there, by cluster, and whom each cluster's broker is sought among.
+
+All is kept up with the members that change: of thousands, one that changes has its own cluster
+ranked, and one that only says again what it is costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iriai.protocol.messages.candidates import Neighbour, Peer, neighbours_of
+from iriai.protocol.messages.effects import PeersChanged
+from iriai.protocol.messages.members import Member
+
+
+class SitePeers:
+    """See the module."""
+
+    def __init__(self, own: Member) -> None:
+        """`own` is what this machine says of itself."""
+        self._site = own.cluster
+        self._cluster = own.cluster_called
+        self._cluster_of: dict[str, str] = {}
+        self._peers: dict[str, dict[str, Peer]] = {}
+        """By cluster."""
+        self._neighbours: dict[str, Neighbour] = {}
+        self._changed: dict[str, None] = {}
+        """Clusters to be ranked."""
+        self.take((own,))
+
+    def take(self, members: Iterable[Member]) -> None:
+        """These are as they are now, this machine perhaps among them."""
+        for member in members:
+            is_there = member.is_present and member.cluster == self._site
+            cluster = member.cluster_called if is_there else ""
+            before = self._cluster_of.pop(member.name, "")
+            if before and before != cluster:
+                del self._peers[before][member.name]
+                self._changed[before] = None
+            if is_there:
+                self._cluster_of[member.name] = cluster
+                peers = self._peers.setdefault(cluster, {})
+                peer = Peer.of(member)
+                if peers.get(member.name) != peer:
+                    peers[member.name] = peer
+                    self._changed[cluster] = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything is different since the last report."""
+        return bool(self._changed)
+
+    def report(self) -> PeersChanged:
+        """What the machine is to know of them."""
+        for cluster in self._changed:
+            peers = self._peers[cluster]
+            if peers:
+                [self._neighbours[cluster]] = neighbours_of({cluster: peers.values()})
+            else:
+                del self._peers[cluster]
+                self._neighbours.pop(cluster, None)
+        self._changed.clear()
+        neighbours = tuple(self._neighbours[name] for name in sorted(self._neighbours))
+        return PeersChanged(tuple(self._peers[self._cluster].values()), neighbours)

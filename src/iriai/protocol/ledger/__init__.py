@@ -1,0 +1,1 @@
+"""Usage counters that merge."""

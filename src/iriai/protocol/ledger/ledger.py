@@ -1,0 +1,372 @@
+"""What every machine has done for every account, as each broker needs to know it (spec 006, 6).
+
+Counters (`policy.accounting.decay`: forward decay, or a window in buckets) only grow within an
+incarnation, so merging two copies is taking the larger, in any order, any number of times. Input:
+batches, which arrive as entries of kind `ledger`. Output: usage, rows that are new, machines whose
+clock is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.bounds import Amount, Count, Many, Name, Seconds
+from iriai.model.decoding import decoded
+from iriai.model.instant import Instant
+from iriai.model.records import Bucket, LedgerRow
+from iriai.policy.accounting.decay import Counter, Fading, UseSum
+from iriai.policy.accounting.runtime_estimates import RunTimes
+from iriai.policy.accounting.sliding_window import BUCKETS
+from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
+
+CLOCK_OFF_S_MAX = 3600.0
+"""More is no drift but a clock that was never set; at the default half-life an hour is 0.4 %."""
+ACCOUNTS_MAX = 2_000
+"""In one batch; it then has some 150 kB."""
+ROW_BYTES, BUCKET_BYTES = 64, 28
+"""Of a row without buckets, and of each bucket, about."""
+ACCOUNTS_KEPT_MAX = 10_000
+"""Of one machine, whatever its incarnation: five times what a batch has. Whose counters come after
+that are not counted, since only somebody who invents names comes so far."""
+BATCH_BYTES_MAX = 200 << 10
+"""Less than an entry may have. Under a window a row is longer, and a batch has 200 accounts."""
+NAME_CHARACTERS_MAX = 64
+"""Of a group or user; Unix has 32."""
+COUNTER_S_MAX = 1e15
+"""A thousand cpus for thirty thousand years: beyond it doubles no longer count seconds."""
+LISTEN_S = 30.0
+"""After coming up, before anything is published: some tens of exchanges."""
+FALL = 1e-9
+"""Relative; a counter that is lower by less was rounded, not rolled back."""
+
+
+class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """`model.records.LedgerRow`, short."""
+
+    group: Name
+    user: Name
+    counter: Amount
+    epoch_wall_s: Seconds
+    runs: Count
+    run_s: Amount
+    advance: Amount = 0.0
+    bucket_s: Seconds = 0.0
+    buckets: Annotated[tuple[Bucket, ...], Many] = ()
+
+    @staticmethod
+    def of(row: LedgerRow) -> BatchRow:
+        """The same, short."""
+        return BatchRow(
+            *row.account,
+            row.counter,
+            row.epoch_wall_s,
+            row.runs,
+            row.run_s,
+            row.advance,
+            row.bucket_s,
+            row.buckets,
+        )
+
+    @property
+    def row(self) -> LedgerRow:
+        """The same, as nodes and brokers have it."""
+        return LedgerRow(
+            self.account,
+            self.counter,
+            self.epoch_wall_s,
+            self.runs,
+            self.run_s,
+            self.advance,
+            self.bucket_s,
+            self.buckets,
+        )
+
+    @property
+    def account(self) -> Account:
+        """Whose."""
+        return Account(self.group, self.user)
+
+
+class LedgerBatch(msgspec.Struct, frozen=True, array_like=True):
+    """Every counter of one machine; the body of an entry of kind `ledger`."""
+
+    incarnation: Count
+    """Of the counters: raised when the machine finds that they fell."""
+    wall_s: Seconds
+    """The machine's clock when it was made."""
+    rows: Annotated[tuple[BatchRow, ...], Many]
+    rate: Amount = 1.0
+    """What the machine can charge in a second, at most and without urgency (`ChargeRule.rate` of
+    all of it, times its speed)."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[LedgerBatch] = msgspec.msgpack.Decoder(LedgerBatch)
+
+
+def batch_body(batch: LedgerBatch) -> bytes:
+    """As the body of an entry."""
+    return _encode(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a batch."""
+
+    rows: tuple[LedgerRow, ...] = ()
+    """Those that are later than what was known, for the broker's draw."""
+    code: str = ""
+    """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`,
+    `use-beyond-size`, `too-many-accounts`."""
+    words: str = ""
+
+
+def read_batch(body: bytes) -> LedgerBatch | Taken:
+    """A batch, or what is wrong with it."""
+    try:
+        batch = decoded(_decoder, body)
+    except msgspec.MsgspecError as error:
+        return Taken(code="malformed-batch", words=str(error))
+    words = _malformed(batch)
+    return Taken(code="malformed-batch", words=words) if words else batch
+
+
+def _malformed(batch: LedgerBatch) -> str:
+    if len(batch.rows) > ACCOUNTS_MAX:
+        return f"{len(batch.rows)} accounts; at most {ACCOUNTS_MAX}"
+    if not math.isfinite(batch.wall_s) or batch.incarnation < 0:
+        return f"clock {batch.wall_s}, incarnation {batch.incarnation}"
+    if not 0.0 <= batch.rate <= RATE_MAX:
+        return f"it says that it can charge {batch.rate:g} s in a second; at most {RATE_MAX:g}"
+    return next(filter(None, (malformed_row(row, batch.wall_s) for row in batch.rows)), "")
+
+
+def malformed_row(row: BatchRow, wall_s: float) -> str:
+    """What no honest machine says of an account, whatever its size; empty: it may be."""
+    if max(len(row.group), len(row.user)) > NAME_CHARACTERS_MAX:
+        return f"a name of more than {NAME_CHARACTERS_MAX} characters"
+    numbers = [row.counter, row.advance, row.run_s, float(row.runs), row.bucket_s]
+    numbers += [amount for bucket in row.buckets for amount in bucket[1:]]
+    if not all(0.0 <= number <= COUNTER_S_MAX for number in numbers):
+        return f"{row.account}: an amount that is not from 0 to {COUNTER_S_MAX:g}"
+    latest_wall_s = max((b.number * row.bucket_s for b in row.buckets), default=row.epoch_wall_s)
+    if not 0.0 <= latest_wall_s <= wall_s + CLOCK_OFF_S_MAX:
+        return f"{row.account}: use in a time that has not begun ({latest_wall_s:.0f})"
+    if len(row.buckets) > BUCKETS + 1 or (row.buckets and not row.bucket_s):
+        return f"{row.account}: {len(row.buckets)} buckets of {row.bucket_s} s"
+    return ""
+
+
+class KnownAccounts:
+    """The accounts of which each machine said something, up to a limit."""
+
+    def __init__(self) -> None:
+        self._by_machine: dict[str, dict[Account, None]] = {}
+
+    def takes(self, machine: str, account: Account) -> bool:
+        """Whether what the machine counted for the account is kept."""
+        known = self._by_machine.setdefault(machine, {})
+        if account not in known:
+            if len(known) >= ACCOUNTS_KEPT_MAX:
+                return False
+            known[account] = None
+        return True
+
+    def forget(self, machine: str) -> Iterable[Account]:
+        """Nothing is kept of the machine any more; what was."""
+        return self._by_machine.pop(machine, {})
+
+
+class _Machine:
+    __slots__ = ("counters", "incarnation", "rows")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.counters: dict[Account, Counter] = {}
+        self.rows: dict[Account, LedgerRow] = {}
+
+
+class Ledger:
+    """The counters of all machines under one rule of fading; see the module."""
+
+    def __init__(self, fading: Fading) -> None:
+        self.fading = fading
+        self._bounds = UseBounds(fading)
+        self.clocks_off_s: dict[str, float] = {}
+        """Machines whose clock is wrong, and by how much (positive: ahead of ours)."""
+        self._clocks_right: dict[str, None] = {}
+        self._machines: dict[str, _Machine] = {}
+        self._known = KnownAccounts()
+        self._sums: dict[Account, UseSum[str]] = {}
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._sums)
+
+    @property
+    def is_own_clock_wrong(self) -> bool:
+        """Whether most machines' clocks are off from ours: then it is ours."""
+        return len(self.clocks_off_s) > max(1, len(self._clocks_right))
+
+    def take(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
+        """Take the body of an entry of kind `ledger`, published so long ago."""
+        batch = read_batch(body)
+        if isinstance(batch, Taken):
+            return batch
+        off_s = batch.wall_s + age_s - now.wall_s
+        if abs(off_s) > CLOCK_OFF_S_MAX:
+            self.clocks_off_s[machine] = off_s
+            self._clocks_right.pop(machine, None)
+            words = f"its clock is {off_s:+.0f} s from ours; its usage is kept aside"
+            return Taken(code="clock-wrong", words=words)
+        self.clocks_off_s.pop(machine, None)
+        self._clocks_right[machine] = None
+        rows = [row.row for row in batch.rows]
+        words = self._bounds.excess(machine, rows, batch.rate, now)
+        return Taken(code="use-beyond-size", words=words) if words else self.merge(machine, batch)
+
+    def merge(self, machine: str, batch: LedgerBatch) -> Taken:
+        """Merge a batch: a higher incarnation replaces, within one the larger stays."""
+        known = self._machines.get(machine)
+        if known is not None and batch.incarnation < known.incarnation:
+            words = f"incarnation {batch.incarnation} after {known.incarnation}"
+            return Taken(code="rolled-back-counter", words=words)
+        fell: list[str] = []
+        if known is None or batch.incarnation > known.incarnation:
+            self._void(machine)
+            known = self._machines[machine] = _Machine(batch.incarnation)
+        else:
+            fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
+        rows = [row for row in batch.rows if self._known.takes(machine, row.account)]
+        later = tuple(row.row for row in rows if self._grew(machine, known, row))
+        if fell:
+            words = f"the counters of {', '.join(fell[:3])} fell within an incarnation"
+            return Taken(later, "rolled-back-counter", words)
+        if len(rows) < len(batch.rows):
+            more = len(batch.rows) - len(rows)
+            words = f"{ACCOUNTS_KEPT_MAX} accounts are counted; {more} more are not"
+            return Taken(later, "too-many-accounts", words)
+        return Taken(later)
+
+    def forget(self, machine: str) -> None:
+        """What a machine counted is too old to count, and nothing is kept of it."""
+        self._void(machine)
+        self._bounds.forget(machine)
+        self._known.forget(machine)
+        self.clocks_off_s.pop(machine, None)
+        self._clocks_right.pop(machine, None)
+
+    def usage(self, wall_s: float) -> dict[Account, float]:
+        """What counts of every account's use on all machines, in charged seconds."""
+        return {account: total.at(wall_s) for account, total in self._sums.items()}
+
+    def usage_of(self, account: Account, wall_s: float) -> float:
+        """One account's; 0 of one that is not known."""
+        total = self._sums.get(account)
+        return total.at(wall_s) if total is not None else 0.0
+
+    def counters(self, machine: str) -> Mapping[Account, Counter]:
+        """What is known of one machine's counters."""
+        known = self._machines.get(machine)
+        return known.counters if known is not None else {}
+
+    def _fell(self, known: _Machine, row: BatchRow, wall_s: float) -> bool:
+        before = known.counters.get(row.account)
+        return before is not None and _is_beyond(before, self.fading.restored(row.row), wall_s)
+
+    def _grew(self, machine: str, known: _Machine, row: BatchRow) -> bool:
+        """Merge one account's counter; whether it is another than before."""
+        account, counter = row.account, self.fading.restored(row.row)
+        before = known.counters.get(account)
+        if before is not None:
+            counter = before.merged(counter)
+            if counter == before:
+                return False
+        known.counters[account] = counter
+        known.rows[account] = counter.row(account, RunTimes(row.runs, row.run_s))
+        self._sum(account).merge(machine, known.rows[account])
+        return True
+
+    def _void(self, machine: str) -> None:
+        """What was known of a machine's counters counts no more."""
+        before = self._machines.pop(machine, None)
+        for account in before.rows if before is not None else ():
+            self._sums[account].drop(machine)
+
+    def _sum(self, account: Account) -> UseSum[str]:
+        if account not in self._sums:
+            self._sums[account] = self.fading.sum(str)
+        return self._sums[account]
+
+
+def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
+    """Whether a counter holds more than another, by more than rounding."""
+    return one.beyond(other).at(wall_s) > FALL * one.at(wall_s)
+
+
+class OwnCounters:
+    """This machine's counters as it publishes them.
+
+    What others hold of it may be more than what it remembers: its disk was restored or replaced.
+    Then it starts a new incarnation, with what they hold and what it has counted since it came up.
+    So nothing is to be published before others had time to say what they hold.
+    """
+
+    def __init__(self, fading: Fading, rows: Iterable[LedgerRow], now: Instant) -> None:
+        """`rows` as the node's store has them when it comes up."""
+        self.incarnation = 0
+        self._fading = fading
+        self._listens_until_s = now.steady_s + LISTEN_S
+        self._at_start = {row.account: fading.restored(row) for row in rows}
+        self._lost: dict[Account, Counter] = {}
+        """What others hold beyond what was remembered when we came up."""
+
+    def may_publish(self, now: Instant) -> bool:
+        """Whether others had time to say what they hold."""
+        return now.steady_s >= self._listens_until_s
+
+    def batch(self, rows: Iterable[LedgerRow], now: Instant, rate: float = 1.0) -> LedgerBatch:
+        """To publish, from the node's rows as they are now; `rate` is as in a batch."""
+        own = {row.account: row for row in rows}
+        for account, lost in self._lost.items():
+            row = own.get(account)
+            counter = self._fading.restored(row) if row else self._fading.counter()
+            times = RunTimes(row.runs, row.run_s) if row else RunTimes()
+            own[account] = counter.plus(lost).row(account, times)
+        kept = self._within_limits(own, now)
+        return LedgerBatch(self.incarnation, now.wall_s, kept, min(rate, RATE_MAX))
+
+    def _within_limits(
+        self, own: Mapping[Account, LedgerRow], now: Instant
+    ) -> tuple[BatchRow, ...]:
+        """All rows, or those of whoever used most."""
+        rows = list(own.values())
+        room = BATCH_BYTES_MAX - sum(ROW_BYTES + BUCKET_BYTES * len(r.buckets) for r in rows)
+        if len(rows) > ACCOUNTS_MAX or room < 0:
+            rows.sort(key=lambda row: self._fading.restored(row).at(now.wall_s), reverse=True)
+            longest = max(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+            rows = rows[: min(ACCOUNTS_MAX, BATCH_BYTES_MAX // longest)]
+        return tuple(map(BatchRow.of, rows))
+
+    def echo(self, body: bytes) -> bool:
+        """A batch of ours that others hold; whether it started a new incarnation."""
+        batch = read_batch(body)
+        if isinstance(batch, Taken):
+            return False
+        lost = {}
+        for row in batch.rows:
+            theirs = self._fading.restored(row.row)
+            ours = self._at_start.get(row.account) or self._fading.counter()
+            if _is_beyond(theirs, ours, batch.wall_s):
+                lost[row.account] = theirs.beyond(ours)
+        self.incarnation = max(self.incarnation, batch.incarnation)
+        if not lost or lost == self._lost:
+            return False
+        self._lost = lost
+        self.incarnation += 1
+        return True

@@ -1,0 +1,92 @@
+"""The ledger between a machine and the directory: what it publishes, and what it learns of others.
+
+In: entries of kind `ledger`, and the node's own rows. Out: `UsageLearned` for the machine, whose
+broker draws with it, `UsageForgotten`, and bodies to publish. A machine that is gone counts on, as
+long as the directory keeps its last batch (docs/spec/006, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
+from iriai.policy.accounting.decay import Fading
+from iriai.protocol.incidents import Notices
+from iriai.protocol.ledger.ledger import Ledger, OwnCounters, batch_body
+from iriai.protocol.messages.effects import PeerNoticed, UsageForgotten, UsageLearned
+from iriai.protocol.messages.entries import Carried, EntryKind
+
+PUBLISH_S = 30.0
+"""The least between two batches of a machine; the pace of the kind (`publisher.PACES`)."""
+SITE_PUBLISHES_S = 10.0
+"""Between two batches of all machines together, on average, where there are many. Each batch goes
+to everybody, some two kilobytes with the rows that tell of it. The own broker hears from its nodes
+themselves within a minute; other clusters, and whoever comes after a machine is gone, from these.
+"""
+
+
+def pace_s(members: int) -> float:
+    """Between two batches of a machine, where there are so many."""
+    return max(PUBLISH_S, SITE_PUBLISHES_S * members)
+
+
+class LedgerNews:
+    """See the module."""
+
+    def __init__(
+        self,
+        machine: str,
+        fading: Fading,
+        rows: Iterable[LedgerRow],
+        now: Instant,
+        *,
+        rate: float = 1.0,
+    ) -> None:
+        """`machine` is this one; `rows` as its node's store has them when it comes up.
+
+        `rate` is what it can charge in a second at most.
+        """
+        self._machine = machine
+        self._rate = rate
+        self.ledger = Ledger(fading)
+        self._own = OwnCounters(fading, rows, now)
+        self._published: tuple[LedgerRow, ...] = ()
+        self._due_s = -inf
+        self._notices = Notices()
+
+    def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
+        """What entries say; those of other kinds say nothing."""
+        news = []
+        for entry, age_s in ((each.entry, each.age_s) for each in carried):
+            if entry.kind is not EntryKind.LEDGER:
+                continue
+            if entry.machine == self._machine:
+                self._own.echo(entry.body)
+                continue
+            taken = self.ledger.take(entry.machine, entry.body, age_s, now)
+            if taken.code:
+                self._notices.note(taken.code, entry.machine, taken.words)
+            if taken.rows:
+                news.append(UsageLearned(entry.machine, taken.rows))
+        return news
+
+    def forgotten(self, machine: str) -> list[UsageForgotten]:
+        """The directory keeps no batch of a machine any more."""
+        if machine == self._machine:
+            return []
+        self.ledger.forget(machine)
+        return [UsageForgotten(machine)]
+
+    def take_notices(self) -> list[PeerNoticed]:
+        """What is wrong with batches that came, to be said since the last call."""
+        return self._notices.take()
+
+    def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
+        """What to publish now, as one of so many; None: nothing new, or not yet."""
+        own = tuple(rows)
+        if now.steady_s < self._due_s or not self._own.may_publish(now) or own == self._published:
+            return None
+        self._published, self._due_s = own, now.steady_s + pace_s(members)
+        return batch_body(self._own.batch(own, now, self._rate))

@@ -1,0 +1,238 @@
+"""Membership and directory of one machine as one object, as `machine.core` has node and home.
+
+Both work on one table: what either learns, the other knows. Whoever drives this hands in what is
+delivered to the two parts and their alarms, and performs the effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
+
+from iriai.model.instant import Instant
+from iriai.protocol.directory.checks import SHUNNED_S
+from iriai.protocol.directory.directory import Directory, DirectorySettings
+from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.publisher import Publisher
+from iriai.protocol.incidents import Notices
+from iriai.protocol.membership.doubts import Doubts
+from iriai.protocol.membership.membership import Membership, MembershipSettings
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    EntriesChanged,
+    MembersChanged,
+    Part,
+    PeerShunned,
+    Wake,
+)
+from iriai.protocol.messages.entries import Carried, Entry, EntryKind, Key, Signer, Verifier
+from iriai.protocol.messages.gossip import ToDirectory, ToMembership
+from iriai.protocol.messages.members import Member, MemberState
+
+OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
+"""The parts whose messages and alarms `Peers` takes."""
+LOST_MAX = 64
+"""Machines that were forgotten and are looked for; one of the other half of a parted network is
+enough, and the last to go are the likeliest to be there."""
+
+
+class Peers:
+    """See the module."""
+
+    def __init__(
+        self,
+        member: Member,
+        *,
+        incarnation: int,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Random,
+        seeds: Sequence[str] = (),
+        membership: MembershipSettings | None = None,
+        directory: DirectorySettings | None = None,
+    ) -> None:
+        """`member` is what this machine says of itself.
+
+        `incarnation` is to be higher than in its last life (the wall clock's seconds will do);
+        `seeds` are the machines that it joined through.
+        """
+        self.notices = Notices()
+        self._partners: dict[str, None] = {}
+        self._lost: dict[str, None] = {}
+        self.table = Table(member.name, member.cluster, verifier, self.notices)
+        self.publisher = Publisher(
+            member, signer, self.table, self.notices, incarnation=incarnation
+        )
+        self.membership = Membership(
+            self.publisher,
+            self.table,
+            Doubts(member.name, signer, verifier, self.notices, self.table.checks),
+            self.notices,
+            rng,
+            membership or MembershipSettings(),
+        )
+        self.directory = Directory(
+            self.publisher,
+            self.table,
+            self.notices,
+            rng,
+            directory or DirectorySettings(),
+            [seed for seed in seeds if seed != member.name],
+        )
+
+    @property
+    def name(self) -> str:
+        """This machine's."""
+        return self.publisher.name
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """The other machines of the cluster, each as this one takes it."""
+        return self.membership.members
+
+    def entries(self, kind: EntryKind) -> Iterator[Entry]:
+        """All entries of a kind that are held."""
+        return (entry for entry in self.table if entry.kind is kind)
+
+    def aged(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
+        """Entries with their age; one that only others hold, of this machine, has none."""
+        held = ((each, self.table.carried(each.key, now)) for each in entries)
+        return [Carried(each, known.age_s if known else 0.0) for each, known in held]
+
+    # --- what the driver says --------------------------------------------------------------------
+
+    def begin(self, now: Instant, kept: Iterable[Carried] = ()) -> list[Effect]:
+        """Come up, with what was kept of the table; say that this machine is there."""
+        self.table.restore(kept, now)
+        effects = self._old_news(now)
+        self.publisher.announce(self.publisher.member, now)
+        effects = self._settled("", now, effects)
+        effects += self.membership.handle("", None, now)
+        self.directory.handle("", None, now)
+        return self._settled("", now, effects)
+
+    def adopt(self, table: Table, now: Instant) -> list[Effect]:
+        """Hold what all hold for long; see `Table.adopt`."""
+        self.table.adopt(table)
+        return self._settled("", now, self._old_news(now))
+
+    def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
+        """Take a message to one of the two parts in, or its alarm."""
+        sender = event.sender if isinstance(event, Delivered) else ""
+        message = event.message if isinstance(event, Delivered) else None
+        effects: list[Effect] = []
+        if event.part is not Part.MEMBERSHIP:
+            said = message if isinstance(message, ToDirectory) else None
+            self.directory.handle(sender, said, now)
+            return self._settled(sender, now, effects)
+        told = message if isinstance(message, ToMembership) else None
+        if told is not None and told.news.members:
+            for carried in told.news.members:
+                self.table.take(carried, sender, now)
+            effects = self._settled(sender, now)
+        effects += self.membership.handle(sender, told, now)
+        self.directory.ride(self.membership.take_probed(), now)
+        return self._settled(sender, now, effects)
+
+    def publish(self, kind: EntryKind, body: bytes, now: Instant) -> list[Effect]:
+        """Publish what this machine has to say of a kind; soon, where it just did."""
+        self.publisher.publish(kind, body, now)
+        return self._settled("", now)
+
+    def announce(self, member: Member, now: Instant) -> list[Effect]:
+        """What this machine says of itself is different from now on: its addresses, say."""
+        self.publisher.announce(member, now)
+        return self._settled("", now)
+
+    def submit(self, document: Entry, now: Instant) -> list[Effect]:
+        """Spread a document that an operator signed."""
+        self.table.take(Carried(document, 0.0), self.name, now)
+        return self._settled("", now)
+
+    def leave(self, now: Instant) -> list[Effect]:
+        """This machine goes: say so. Its parts are to be driven for a few seconds more."""
+        self.publisher.leave(now)
+        return self._settled("", now)
+
+    def kept(self, now: Instant) -> list[Carried]:
+        """The table, for the disk."""
+        carried = (self.table.carried(entry.key, now) for entry in self.table)
+        return [each for each in carried if each is not None]
+
+    def check(self) -> None:
+        """Raise where an invariant is broken."""
+        self.membership.check()
+        present = {name for name, member in self.members.items() if member.is_present}
+        assert set(self.directory.partners) <= present
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _old_news(self, now: Instant) -> list[Effect]:
+        """What the table has from before this life: nobody needs to be told."""
+        came, gone = self.table.take_changes()
+        if not (came or gone):
+            return []
+        members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
+        effects = self.membership.heard(members, now, is_old=True)
+        return [*effects, EntriesChanged(tuple(came), tuple(gone))]
+
+    def _settled(
+        self, sender: str, now: Instant, effects: list[Effect] | None = None
+    ) -> list[Effect]:
+        """These effects, and those of what the table learned, which goes to both parts."""
+        effects = effects or []
+        for entry in self.table.take_echoes():
+            self.publisher.echo(entry, now)
+            effects.append(EntriesChanged((entry,)))
+        while True:
+            came, gone = self.table.take_changes()
+            if not (came or gone):
+                break
+            members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
+            effects += self.membership.heard(members, now)
+            self._lose(_members_of(gone))
+            effects += self.membership.forgotten(_members_of(gone), now)
+            self.directory.changed(came, gone, sender, now)
+            effects.append(EntriesChanged(tuple(came), tuple(gone)))
+        effects += self.directory.settle(now)
+        effects += self.notices.take()
+        effects += [
+            PeerShunned(each.machine, each.words, SHUNNED_S)
+            for each in self.table.checks.take_shunned()
+        ]
+        self._follow_members(effects)
+        return effects
+
+    def _lose(self, machines: Iterable[str]) -> None:
+        """These are forgotten; those that did not leave are looked for now and then."""
+        for name in machines:
+            member = self.membership.member(name)
+            if member is None or member.is_outward_only:
+                continue
+            if member.state is not MemberState.LEFT:
+                self._lost[name] = None
+        for name in list(self._lost)[:-LOST_MAX]:
+            del self._lost[name]
+        self.directory.lost = tuple(self._lost)
+
+    def _follow_members(self, effects: Iterable[Effect]) -> None:
+        before = len(self._partners)
+        has_lost = False
+        for effect in effects:
+            if isinstance(effect, MembersChanged):
+                for member in effect.members:
+                    if member.is_present and member.name in self._lost:
+                        del self._lost[member.name]
+                        self.directory.lost = tuple(self._lost)
+                    if member.is_present and not member.is_outward_only:
+                        self._partners[member.name] = None
+                    else:
+                        has_lost |= member.name in self._partners
+                        self._partners.pop(member.name, None)
+        if has_lost or len(self._partners) != before:
+            self.directory.partners = tuple(self._partners)
+
+
+def _members_of(keys: Iterable[Key]) -> list[str]:
+    return [key.machine for key in keys if key.kind is EntryKind.MEMBER]

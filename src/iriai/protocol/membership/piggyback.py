@@ -1,0 +1,67 @@
+"""What each message of the membership has with it: told least often first, then no more (SWIM)."""
+
+from __future__ import annotations
+
+from math import ceil, log10
+
+from iriai.model.instant import Instant
+from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.messages.entries import Carried, EntryKind, Key
+from iriai.protocol.messages.gossip import Doubt, News
+
+MEMBERS_A_MESSAGE_MAX = 8
+DOUBTS_A_MESSAGE_MAX = 16
+"""Together a few kilobytes with each probe."""
+TOLD_FACTOR = 3.0
+"""SWIM's lambda: of 500 members one in a thousand does not hear of something told so often."""
+
+
+class NewsQueue:
+    """One thing about each machine: its entry, or what others doubt."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._members: dict[str, int] = {}
+        """How often each machine's entry was told."""
+        self._doubts: dict[str, tuple[Doubt, int]] = {}
+
+    def member(self, machine: str) -> None:
+        """Its entry is new."""
+        self._members[machine] = 0
+        self._doubts.pop(machine, None)
+
+    def doubt(self, doubt: Doubt) -> None:
+        """Somebody doubts it, as of now."""
+        self._doubts[doubt.machine] = (doubt, 0)
+
+    def take(self, members: int, now: Instant, about: Doubt | None = None) -> News:
+        """For one message, in a cluster of so many; with what is to be told in any case."""
+        told_max = ceil(TOLD_FACTOR * log10(members + 1)) + 2
+        doubts = {about.machine: about} if about is not None else {}
+        for doubt in self._least_told_doubts():
+            doubts.setdefault(doubt.machine, doubt)
+            self._count_doubt(doubt, told_max)
+        return News(tuple(self._entries(told_max, now)), tuple(doubts.values()))
+
+    def _entries(self, told_max: int, now: Instant) -> list[Carried]:
+        chosen = sorted(self._members, key=self._members.__getitem__)[:MEMBERS_A_MESSAGE_MAX]
+        entries = []
+        for machine in chosen:
+            carried = self._table.carried(Key(machine, EntryKind.MEMBER), now)
+            if carried is not None:
+                entries.append(carried)
+            self._members[machine] += 1
+            if carried is None or self._members[machine] >= told_max:
+                del self._members[machine]
+        return entries
+
+    def _least_told_doubts(self) -> list[Doubt]:
+        pairs = sorted(self._doubts.values(), key=lambda pair: pair[1])
+        return [doubt for doubt, _ in pairs[: DOUBTS_A_MESSAGE_MAX - 1]]
+
+    def _count_doubt(self, doubt: Doubt, told_max: int) -> None:
+        told = self._doubts[doubt.machine][1] + 1
+        if told < told_max:
+            self._doubts[doubt.machine] = (doubt, told)
+        else:
+            del self._doubts[doubt.machine]

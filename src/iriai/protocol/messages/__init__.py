@@ -1,0 +1,1 @@
+"""All messages and effects, and the nouns in them."""

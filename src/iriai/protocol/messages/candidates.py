@@ -1,0 +1,108 @@
+"""Who of a cluster could be its broker, best first: weighted rendezvous hashing.
+
+Each machine ranks the members that it knows by itself, and all come to the same rank: a machine's
+place depends on its own name and weight alone, so that one that comes or goes moves nobody else.
+The rule is Wang and Ravishankar's highest random weight (A name-based mapping scheme for
+rendezvous, 1996) with the logarithmic weights of Schindelhauer and Schomaker (Weighted distributed
+hash tables, SPAA 2005). docs/spec/008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from math import log
+from typing import NamedTuple
+
+from iriai.protocol.messages.members import Member, MemberState
+
+CANDIDATES_MAX = 3
+"""So many of the rank watch each other: two may die within seconds, and the work goes on."""
+WEIGHTS = ((0.95, 16.0), (0.5, 4.0), (0.0, 1.0))
+"""Least steadiness, and the weight with it. In steps: a rank that moved with every hour of being up
+would move the broker with it."""
+PLACES_MAX = 4096
+"""Hashes that are kept, since members are ranked whenever one of them changes: eight clusters."""
+_BITS = 64
+
+
+class Peer(NamedTuple):
+    """A member of the own cluster, as far as brokers are concerned."""
+
+    name: str
+    steadiness: float = 1.0
+    """From 0 to 1: how much of the time it is there."""
+    is_outward_only: bool = False
+    """Whether nobody can open a connection to it."""
+    is_suspect: bool = False
+    """Whether some member takes it for dead, and it has not yet said that it is not."""
+    has_node: bool = True
+    has_home: bool = True
+    has_broker: bool = True
+    """Whether it may be the broker."""
+
+    @staticmethod
+    def of(member: Member) -> Peer:
+        """What membership knows of it."""
+        return Peer(
+            member.name,
+            member.steadiness,
+            member.is_outward_only,
+            member.state is MemberState.SUSPECT,
+            "node" in member.parts,
+            "home" in member.parts,
+            "broker" in member.parts,
+        )
+
+
+class Neighbour(NamedTuple):
+    """Another cluster of the site, as far as its broker is to be found."""
+
+    cluster: str
+    candidates: tuple[str, ...]
+    """The first of its rank, the best first; none where nobody of it is there.
+
+    Where the rank is empty each machine is its own broker: then the first of them.
+    """
+
+
+def neighbours_of(peers_by_cluster: Mapping[str, Iterable[Peer]]) -> tuple[Neighbour, ...]:
+    """The clusters of a site with their candidates, from the members of each."""
+    return tuple(
+        Neighbour(cluster, speakers(cluster, tuple(peers))[:CANDIDATES_MAX])
+        for cluster, peers in sorted(peers_by_cluster.items())
+    )
+
+
+def speakers(cluster: str, peers: tuple[Peer, ...]) -> tuple[str, ...]:
+    """Who may speak for a cluster, best first.
+
+    Where all are outward-only each is its own broker, and relays reach it.
+    """
+    reachable = ranked(cluster, peers)
+    return reachable or ranked(cluster, (each._replace(is_outward_only=False) for each in peers))
+
+
+def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:
+    """The names of those that may be broker, best first.
+
+    Outward-only machines are never among them, nor those that somebody suspects.
+    """
+    able = [
+        (_place(cluster, peer.name) / _weight(peer.steadiness), peer.name)
+        for peer in peers
+        if peer.has_broker and not peer.is_outward_only and not peer.is_suspect
+    ]
+    return tuple(name for _, name in sorted(able))
+
+
+@lru_cache(maxsize=PLACES_MAX)
+def _place(cluster: str, name: str) -> float:
+    """Smaller comes first: of machines alike each is as likely to be the smallest."""
+    digest = blake2b(f"{cluster}/{name}".encode(), digest_size=_BITS // 8).digest()
+    return -log((int.from_bytes(digest, "big") + 0.5) / 2.0**_BITS)
+
+
+def _weight(steadiness: float) -> float:
+    return next(weight for least, weight in WEIGHTS if steadiness >= least)

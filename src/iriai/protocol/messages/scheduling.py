@@ -1,0 +1,453 @@
+"""Messages between node, home and broker (docs/spec/002).
+
+Each says who sends it, when, and what the receiver does. Any message to or from a broker may be
+lost, repeated, stale or wrong with no effect but delay.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.model.ad import MachineAd
+from iriai.model.bounds import (
+    Amount,
+    Bits,
+    Code,
+    Count,
+    Expression,
+    Many,
+    Name,
+    Real,
+    Seconds,
+    Span,
+    Speed,
+    Urgency,
+    Weight,
+    Words,
+)
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.job import JobSpec
+from iriai.model.limits import Grace, Limit
+from iriai.model.reason import Reason
+from iriai.model.records import AttemptResult, LedgerRow
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.protocol.messages.gossip import PeerMessage
+from iriai.protocol.messages.output import ToOutput
+from iriai.protocol.messages.rpc import ToInquiry
+
+
+class Capability(NamedTuple):
+    """A node's word that it will take one claim; minted by the node, accepted once."""
+
+    incarnation: Count
+    version: Count
+    """Of the node's state when it was minted."""
+    slot: Count
+    random: Bits
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A claim as a broker needs to know it."""
+
+    attempt: AttemptId
+    account: Account
+    resources: Resources
+    limit_s: Seconds | None
+    """Wall time of the attempt; None: without limit."""
+    ends_in_s: Span | None
+    """From when the message is sent until its place is free for sure: see `longest_stay_s`."""
+    charge_so_far_s: Amount
+    urgency: Urgency
+    capability: Capability | None
+    """The one it was granted for; None where the node does not remember."""
+
+
+class Charging(msgspec.Struct, frozen=True):
+    """Broker to node, which reported whole and charges otherwise: what use costs in this cluster.
+
+    The fields mean what they do in `[order]`.
+    """
+
+    idle_weight: Weight
+    gpu_weight: Weight
+    memory_weight: Weight
+    offpeak_factor: Weight
+
+
+class TurnedAway(NamedTuple):
+    """Of `Idle`: a claim was refused because of whose it was."""
+
+    capability: Capability
+    home: Name
+    user: Name
+    words: Words
+    """Why, for people."""
+
+
+class FailedAtOnce(msgspec.Struct, frozen=True):
+    """Of an attempt that ended: its own failure, so soon that it did hardly run."""
+
+    attempt: AttemptId
+    exit_code: Code | None
+    """None: a signal ended it."""
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
+
+    The broker updates its view of the node; it may hand each capability on once.
+    """
+
+    machine: Name
+    incarnation: Count
+    version: Count
+    capacity: Resources
+    capabilities: Annotated[tuple[Capability, ...], Many]
+    """New ones; `whole`: all that are outstanding."""
+    spent: Annotated[tuple[Capability, ...], Many]
+    """Those that came back since the last report, whether a claim was granted for them or not, and
+    whether they were still good or not: no match is under way with them any more."""
+    began: Annotated[tuple[Running, ...], Many]
+    ended: Annotated[tuple[AttemptId, ...], Many]
+    whole: bool
+    unavailable: Reason | None
+    """Why nothing can be started there now; None: it can."""
+    speed: Speed = 1.0
+    """Of the machine, relative to others; charges are multiplied by it."""
+    load: Weight = 0.0
+    """The machine's load average (over one minute)."""
+    foreign_load: Weight = 0.0
+    """The part of it that is not of our tasks."""
+    is_load_known: bool = False
+    """Whether the load was ever measured."""
+    lost: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Those of `ended` that were lost at once, for no reason that the node knows of."""
+    refused: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Those of `ended` that never started."""
+    charging: Charging | None = None
+    """`whole`: what use costs on this machine. None: nothing is said of it."""
+    ad: MachineAd | None = None
+    """`whole`: what the machine says of itself, and its owner of whom it serves."""
+    keyboard_idle_s: Seconds | None = None
+    """Since somebody last used the machine's terminals; None: not measured."""
+    turned_away: Annotated[tuple[TurnedAway, ...], Many] = ()
+    """Of `spent`: those refused because the machine does not run tasks of that user and home."""
+    ahead: Annotated[tuple[Capability, ...], Many] = ()
+    """New ones for tasks that wait there for a place; `whole`: all that are outstanding."""
+    waiting: Annotated[tuple[Running, ...], Many] = ()
+    """Claims granted ahead, which hold nothing yet; `whole`: all. In `began` when they do."""
+    failed: Annotated[tuple[FailedAtOnce, ...], Many] = ()
+    """Those of `ended` that failed at once, by themselves."""
+    rules: Count = 0
+    """Counts how often it became another for which users the machine runs tasks: whom it turned
+    away before it may take now."""
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Node to broker: its ledger rows that changed, and what running attempts were charged so far.
+
+    The broker draws with them.
+    """
+
+    machine: Name
+    rows: Annotated[tuple[LedgerRow, ...], Many]
+    charged: Annotated[tuple[tuple[AttemptId, Amount], ...], Many]
+
+
+class Want(msgspec.Struct, frozen=True):
+    """Home to broker, when the number of ready tasks of a job changes other than by a match.
+
+    The broker replaces what it knew of the job.
+    """
+
+    job: JobId
+    account: Account
+    resources: Resources
+    limit_s: Limit | None
+    urgency: Urgency
+    waited_s: Amount
+    """As the home counts it."""
+    count: Count
+    grace_s: Grace = 0.0
+    """How much longer than its limit an attempt may take to end."""
+    front: Count = 0
+    """How many of the tasks wait again after an attempt: they go to the head of their account's
+    queue."""
+    promised_in_s: Span | None = None
+    """The start that an earlier broker promised for its first task, from now; None: no promise."""
+    promised_machine: Name = ""
+    exclusive: bool = False
+    """Each task takes a whole machine, which is empty when it starts."""
+    stamp: Count = 0
+    """Rises with each change; a broker acknowledges it and ignores an older one."""
+    requirements: Expression = ""
+    """What must hold of a machine (docs/spec/007); empty: nothing."""
+    rank: Expression = ""
+    """What machines are liked best; larger is better."""
+    group: Name = ""
+    """The group that it was handed in under, where its account here has another."""
+    user: Name = ""
+    """As whom its tasks run; empty: the user of its account."""
+    only_on: Annotated[tuple[Name, ...], Many] = ()
+    """The machines that can be handed what their client passed (a terminal, standard input);
+    empty: nothing was passed, or all can."""
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Home to broker: no task of this job waits any more. The broker forgets it."""
+
+    job: JobId
+    stamp: Count = 0
+    """As that of a want."""
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """Home to broker, after all its wants to a broker that is new to it, and now and then.
+
+    The broker knows that it has been told all; a home without jobs is heard of as well.
+    """
+
+    machine: Name
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Broker to home: one task of `job` may start on `machine` with this capability.
+
+    The home binds a ready task and sends `Run`, or answers `Decline`.
+    """
+
+    job: JobId
+    machine: Name
+    capability: Capability
+    until_s: Seconds
+    """How long the broker keeps the place free for it."""
+    broker: Name = ""
+    """Of another cluster, which is told if the match is declined; empty: the home's own."""
+
+
+class Decline(msgspec.Struct, frozen=True):
+    """Home to the broker that matched: no task is left for this; the capability is free again."""
+
+    job: JobId
+    machine: Name
+    capability: Capability
+
+
+class Explain(msgspec.Struct, frozen=True):
+    """Home to broker, when somebody asks why a job waits: answered with `Explained`."""
+
+    job: JobId
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """Broker to home: why the job's first waiting task has not started; the main reason first."""
+
+    job: JobId
+    reasons: Annotated[tuple[Reason, ...], Many]
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """Broker to home: the job is a reserved head and starts in `start_in_s` at the latest.
+
+    The home stores it and repeats it in its wants. None takes it back.
+    """
+
+    job: JobId
+    machine: Name
+    start_in_s: Span | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Home to node: run this attempt. The node claims and starts it, or refuses; never "wait".
+
+    Repeated, without capability, for each attempt whose end is not known: by a home that came back,
+    and when the machine can be reached again. An attempt that the node holds a claim for is started
+    at most once.
+    """
+
+    attempt: AttemptId
+    spec: JobSpec
+    capability: Capability | None
+    lease_s: Limit | None = None
+    """How long the attempt goes on without word from the home (docs/spec/002, section 3). None:
+    both are of one machine, and share its fate."""
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Home to node: end this attempt with this cause. The node answers with `Ended` in time."""
+
+    attempt: AttemptId
+    cause: EndCause
+    grace_s: Grace
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """Node to home: the claim is granted and durable; the attempt is being started."""
+
+    attempt: AttemptId
+    machine: Name
+    is_ahead: bool = False
+    """It waits there for a place; it starts as soon as that is free, or is refused soon."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Node to home: the attempt never starts. The home queues the task again."""
+
+    attempt: AttemptId
+    reason: Reason
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """Node to home: the attempt's process runs."""
+
+    attempt: AttemptId
+    machine: Name
+    started_wall_s: Seconds
+
+
+class End(msgspec.Struct, frozen=True):
+    """Node to home: the attempt ended. Repeated until `Acknowledge`."""
+
+    result: AttemptResult
+    """As the home will store it."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        """The attempt that ended."""
+        return self.result.attempt
+
+
+class Acknowledge(msgspec.Struct, frozen=True):
+    """Home to node: the end is stored; the node drops claim and journal entry."""
+
+    attempt: AttemptId
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """Node to home, when a third of the shortest lease is over: renew the leases of my attempts.
+
+    The node's leases count from when it asked, the home's from when it answers `Renewed`.
+    """
+
+    machine: Name
+    asked_steady_s: Seconds
+    """The node's clock. It means nothing to the home, which repeats it."""
+    unconfirmed: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Claims that do not start before the home has confirmed that it still wants them."""
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """Home to node: the answer to `Renew`. A lease that is over already stays over."""
+
+    home: Name
+    asked_steady_s: Seconds
+    """As the node said it."""
+    confirmed: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
+
+
+class AskBroker(msgspec.Struct, frozen=True):
+    """Any machine to one that may be the broker: who is? Answered with `BrokerIs`."""
+
+
+class BrokerIs(msgspec.Struct, frozen=True):
+    """Whom the sender takes for the broker of their cluster; also told by a new broker to all.
+
+    Only a machine's word that it is the broker itself has anybody follow it.
+    """
+
+    broker: Name
+    term: Real = 0.0
+    """Where it is the sender: changes whenever it begins anew, and knows nothing."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """Broker to machine, at the end of a turn in which it was told something by it."""
+
+    term: Real
+    idle: tuple[Count, Count] | None = None
+    """Incarnation and version of the last report of its node that was taken in."""
+    wants: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
+    """Number and stamp of the wants, and withdrawals, of its home that were taken in."""
+    is_lacking: bool = False
+    """Whether a report before that never came: the node is to report whole."""
+
+
+class Quiet(msgspec.Struct, frozen=True):
+    """Broker to node: whether it is off-peak; on change, and each 30 s while it is."""
+
+    is_offpeak: bool
+
+
+class Vacancy(msgspec.Struct, frozen=True, array_like=True):
+    """Machines with about as much free as each other."""
+
+    machines: Count
+    free: Resources
+    """On all of them together."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Broker to those of other clusters, each 30 s and on some changes: what its cluster has free.
+
+    The receiver passes on what it cannot serve itself, in proportion to that.
+    """
+
+    broker: Name
+    """The sender."""
+    cluster: Name
+    vacancies: Annotated[tuple[Vacancy, ...], Many]
+    """Where something could be started; nothing that is kept for a reserved head."""
+    largest: Annotated[tuple[Resources, ...], Many]
+    """Capacities: each machine of the cluster has no more than one of these."""
+    waiting: Count
+    """Tasks that it could not serve, and may pass on."""
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """Broker to that of another cluster: start as many tasks of `want` as can be started now.
+
+    The receiver matches them as its own, with the home directly; and says `Returned` of the others,
+    unless it knows another cluster with room and may pass them on once more.
+    """
+
+    broker: Name
+    """The sender."""
+    number: Count
+    """The sender's own, higher each time; the answer repeats it."""
+    cluster: Name
+    """The sender's."""
+    hops: Count
+    """How often it was passed on, this time included."""
+    want: Want
+    """As the home told it; `count` is how many are passed on."""
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The answer to `Forward`: how many of the tasks were not started."""
+
+    broker: Name
+    """The sender."""
+    number: Count
+    """That of the `Forward`."""
+    count: Count
+    reason: Reason | None = None
+    """Why none of them ever will be there, as far as that can be told."""
+
+
+ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
+OfAttempt = Accepted | Refusal | Begun | End
+"""Node to home, about one attempt of that home."""
+ToHome = Match | Promise | Explained | OfAttempt | Renew
+ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
+JobMessage = ToBroker | ToHome | ToNode
+"""Between node, home and broker."""
+BetweenClusters = Summary | Forward | Returned
+"""Between brokers of several clusters; see broker.abroad."""
+ToSuccession = AskBroker | BrokerIs | Heard
+"""To what in each machine knows which is the broker; see protocol.succession."""
+Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToOutput

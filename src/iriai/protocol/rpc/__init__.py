@@ -1,0 +1,1 @@
+"""Questions between machines."""

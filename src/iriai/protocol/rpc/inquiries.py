@@ -1,0 +1,153 @@
+"""Questions of this machine to others, and theirs to it: asked again, answered once, or given up.
+
+What is asked and answered are bytes here. In: questions, messages, the alarm. Out: messages,
+`Inquired` for what another machine wants to know, and for each question of this machine exactly one
+`InquiryOver` (docs/spec/009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iriai.model.instant import Instant
+from iriai.protocol.incidents import Allowance, Notices
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    Inquired,
+    InquiryOver,
+    Part,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.protocol.messages.rpc import Inform, Inquire
+
+PATIENCE_S = 3.0
+"""For an answer: the time that a person waits without wondering. A broker that is gone is succeeded
+later than that; whoever asks then is told so."""
+AGAIN_S = 1.0
+"""Between two times that a question is said: either way may lose it."""
+OPEN_MAX = 1_000
+"""Questions of this machine without an answer: more clients than a daemon takes cannot wait."""
+OPEN_BYTES_MAX = 16 << 20
+"""In all of them, which are kept to be said again: 16 KiB each, an expression at its longest."""
+QUESTION_BYTES_MAX = 256 << 10
+"""A job's requirements and rank at their longest, many times."""
+ANSWER_BYTES_MAX = 4 << 20
+"""What thousands of machines have to say of themselves; half of what a frame may hold."""
+QUESTIONS_MAX, QUESTIONS_WINDOW_S = 200, 10.0
+"""From one machine: many people who watch, each second."""
+
+
+@dataclass(slots=True)
+class _Open:
+    machine: str
+    message: Inquire
+    until_s: float
+    again_s: float
+
+
+class Inquiries:
+    """See the module."""
+
+    def __init__(self, version: int, notices: Notices) -> None:
+        """`version` is that of the questions and answers that this machine understands."""
+        self._version = version
+        self._notices = notices
+        self._allowance = Allowance(QUESTIONS_MAX, QUESTIONS_WINDOW_S)
+        self._number = 0
+        self._open: dict[int, _Open] = {}
+        self._open_bytes = 0
+        self._alarm_s: float | None = None
+        self._effects: list[Effect] = []
+
+    def ask(self, machine: str, question: bytes, now: Instant) -> tuple[int, list[Effect]]:
+        """Ask a machine; the number of the question, which `InquiryOver` repeats."""
+        self._number += 1
+        number = self._number
+        too_much = self._too_much(len(question))
+        if too_much:
+            self._effects.append(InquiryOver(number, None, too_much))
+            return number, self._take()
+        message = Inquire(number, self._version, question)
+        at_s = now.steady_s
+        self._open_bytes += len(question)
+        self._open[number] = _Open(machine, message, at_s + PATIENCE_S, at_s + AGAIN_S)
+        self._say(machine, message)
+        self._set_alarm()
+        return number, self._take()
+
+    def answer(self, machine: str, number: int, answer: bytes) -> list[Effect]:
+        """Answer what `Inquired` told of; nothing, where the answer is longer than may be."""
+        if len(answer) <= ANSWER_BYTES_MAX:
+            self._say(machine, Inform(number, answer))
+        return self._take()
+
+    def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
+        """Take a message of another machine in, or the alarm."""
+        if isinstance(event, Wake):
+            self._alarm_s = None
+            self._look_at_the_clock(now)
+        elif isinstance(event.message, Inquire):
+            self._asked(event.sender, event.message, now)
+        elif isinstance(event.message, Inform):
+            self._informed(event.sender, event.message)
+        self._set_alarm()
+        return self._take()
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _too_much(self, size_bytes: int) -> str:
+        """Why a question of that size is not asked; empty: it is."""
+        if size_bytes > QUESTION_BYTES_MAX:
+            return f"a question of {size_bytes} bytes is longer than {QUESTION_BYTES_MAX}"
+        if len(self._open) >= OPEN_MAX:
+            return f"{len(self._open)} questions of this machine wait for an answer already"
+        if self._open_bytes + size_bytes > OPEN_BYTES_MAX:
+            return f"questions of {self._open_bytes} bytes wait for an answer here already"
+        return ""
+
+    def _end(self, number: int, answer: bytes | None) -> None:
+        self._open_bytes -= len(self._open.pop(number).message.question)
+        self._effects.append(InquiryOver(number, answer))
+
+    def _asked(self, sender: str, inquire: Inquire, now: Instant) -> None:
+        if len(inquire.question) > QUESTION_BYTES_MAX:
+            words = f"a question of {len(inquire.question)} bytes; not answered"
+            self._notices.note("long-question", sender, words)
+        elif not self._allowance.takes(sender, now.steady_s):
+            words = f"over {QUESTIONS_MAX} questions in {QUESTIONS_WINDOW_S:.0f} s; dropped"
+            self._notices.note("flood", sender, words)
+        else:
+            self._effects.append(
+                Inquired(sender, inquire.number, inquire.version, inquire.question)
+            )
+
+    def _informed(self, sender: str, inform: Inform) -> None:
+        """An answer; a second one, or one of somebody who was not asked, is nothing."""
+        question = self._open.get(inform.number)
+        if question is None or question.machine != sender:
+            return
+        self._end(inform.number, inform.answer)
+
+    def _look_at_the_clock(self, now: Instant) -> None:
+        for number, question in list(self._open.items()):
+            if question.until_s <= now.steady_s:
+                self._end(number, None)
+            elif question.again_s <= now.steady_s:
+                question.again_s = now.steady_s + AGAIN_S
+                self._say(question.machine, question.message)
+
+    def _say(self, machine: str, message: Inquire | Inform) -> None:
+        self._effects.append(Send(machine, Part.INQUIRY, message))
+
+    def _set_alarm(self) -> None:
+        due_s = min((min(each.until_s, each.again_s) for each in self._open.values()), default=None)
+        if due_s is not None and (self._alarm_s is None or due_s < self._alarm_s):
+            self._alarm_s = due_s
+            self._effects.append(WakeAt(Part.INQUIRY, due_s))
+
+    def _take(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

@@ -1,0 +1,1 @@
+"""Scenarios from a seed, lying members, and the checker of invariants."""

@@ -1,0 +1,414 @@
+"""What people do and what breaks, as data: a story is a list of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from iriai.machine.core import Turn
+from iriai.model.account import Account
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.problem import Problem
+from iriai.model.resources import Resources
+from iriai.model.state import TaskState
+from iriai.protocol.messages.effects import LoadMeasured, Part
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import World
+
+PING_S = 3.0
+"""How long others take a daemon that is stopped for one that works."""
+WRITES_WITHIN_S = 60.0
+"""A daemon that writes nothing for so long is spared."""
+TOLD_S = 30.0
+"""After this whatever a launcher had to say was said, and written, on the slowest disk."""
+BY = "someone"
+TRUSTED_USERS = ("ann", "bob", "eve")
+"""For whom homes may speak: the bits of a happening's number, the first the lowest."""
+HEARS_AGAIN_S = 5.0
+"""When a machine that heard nothing, since it was not there, is told once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is handed in."""
+
+    user: str
+    cpus: int
+    tasks: int
+    work: Work
+    limit_s: float | None
+    lease_s: float
+    urgency: float
+    max_restarts: int | None
+    memory_bytes: int = 0
+    """Of each task; 0: as much as there is."""
+
+    def spec(self) -> JobSpec:
+        """As its home keeps it."""
+        return JobSpec(
+            Account("lab", self.user),
+            self.user,
+            "job",
+            ("true",),
+            "/",
+            Resources(self.cpus, self.memory_bytes),
+            ((1, self.tasks, 1),) if self.tasks > 1 else ((0, 0, 1),),
+            self.tasks > 1,
+            self.limit_s,
+            max_restarts=self.max_restarts,
+            urgency=self.urgency,
+            kill_grace_s=3.0,
+            lease_s=self.lease_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happens to a machine, and for how long."""
+
+    at_s: float
+    kind: str
+    """A key of `KINDS`."""
+    machine: str
+    lasts_s: float = 0.0
+    other: str = ""
+    """The machine at the other end, of what happens to a link."""
+    number: int = 0
+    """Which job, or how many turns."""
+    submission: Submission | None = None
+
+    def __str__(self) -> str:
+        words = [f"{self.at_s:9.3f}", self.machine, self.kind]
+        if self.other:
+            words.append(self.other)
+        if self.submission is not None:
+            words.append(str(self.submission))
+        elif self.number:
+            words.append(str(self.number))
+        if self.lasts_s:
+            words.append(f"for {self.lasts_s:.3f} s")
+        return " ".join(words)
+
+
+def enter(world: World, happening: Happening) -> None:
+    """Have it happen when it is time."""
+    kind = {**KINDS, **OF_ELECTIONS, **OF_TRUST}[happening.kind]
+    action = partial(kind, world, world.machines[happening.machine], happening)
+    world.agenda.at(happening.at_s, action)
+
+
+# --- people --------------------------------------------------------------------------------------
+
+
+def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    submission = happening.submission
+    assert submission is not None
+    world.submit(machine.plan.name, submission.spec(), submission.work)
+
+
+def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
+    """Somebody asks a daemon for something; it may say no."""
+    if not machine.is_up or machine.is_stopped:
+        return
+    try:
+        action()
+    except Problem:
+        return
+    machine.asked()
+    world.touch(machine)
+
+
+def _cancel(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    _asks(world, machine, lambda: machine.core.home.cancel(happening.number, (), BY))
+
+
+def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
+    """Of the first job with a task that runs, that task."""
+
+    def cancel() -> None:
+        for number, job in machine.core.home.jobs.items():
+            for index, task in job.tasks.items():
+                if task.state is not TaskState.QUEUED:
+                    machine.core.home.cancel(number, (index,), BY)
+                    return
+
+    _asks(world, machine, cancel)
+
+
+def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    number = happening.number
+    _asks(world, machine, lambda: machine.core.home.hold(number, BY))
+    later = partial(_asks, world, machine, lambda: machine.core.home.release(number, BY))
+    world.agenda.after(happening.lasts_s, later)
+
+
+def _drain(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    def now_there() -> None:
+        machine.core.node.drain("work on it", BY, machine.clock.at(world.now_s))
+
+    _asks(world, machine, now_there)
+    world.agenda.after(happening.lasts_s, partial(_taken_back, world, machine))
+
+
+def _taken_back(world: World, machine: SimulatedMachine) -> None:
+    def resume() -> None:
+        machine.core.node.resume(BY, machine.clock.at(world.now_s))
+
+    _asks(world, machine, resume)
+
+
+def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    cpus = float(machine.plan.capacity.cpus)
+    for load, after_s in ((cpus * 2, 0.0), (0.0, happening.lasts_s)):
+        world.agenda.after(after_s, partial(_measured, world, machine, load))
+
+
+def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
+    if machine.is_up:
+        world.arrive(machine, LoadMeasured(load, load))
+
+
+def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """The machine hears for whom a home speaks; `lasts_s` is when an operator said it."""
+    home, said = happening.other, (happening.lasts_s, _users(happening))
+
+    def hear() -> None:
+        held = machine.trusted.get(home)
+        if held is None or held[0] < said[0]:
+            machine.trusted[home] = said
+
+    _rules_change(world, machine, hear)
+
+
+def _consents(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Users consent on the machine that a home speaks for them, for a while."""
+    until_s = machine.clock.at(world.now_s).wall_s + happening.lasts_s
+    given = {(happening.other, user): until_s for user in _users(happening)}
+    _rules_change(world, machine, lambda: machine.consents.update(given))
+
+
+def _users(happening: Happening) -> tuple[str, ...]:
+    return tuple(u for bit, u in enumerate(TRUSTED_USERS) if happening.number >> bit & 1)
+
+
+def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
+    """Where the daemon is there to hear of it; else later."""
+    if not machine.is_up or machine.is_stopped:
+        world.agenda.after(HEARS_AGAIN_S, partial(_rules_change, world, machine, change))
+        return
+    change()
+    _asks(world, machine, machine.core.node.rules_changed)
+
+
+# --- what breaks ---------------------------------------------------------------------------------
+
+
+def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.go_down(machine, happening.number)
+    world.agenda.after(happening.lasts_s, partial(world.come_up, machine))
+
+
+def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """As soon as it has written something that is not durable yet."""
+    watch = _DeathInWriting(world, machine, happening)
+    world.watchers.append(watch)
+    world.agenda.after(WRITES_WITHIN_S, watch.end)
+
+
+@dataclass(eq=False, slots=True)
+class _DeathInWriting:
+    """Waits for a daemon to write; see `World.watchers`."""
+
+    world: World
+    machine: SimulatedMachine
+    happening: Happening
+
+    def __call__(self, turned: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
+        if turned is self.machine and turned.store.unsynced:
+            self.end()
+            dies = partial(_daemon_dies, self.world, turned, self.happening)
+            self.world.agenda.after(0.0, dies)
+
+    def end(self) -> None:
+        """It waits no more, if it does."""
+        if self in self.world.watchers:
+            self.world.watchers.remove(self)
+
+
+def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.power_off(machine, happening.number)
+    world.agenda.after(happening.lasts_s, partial(world.power_on, machine))
+
+
+def _is_gone(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
+    """For ever: nobody plugs it in again."""
+    world.power_off(machine)
+    world.gone[machine.plan.name] = None
+    world.network.leave(machine.plan.name)
+
+
+def _is_forgotten(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """An operator says that a machine is gone for good; it may come back all the same."""
+    now = machine.clock.at(world.now_s)
+    _asks(world, machine, lambda: machine.core.forget(happening.other, now))
+
+
+def _daemon_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    if machine.is_up and not machine.is_stopped:
+        world.stop(machine)
+        world.agenda.after(PING_S, partial(_is_missed, world, machine, machine.turns))
+        world.agenda.after(happening.lasts_s, partial(world.wake, machine))
+
+
+def _is_missed(world: World, machine: SimulatedMachine, turns: int) -> None:
+    if machine.is_stopped and machine.turns == turns:
+        world.network.break_all_of(machine.plan.name)
+
+
+def _launcher_dies(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    if machine.launcher.is_up:
+        machine.kill_launcher(world.now_s)
+        world.touch(machine)
+        world.agenda.after(happening.lasts_s, partial(start_launcher, world, machine))
+
+
+def start_launcher(world: World, machine: SimulatedMachine) -> None:
+    """A launcher comes up, where there is none."""
+    if not machine.launcher.is_up:
+        machine.start_launcher(world.now_s)
+        world.touch(machine)
+
+
+def _launcher_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    machine.launcher.stop(world.now_s)
+    world.agenda.after(happening.lasts_s, partial(wake_launcher, world, machine))
+
+
+def wake_launcher(world: World, machine: SimulatedMachine) -> None:
+    """A launcher that was stopped goes on."""
+    if machine.launcher.is_stopped:
+        machine.wake_launcher(world.now_s)
+        world.touch(machine)
+
+
+def _starts_nothing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    machine.launcher.refuses = "no space left"
+    world.agenda.after(happening.lasts_s, partial(setattr, machine.launcher, "refuses", ""))
+
+
+def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """A task that is started meanwhile drains the machine; afterwards somebody takes it back."""
+
+    def is_mended() -> None:
+        machine.launcher.fails_prolog = False
+        _taken_back(world, machine)
+
+    machine.launcher.fails_prolog = True
+    world.agenda.after(happening.lasts_s, is_mended)
+
+
+def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Tasks that are started meanwhile fail within a moment."""
+    machine.launcher.fails_at_once = True
+    mend = partial(setattr, machine.launcher, "fails_at_once", False)
+    world.agenda.after(happening.lasts_s, mend)
+
+
+def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.network.break_link(machine.plan.name, happening.other)
+
+
+def _link_is_cut(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    ends = machine.plan.name, happening.other
+    world.network.cut(*ends)
+    world.agenda.after(happening.lasts_s, partial(world.network.heal, *ends))
+
+
+# --- what breaks where a broker is elected -------------------------------------------------------
+
+
+def _broker_dies(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
+    """Whoever takes itself for the broker."""
+    for each in world.present():
+        if each.is_up and Part.BROKER in each.core.parts:
+            _daemon_dies(world, each, happening)
+
+
+def _is_suspected(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.members.suspect(machine, happening.lasts_s)
+
+
+def _is_cut_off(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """From all others."""
+    others = [name for name in world.machines if name != machine.plan.name]
+    for other in others:
+        world.network.cut(machine.plan.name, other)
+        heal = partial(world.network.heal, machine.plan.name, other)
+        world.agenda.after(happening.lasts_s, heal)
+
+
+KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "submit": _submit,
+    "cancel": _cancel,
+    "cancel-running": _cancel_running,
+    "hold": _hold,
+    "drain": _drain,
+    "owner": _owner_works,
+    "daemon-dies": _daemon_dies,
+    "dies-writing": _daemon_dies_writing,
+    "daemon-stops": _daemon_stops,
+    "launcher-dies": _launcher_dies,
+    "launcher-stops": _launcher_stops,
+    "power-fails": _power_fails,
+    "gone": _is_gone,
+    "forgotten": _is_forgotten,
+    "starts-nothing": _starts_nothing,
+    "prolog-fails": _prolog_fails,
+    "program-missing": _program_is_missing,
+    "link-breaks": _link_breaks,
+    "link-is-cut": _link_is_cut,
+}
+OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "broker-dies": _broker_dies,
+    "suspected": _is_suspected,
+    "cut-off": _is_cut_off,
+}
+"""Kinds that only happen where machines elect their broker."""
+OF_TRUST: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+    "trusts": _trusts,
+    "consents": _consents,
+}
+"""Kinds that only happen where homes are trusted by name."""
+OF_NODES = frozenset(
+    {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
+    | {"program-missing"}
+)
+"""Kinds that only happen where tasks run."""
+
+
+def end_all(world: World) -> None:
+    """From here on everything works."""
+    for watch in list(world.watchers):
+        if isinstance(watch, _DeathInWriting):
+            watch.end()
+    for machine in world.present():
+        machine.launcher.refuses = ""
+        machine.launcher.fails_prolog = machine.launcher.fails_at_once = False
+        world.power_on(machine)
+        start_launcher(world, machine)
+        wake_launcher(world, machine)
+        if machine.is_stopped:
+            world.wake(machine)
+        if Part.NODE in machine.plan.parts:
+            _measured(world, machine, 0.0)
+            _taken_back(world, machine)
+            # A prolog that failed just now is told a moment later.
+            world.agenda.after(TOLD_S, partial(_taken_back, world, machine))
+        if Part.HOME in machine.plan.parts:
+            for number, job in list(machine.core.home.jobs.items()):
+                if job.held:
+                    _asks(world, machine, partial(machine.core.home.release, number, BY))
+    world.network.heal_all()

@@ -1,0 +1,282 @@
+"""Who looks at a world from outside: what really ran, what was promised to people, what is kept.
+
+Each breach is an AssertionError that says which machine and what. The letters are those of
+docs/spec/001, section 10.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iriai.home.core import Home
+from iriai.machine.cluster_checks import check_cluster
+from iriai.machine.core import Machine, Turn
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId, TaskId
+from iriai.model.instant import Instant
+from iriai.model.records import JobEvent, LedgerRow
+from iriai.model.state import EndCause
+from iriai.policy.accounting.decay import Fading
+from iriai.protocol.messages.effects import Part, Send
+from iriai.sim.faults.forwarding_check import Hops
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.process import Process
+from iriai.sim.world.world import World
+
+PROMISE_TOLERANCE_S = 1.5
+"""A promise is told again only when it changes by a second, and news take a moment."""
+USAGE_TOLERANCE_S = 0.1
+"""Clocks that differ by minutes let a week's half-life decay differently by less."""
+CHARGE_TOLERANCE_S = 1e-6
+"""Rounding."""
+BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
+"""How tasks end whom nobody ends."""
+
+
+class Judge:
+    """Watches a world from its beginning on."""
+
+    def __init__(self, world: World, *, is_calm: bool = False) -> None:
+        """`is_calm`: nothing breaks, so that promises are to be kept to the second."""
+        self._world = world
+        self._is_calm = is_calm
+        self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
+        self._last: dict[TaskId, int] = {}
+        self._ended: dict[AttemptId, Process] = {}
+        self._rows: dict[tuple[str, Account], LedgerRow] = {}
+        self._cores: dict[str, Machine] = {}
+        self._unfit: dict[str, tuple[Machine, dict[AttemptId, None]]] = {}
+        """Of each machine the prologs that had failed after its last turn, and who was told."""
+        self._drained_for: dict[AttemptId, None] = {}
+        """Attempts whose prolog failed, and that was seen to have its consequence."""
+        self._promises: dict[JobId, tuple[int, float]] = {}
+        """How many tasks waited when the start of the first was promised, and for when."""
+        self.hops = Hops(lambda name: world.machines[name].plan.cluster)
+        for machine in world.machines.values():
+            machine.launcher.on_start = partial(self._started, machine)
+            machine.launcher.on_end = self._has_ended
+        world.watchers.append(self._look)
+
+    # --- what really runs ------------------------------------------------------------------------
+
+    def _started(self, machine: SimulatedMachine, process: Process) -> None:
+        """(a) and (b), by what runs and not by what anybody believes."""
+        attempt, now_s = process.attempt, self._world.now_s
+        task = attempt.task
+        last = self._last.get(task, 0)
+        assert attempt.attempt > last, f"{attempt} is started after attempt {last} was"
+        self._last[task] = attempt.attempt
+        live = self._live.setdefault(task, {})
+        for other, where in live.items():
+            if where.launcher.runs(other, now_s):
+                assert self._is_excused(where, other), (
+                    f"{attempt} starts on {machine.plan.name} while {other} runs on "
+                    f"{where.plan.name}"
+                )
+        live[attempt] = machine
+        whose = attempt.home, process.spec.user
+        words = machine.refusal_of(*whose, machine.clock.at(now_s).wall_s)
+        if whose not in machine.let_in:  # which may be over since the claim was granted
+            raise AssertionError(f"{attempt} of {whose[1]} on {machine.plan.name}: {words}")
+        cpus = sum(p.spec.resources.cpus for p in machine.launcher.running.values())
+        capacity = machine.plan.capacity
+        assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
+
+    def _is_excused(self, machine: SimulatedMachine, attempt: AttemptId) -> bool:
+        """Whether nobody was there to end it when its lease was over."""
+        launcher = machine.launcher
+        is_away = launcher.is_stopped or not launcher.is_up
+        return is_away and launcher.running[attempt].lease_end_s <= self._world.now_s
+
+    def _has_ended(self, process: Process) -> None:
+        del self._live[process.attempt.task][process.attempt]
+        self._ended[process.attempt] = process
+
+    # --- after each turn -------------------------------------------------------------------------
+
+    def _look(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
+        parts = machine.plan.parts
+        machines = {name: each for name, each in self._world.machines.items() if each.is_up}
+        check_cluster(
+            {name: each.core for name, each in machines.items()},
+            {name: each.clock.at(self._world.now_s) for name, each in machines.items()},
+        )
+        if Part.NODE in parts:
+            self._look_at_counters(machine)
+            self._look_at_prologs(machine)
+        if Part.HOME in parts and self._is_calm:
+            self._look_at_promises(machine)
+        for effect in turn.outward:
+            if isinstance(effect, Send):
+                self.hops.sent(machine.plan.name, effect)
+        if turn.records:
+            _check_stored(machine)
+            for record in turn.records:
+                assert type(record) is not JobEvent or record.story, "an event without a cause"
+
+    def _look_at_counters(self, machine: SimulatedMachine) -> None:
+        """(e): counters never fall within an incarnation."""
+        name = machine.plan.name
+        if self._cores.get(name) is not machine.core:
+            self._cores[name] = machine.core
+            self._rows = {key: row for key, row in self._rows.items() if key[0] != name}
+        for row in machine.core.node.ledger.rows():
+            before = self._rows.get((name, row.account))
+            self._rows[name, row.account] = row
+            if before is not None and before.epoch_wall_s == row.epoch_wall_s:
+                assert row.counter >= before.counter, f"less use of {row.account} on {name}"
+                assert row.runs >= before.runs, f"fewer runs of {row.account} on {name}"
+
+    def _look_at_prologs(self, machine: SimulatedMachine) -> None:
+        """A machine that was told of a prolog that failed is drained after that turn."""
+        name, failed = machine.plan.name, dict.fromkeys(machine.launcher.unfit)
+        core, before = self._unfit.get(name, (machine.core, {}))
+        self._unfit[name] = machine.core, failed
+        if machine.core.node.drained is not None:
+            self._drained_for.update(failed)
+        elif core is machine.core:
+            told = [attempt for attempt in before if attempt not in self._drained_for]
+            assert not told, f"{name} goes on: {told[0]}'s prolog"
+
+    def _look_at_promises(self, machine: SimulatedMachine) -> None:
+        """(f), where nothing is an excuse: a promise is only ever improved while a job waits."""
+        home = machine.core.home
+        for number, job in home.jobs.items():
+            key = JobId(home.name, number)
+            promised_s, before = job.promised_wall_s, self._promises.pop(key, None)
+            if promised_s is None:
+                continue
+            if before is not None and before[0] == job.ready:  # otherwise it is for another task
+                assert promised_s <= before[1] + PROMISE_TOLERANCE_S, f"{key} is put off"
+                promised_s = min(promised_s, before[1])
+            self._promises[key] = (job.ready, promised_s)
+
+    # --- when all is over ------------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """Jobs that somebody was told the id of, or that a home has, and that have not ended."""
+        told = [
+            str(job)
+            for job in self._world.accepted
+            if job.number not in self._world.machines[job.home].store.finished
+        ]
+        kept = [
+            str(JobId(machine.plan.name, number))
+            for machine in self._world.present()
+            if machine.is_up and Part.HOME in machine.plan.parts
+            for number in machine.core.home.jobs
+        ]
+        return list(dict.fromkeys(told + kept))
+
+    def check_end(self) -> None:
+        """All jobs have ended: nothing is left of them, and all results are what really was."""
+        present = self._world.present()
+        led = {each.plan.cluster for each in present if Part.BROKER in each.core.parts}
+        for machine in present:
+            name, parts = machine.plan.name, machine.plan.parts
+            assert machine.plan.cluster in led, f"there is no broker in the cluster of {name}"
+            assert not machine.launcher.running, (
+                f"{name} still runs {list(machine.launcher.running)}"
+            )
+            if Part.NODE in parts:
+                left = [claim.attempt for claim in machine.core.node.claims()]
+                assert not left, f"{name} still holds claims for {left}"
+                assert not machine.launcher.exits, f"{name} was not told to forget"
+            if Part.HOME in parts:
+                assert not machine.core.home.jobs, (
+                    f"{name} still has {list(machine.core.home.jobs)}"
+                )
+                self._check_results(machine)
+            if Part.BROKER in machine.core.parts:
+                self._check_idle(machine)
+
+    def _check_results(self, machine: SimulatedMachine) -> None:
+        """(c): what was told of each job is what happened to it."""
+        store, name = machine.store, machine.plan.name
+        assert len(set(machine.settled)) == len(machine.settled), f"{name} told an end twice"
+        completed: dict[int, int] = {}
+        for attempt, result in store.results.items():
+            if result.cause in BY_ITSELF:
+                process = self._ended.get(attempt)
+                assert process is not None, f"{attempt} {result.cause}, and never ran"
+                assert process.end[0] is result.cause, f"{attempt} {result.cause}: {process.end}"
+                self._check_charge(attempt, result.charge_s, process)
+            if result.cause is EndCause.COMPLETED:
+                completed[attempt.number] = completed.get(attempt.number, 0) + 1
+        for number, finished in store.finished.items():
+            may_be_lost = store.accepted[number].spec.max_restarts is not None
+            assert may_be_lost or finished.cause is not EndCause.LOST, f"{name}-{number} is lost"
+            if finished.cause is EndCause.COMPLETED:
+                total = _count(store.accepted[number].spec.array)
+                done = completed.get(number, 0)
+                assert done == total, f"{name}-{number}: {done} results of {total} tasks"
+
+    def _check_charge(self, attempt: AttemptId, charge_s: float, process: Process) -> None:
+        spec, ran_s = process.spec, process.end_s - process.started_s
+        part = max(1.0, process.work.cpu_part)  # What is claimed and idles is charged, too.
+        whole_s = ran_s * spec.resources.cpus * part * spec.urgency
+        assert abs(charge_s - whole_s) <= max(CHARGE_TOLERANCE_S, whole_s * 0.02), (
+            f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
+        )
+
+    def _check_idle(self, machine: SimulatedMachine) -> None:
+        """A broker of whom nobody wants anything any more, and who knows what all have used."""
+        state, wall_s = machine.core.broker.state, machine.clock.at(self._world.now_s).wall_s
+        assert not state.queues.entries, f"it still knows of {list(state.queues.entries)}"
+        assert not state.reserved, f"the broker still keeps {state.reserved}"
+        used_s: dict[Account, float] = {}
+        for each in self._world.present():
+            name = each.plan.name
+            view = state.machines.get(name)
+            if view is None:
+                assert not _is_node_of(each, machine), f"the broker does not know {name}"
+                continue
+            assert not len(view.calendar), f"the broker takes {name} for busy"
+            assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
+            assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
+            fading = Fading.of(each.plan.configuration.order)
+            for row in each.core.node.ledger.rows():
+                use_s = fading.restored(row).at(wall_s)
+                used_s[row.account] = used_s.get(row.account, 0.0) + use_s
+        for account, seconds in used_s.items():
+            known_s = state.standings.usage_s(account, wall_s)
+            assert known_s >= seconds - USAGE_TOLERANCE_S, (
+                f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
+            )
+
+
+def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:
+    """Whether tasks run on a machine, and this broker has it given them."""
+    plan = machine.plan
+    is_of_it = (
+        plan.broker_at == broker.plan.name
+        if plan.broker_at
+        else plan.cluster == broker.plan.cluster
+    )
+    return is_of_it and Part.NODE in plan.parts
+
+
+def _count(array: tuple[tuple[int, int, int], ...]) -> int:
+    return sum((last - first) // step + 1 for first, last, step in array)
+
+
+def _check_stored(machine: SimulatedMachine) -> None:
+    """(c): what the store would give back now is what the parts have."""
+    stored = machine.store.load()
+    name = machine.plan.name
+    if Part.HOME in machine.plan.parts:
+        home = machine.core.home
+        again = Home(home.name, stored.next_number, stored.jobs)
+        assert list(again.jobs) == list(home.jobs), f"{name}: jobs {list(home.jobs)} are not kept"
+        for number, job in home.jobs.items():
+            assert again.jobs[number].equals(job), (
+                f"{name}-{number} is not the replay of its events"
+            )
+    if Part.NODE in machine.plan.parts:
+        node = machine.core.node
+        assert stored.drained == node.drained, f"{name}: kept that it is {stored.drained}"
+        claims = {claim.attempt: claim for claim in node.claims()}
+        kept = {claim.attempt: claim for claim in stored.claims}
+        assert kept == claims, f"{name}: claims {list(claims)}, kept {list(kept)}"
+        rows = {row.account: row for row in node.ledger.rows()}
+        assert {row.account: row for row in stored.ledger} == rows, f"{name}: counters {rows}"

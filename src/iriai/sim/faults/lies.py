@@ -1,0 +1,44 @@
+"""Honest messages with one thing in them altered: what a member may say that lies at random."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from iriai.sim.world.rng import Dice
+
+Said = TypeVar("Said")
+
+
+def altered(value: Said, dice: Dice) -> Said:
+    """A value of which one thing is another one that its type allows."""
+    if isinstance(value, msgspec.Struct):
+        names = tuple(name for name in value.__struct_fields__ if name != "kind")
+        if not names:
+            return value
+        name = dice.pick(names)
+        return msgspec.structs.replace(value, **{name: altered(getattr(value, name), dice)})
+    if isinstance(value, tuple) and value:
+        place = dice.below(len(value))
+        parts: list[Any] = [*value]
+        parts[place] = altered(parts[place], dice)
+        if hasattr(value, "_make"):
+            return value._make(parts)  # type: ignore[no-any-return]
+        if dice.chance(0.2):
+            del parts[place]
+        return tuple(parts)  # type: ignore[return-value]
+    return _altered_scalar(value, dice)
+
+
+def _altered_scalar(value: Said, dice: Dice) -> Said:
+    other: Any = value
+    if isinstance(other, bool):
+        other = not other
+    elif type(other) is int:
+        other = dice.pick((other + 1, max(0, other - 1), 0, 2**40))
+    elif isinstance(other, float):
+        other = dice.pick((0.0, other + 1.0, abs(other) * 1e6 + 1e9))
+    elif type(other) is bytes and other:
+        other = other[:-1] + bytes([(other[-1] + 1) % 256])
+    return other  # type: ignore[no-any-return]

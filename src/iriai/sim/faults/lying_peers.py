@@ -1,0 +1,312 @@
+"""Memberships and directories among which one member lies; what it says is drawn from a seed.
+
+Each lie is one that was seen to do harm, or an honest message with one field altered. The others
+are looked at while it lies, and when it has stopped: nobody honest is lost, nobody honest is
+accused, and no account's use grows by more than a machine of the liar's size can have counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.runtime_estimates import RunTimes
+from iriai.protocol.directory.entry_table import AHEAD_S_MAX
+from iriai.protocol.directory.validation import NUMBER_MAX, member_body
+from iriai.protocol.incidents import LIES
+from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.ledger.ledger_sync import LedgerNews
+from iriai.protocol.ledger.use_bounds import (
+    ADVANCE_FACTOR,
+    ADVANCE_SLACK_S,
+    SLACK_S,
+    TOLERANCE,
+    counting_s,
+)
+from iriai.protocol.membership.doubts import REFUTED_MAX
+from iriai.protocol.membership.doubts import signed_content as doubt_content
+from iriai.protocol.membership.suspicion import LEAST_FACTOR, MOST_FACTOR
+from iriai.protocol.messages.effects import Delivered, EntriesChanged, Part, PeerNoticed
+from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
+from iriai.protocol.messages.gossip import (
+    Doubt,
+    Entries,
+    News,
+    Probe,
+    ProbeAnswer,
+    ProbeMissed,
+    ToDirectory,
+    ToMembership,
+)
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.sim.faults.lies import altered
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.keyed_signatures import KeyedSigner
+from iriai.sim.world.peer_world import PeerMachine, PeerWorld, Ways
+from iriai.sim.world.rng import Dice
+
+LIAR = "liar"
+GONE = "gone"
+"""An honest machine that crashes while the liar speaks."""
+BEGINS_S, ENDS_S = 20.0, 80.0
+"""Of the lies."""
+ALONE_S = LEAST_FACTOR * MOST_FACTOR
+"""Of a period of 1 s: how long one waits that came up again, and suspects what all others took for
+dead before."""
+PATIENCE_S = 60.0
+"""After the last lie, until all honest machines take each other for alive."""
+LIES_PER_S = 10
+LOOK_EACH_S = 0.5
+ANSWERS_EACH_S = 0.1
+"""Between two looks of the liar for probes that it could answer in place of a dead machine."""
+SUSPICIONS_MAX = REFUTED_MAX + 10
+"""Of honest machines, by one of them, in all: those by the liar until it is not believed any more,
+and honest ones, which are few where no message is lost."""
+LIAR_CPUS = 4.0
+"""What it says that it can charge in a second, where it does not say too much."""
+ANN = Account("lab", "ann")
+FADING = Fading(604_800.0)
+MOST_S = (
+    TOLERANCE
+    * LIAR_CPUS
+    * (counting_s(FADING) + SLACK_S + ADVANCE_FACTOR * (counting_s(FADING) + ADVANCE_SLACK_S))
+)
+"""That a machine of the liar's size can have counted, at most."""
+
+
+def fails(seed: int) -> str | None:
+    """What goes wrong in the world of a seed; None: nothing does."""
+    try:
+        _World(seed).play()
+    except AssertionError as error:
+        return str(error) or "an assertion without a word"
+    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class _World:
+    def __init__(self, seed: int) -> None:
+        self.dice = Dice(seed, "lies")
+        self.peers = PeerWorld(seed, Ways(has_relays=True), needs_certificates=True)
+        self.peers.on_entries = self._learned
+        self._ledgers: dict[str, LedgerNews] = {}
+        self._signer = KeyedSigner(seed, LIAR)
+        self._heard: list[ToMembership | ToDirectory] = []
+        """What honest machines said to the liar."""
+        count = 5 + self.dice.below(4)
+        names = [f"m{number}" for number in range(count)]
+        for name in (*names, GONE, LIAR):
+            self._add(name, [] if name == names[0] else [names[0]])
+        self.honest = [*names, GONE]
+        self._framed = self.dice.pick(names)
+        """In whose name the liar doubts."""
+        self.peers.on_send = lambda _, send: (
+            self._heard.append(send.message)  # type: ignore[arg-type]
+            if send.machine == LIAR
+            else None
+        )
+
+    def _add(self, name: str, seeds: list[str]) -> None:
+        clock = Clock(self.dice.between(0.0, 1e6), self.dice.between(-30.0, 30.0))
+        now = clock.at(self.peers.now_s)
+        self._ledgers[name] = LedgerNews(name, FADING, (), now)
+        machine = self.peers.add(
+            name, seeds, clock=clock, incarnation=int(now.wall_s), instance=name
+        )
+        certificate = KeyedSigner(self.peers.seed, name).certificate
+        effects = machine.peers.publish(EntryKind.CERTIFICATE, certificate, now)
+        self.peers.perform(machine, effects)
+
+    def _learned(self, machine: PeerMachine, changed: EntriesChanged) -> None:
+        now = machine.clock.at(self.peers.now_s)
+        ledger = self._ledgers[machine.name]
+        ledger.learned(machine.peers.aged(changed.entries, now), now)
+        machine.notices += ledger.take_notices()
+
+    # --- the story -------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Lies, looks, and what holds in the end."""
+        peers = self.peers
+        peers.run_until(BEGINS_S)
+        assert self._all_alive(), "they never knew each other"
+        at_s = BEGINS_S
+        while at_s < ENDS_S:
+            at_s += self.dice.between(0.0, 2.0 / LIES_PER_S)
+            peers.agenda.at(at_s, self._lie)
+        peers.agenda.at(self.dice.between(BEGINS_S, ENDS_S / 2), partial(self._crash, GONE))
+        peers.agenda.at(BEGINS_S, self._answer)
+        restarts = self.dice.pick(self.honest[:-1])
+        peers.agenda.at(self.dice.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
+        while peers.now_s < ENDS_S:
+            peers.run_until(peers.now_s + LOOK_EACH_S)
+            self._look()
+        peers.run_until_true(self._is_known_dead, ENDS_S + ALONE_S)
+        self._look_for_the_dead()
+        peers.crash(LIAR)  # it is ejected, or stops
+        found_s = peers.run_until_true(self._all_alive, peers.now_s + PATIENCE_S)
+        assert found_s is not None, f"lost for good: {self._lost()}"
+        self._look()
+
+    def _crash(self, name: str) -> None:
+        self.honest.remove(name)
+        self.peers.crash(name)
+
+    def _restart(self, name: str) -> None:
+        """It comes up again at once, with nothing kept."""
+        self.peers.crash(name)
+        self._add(name, ["m0" if name != "m0" else "m1"])
+
+    def _all_alive(self) -> bool:
+        return not self._lost()
+
+    def _lost(self) -> list[str]:
+        """Which honest machine does not take which for alive; a dead one is to be dead."""
+        return [
+            f"{other} to {name}"
+            for name in self.honest
+            for other in self.honest
+            if other != name and self._taken_for(name, other) is not MemberState.ALIVE
+        ]
+
+    def _taken_for(self, name: str, other: str) -> MemberState | None:
+        return self.peers.machines[name].takes_for(other)
+
+    def _is_known_dead(self) -> bool:
+        return all(self._taken_for(name, GONE) is MemberState.DEAD for name in self.honest)
+
+    def _look_for_the_dead(self) -> None:
+        """Nobody answers in the place of one that is gone."""
+        for name in self.honest:
+            state = self._taken_for(name, GONE)
+            assert state is MemberState.DEAD, f"{name} takes {GONE} for {state}"
+
+    def _look(self) -> None:
+        """What holds at every moment."""
+        now_s = self.peers.now_s
+        for name in self.honest:
+            machine = self.peers.machines[name]
+            now = machine.clock.at(now_s)
+            machine.peers.check()
+            for other in self.honest:
+                state = machine.takes_for(other)
+                assert state is not MemberState.DEAD, f"{name} takes {other} for dead"
+            own = machine.peers.publisher.incarnation
+            assert own <= now.wall_s + 60.0, f"{name} has incarnation {own}"
+            for entry in machine.peers.table:
+                limit = now.wall_s + AHEAD_S_MAX + 60.0
+                words = f"{name} holds {entry.machine}'s {entry.incarnation}"
+                assert entry.incarnation <= limit, words
+            suspicions = sum(m.state is MemberState.SUSPECT for m in machine.changes)
+            assert suspicions <= SUSPICIONS_MAX, f"{name} suspected others {suspicions} times"
+            used_s = sum(self._ledgers[name].ledger.usage(now.wall_s).values())
+            assert used_s <= MOST_S, f"{name} believes that {used_s:.0f} s were used"
+            for notice in machine.notices:
+                self._look_at_notice(notice)
+
+    def _look_at_notice(self, notice: PeerNoticed) -> None:
+        is_accused = notice.code in LIES or notice.code == "refuted-doubts"
+        assert not is_accused or notice.machine == LIAR, f"an honest machine is accused: {notice}"
+
+    # --- lies ------------------------------------------------------------------------------------
+
+    def _lie(self) -> None:
+        lies: tuple[Callable[[str], tuple[Part, Any]], ...] = (
+            self._doubt,
+            self._doubt,
+            self._forged_doubt,
+            self._ahead,
+            self._counters,
+            self._counters,
+            self._altered,
+            self._altered,
+        )
+        to = self.dice.pick(self.honest)
+        part, message = self.dice.pick(lies)(to)
+        event = Delivered(LIAR, part, message)
+        machine = self.peers.machines[to]
+        self.peers.agenda.after(0.01, partial(self.peers.arrive, machine, event))
+
+    def _doubt(self, to: str) -> tuple[Part, Any]:
+        """Of machines, perhaps of its hearer; of their incarnation, or of another one."""
+        doubts = []
+        for _ in range(3):
+            name = self.dice.pick(self.honest)
+            known = self.peers.machines[name].peers.publisher.incarnation
+            incarnation = self.dice.pick((known, known, known + 1, NUMBER_MAX - 1, 2**60))
+            doubts.append(self._signed(Doubt(name, incarnation, self.dice.chance(0.7), LIAR)))
+        return self._news(*doubts)
+
+    def _forged_doubt(self, to: str) -> tuple[Part, Any]:
+        """Of all, in the name of another."""
+        doubts = []
+        for name in self.honest:
+            incarnation = self.peers.machines[name].peers.publisher.incarnation
+            doubts.append(
+                self._signed(Doubt(name, incarnation, self.dice.chance(0.5), self._framed))
+            )
+        return self._news(*doubts)
+
+    def _signed(self, doubt: Doubt) -> Doubt:
+        """With the only key it has."""
+        return msgspec.structs.replace(doubt, signature=self._signer.sign(doubt_content(doubt)))
+
+    def _news(self, *doubts: Doubt) -> tuple[Part, Any]:
+        return Part.MEMBERSHIP, Probe(self.dice.below(1000), News((), doubts))
+
+    def _answer(self) -> None:
+        """Every probe of the dead machine, as one that guesses the numbers."""
+        for name in self.honest:
+            machine = self.peers.machines[name]
+            own = machine.peers.membership._probes.own  # noqa: SLF001 - a liar guesses its number
+            if GONE not in self.honest and own is not None and own.machine == GONE:
+                kind = ProbeAnswer if self.dice.chance(0.9) else ProbeMissed
+                self.peers.arrive(machine, Delivered(LIAR, Part.MEMBERSHIP, kind(own.number)))
+        liar = self.peers.machines[LIAR]
+        own = liar.peers.membership._probes.own  # noqa: SLF001 - it does not let itself doubt
+        if GONE not in self.honest and own is not None and own.machine == GONE:
+            answer = Delivered(GONE, Part.MEMBERSHIP, ProbeAnswer(own.number))
+            self.peers.arrive(liar, answer)
+        if self.peers.now_s < ENDS_S + ALONE_S:
+            self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
+
+    def _ahead(self, to: str) -> tuple[Part, Any]:
+        """Something of itself that nothing later can replace."""
+        wall_s = self.peers.machines[LIAR].clock.at(self.peers.now_s).wall_s
+        ahead_s = self.dice.pick((1e6, 1e9, float(NUMBER_MAX) / 2))
+        incarnation = int(wall_s + ahead_s)
+        member = Member(LIAR, incarnation, MemberState.ALIVE, "lab", instance="another")
+        return self._entry(EntryKind.MEMBER, member_body(member), incarnation)
+
+    def _counters(self, to: str) -> tuple[Part, Any]:
+        """Use of somebody that no machine of its size can have counted, or just."""
+        now = self.peers.machines[LIAR].clock.at(self.peers.now_s)
+        charge_s = self.dice.pick((1e3, 1e6, 1e9, 1e12))
+        user = self.dice.pick(("ann", "bob", f"u{self.dice.below(1000)}"))
+        advance_s = charge_s * self.dice.pick((0.0, 0.9))
+        counter = FADING.counter().charged(charge_s, advance_s, now.wall_s)
+        row = BatchRow.of(counter.row(Account("lab", user), RunTimes(1, 1.0)))
+        rows = tuple([row] * self.dice.pick((1, 1, 3)))
+        batch = LedgerBatch(self.dice.below(5), now.wall_s, rows, LIAR_CPUS)
+        return self._entry(EntryKind.LEDGER, batch_body(batch), int(now.wall_s) + 1)
+
+    def _entry(self, kind: EntryKind, body: bytes, incarnation: int) -> tuple[Part, Any]:
+        version = 1_000 + self.dice.below(1_000_000)
+        draft = Entry(LIAR, kind, "lab", incarnation, version, 3600.0, body, b"")
+        signature = self._signer.sign(signed_content(draft))
+        signed = msgspec.structs.replace(draft, signature=signature)
+        return Part.DIRECTORY, Entries((Carried(signed, 0.0),))
+
+    def _altered(self, to: str) -> tuple[Part, Any]:
+        """Something that honest machines said, with one field altered."""
+        if not self._heard:
+            return self._doubt(to)
+        message = self.dice.pick(tuple(self._heard[-50:]))
+        part = Part.MEMBERSHIP if isinstance(message, ToMembership) else Part.DIRECTORY
+        return part, altered(message, self.dice)

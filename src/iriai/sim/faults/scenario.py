@@ -1,0 +1,327 @@
+"""A small world and what happens there, all drawn from a seed: cheap, so that many are tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from iriai.config.reader import Configuration
+from iriai.config.sections import JobSection, OrderSection
+from iriai.model.home_rules import OTHERS, HomeRules
+from iriai.model.resources import Resources
+from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.actions import KINDS, OF_ELECTIONS, OF_NODES, Happening, Submission
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.machine_model import EVERY_PART, MachinePlan
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.rng import Dice
+from iriai.sim.world.work import FAILURE, SUCCESS, Work
+from iriai.sim.world.world import World
+
+BEGIN_S = 10.0
+"""All links are up by then."""
+FAULTS_UNTIL_S = 200.0
+"""From here on everything works, and every feasible job must end."""
+DRIFT_MAX = 0.004
+"""Two clocks differ by less than the hundredth that leases allow for."""
+SHORT_CHANCE = 0.2
+"""Of a seed to have many short tasks as well."""
+HOLE_CHANCE = 0.2
+"""Of a seed to have a machine on which many tasks fail at once."""
+FRONT = "front"
+CLUSTER = "lab"
+CLUSTERS = (CLUSTER, "art", "law", "sea")
+"""Where there are several: the first two to four, the machines in turn."""
+PEOPLE = ("cancel", "cancel-running", "hold")
+OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails", "program-missing")
+"""Kinds that are drawn apart from the others."""
+FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
+CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
+"""Of what tasks claim: most use it, some wait, some use more."""
+CLAIMED_BYTES = 1 << 28
+"""Of memory, by a third of the jobs: a machine of the world has room for four such tasks."""
+GROWTHS_BYTES_PER_S = (0.0, float(1 << 20), float(1 << 26))
+"""The fastest is at `CLAIMED_BYTES` after 4 s; the middle one never is."""
+SYNCS_S = (0.0, 0.005, 0.05, 1.0)
+"""How long commits take; the last is no disk for promises to the second."""
+
+LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=1.0)
+SLOW = NetworkPlan(latency_s=0.1, jitter_s=1.0, notice_s=10.0)
+SCRAMBLED = NetworkPlan(0.01, 0.2, 5.0, loss=0.1, repeat=0.1, late=0.15)
+NETWORKS = (LAN, LAN, SLOW, SCRAMBLED)
+
+
+class Member(NamedTuple):
+    """A machine of the world."""
+
+    plan: MachinePlan
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A story that has not happened yet."""
+
+    seed: int
+    network: NetworkPlan
+    through_wire: bool
+    members: tuple[Member, ...]
+    happenings: tuple[Happening, ...]
+    is_calm: bool
+
+    def world(self) -> World:
+        """Its machines, all up and nothing done."""
+        world = World(self.seed, self.network, through_wire=self.through_wire)
+        for plan, clock in self.members:
+            world.add(plan, clock)
+        return world
+
+
+def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False) -> Scenario:
+    """The scenario of a seed: one in six is calm, which means that nothing breaks.
+
+    `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
+    `is_parted`: so they do, in two to four clusters.
+    """
+    is_elected |= is_parted
+    shape = Dice(seed, "shape")
+    is_calm = shape.chance(1 / 6)
+    network = LAN if is_calm else shape.pick(NETWORKS)
+    members = _members(seed, shape, is_calm)
+    if is_elected:
+        names = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
+        members = tuple(
+            Member(_elects(plan, names[number % len(names)]), clock)
+            for number, (plan, clock) in enumerate(members)
+        )
+        members = _choosy(Dice(seed, "rules"), members)
+    homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
+    nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
+    gone = _gone(shape, members) if not is_calm else ""
+    cpus = max(
+        plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
+    )
+    happenings = _work(Dice(seed, "work"), Dice(seed, "use"), homes, cpus)
+    short = Dice(seed, "short")
+    if short.chance(SHORT_CHANCE):
+        happenings += _short_work(short, homes, cpus)
+    if not is_calm:
+        happenings += _people(Dice(seed, "people"), homes)
+        happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
+        happenings += _prologs(Dice(seed, "prologs"), nodes)
+        happenings += _forgotten(Dice(seed, "forgotten"), homes, nodes)
+        hole = Dice(seed, "hole")
+        if hole.chance(HOLE_CHANCE):
+            happenings += _hole(hole, homes, nodes)
+    if is_elected and not is_calm:
+        happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
+    if gone:
+        happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
+    happenings.sort(key=lambda each: each.at_s)
+    through_wire = shape.chance(0.2)
+    return Scenario(seed, network, through_wire, members, tuple(happenings), is_calm)
+
+
+def _gone(shape: Dice, members: tuple[Member, ...]) -> str:
+    """A machine that goes and never comes back: none but a back end beside others."""
+    alone = [plan.name for plan, _ in members if plan.parts == (Part.NODE,)]
+    nodes = [plan for plan, _ in members if Part.NODE in plan.parts]
+    return shape.pick(alone) if alone and len(nodes) > 1 and shape.chance(0.3) else ""
+
+
+def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
+    configuration = Configuration(
+        order=OrderSection(
+            name=shape.pick(("lottery", "lottery", "stride", "fifo")),
+            half_life_s=604_800.0,
+            offpeak_factor=1.0,
+        ),
+        jobs=JobSection(end_slack_s=5.0),
+    )
+    clocks = Dice(seed, "clocks")
+    front = (Part.HOME, Part.BROKER)
+    parts: list[tuple[Part, ...]] = [(Part.NODE, *front) if shape.chance(0.3) else front]
+    back_ends = 1 + shape.below(3)
+    parts += [(Part.NODE, Part.HOME)[: 1 + shape.chance(0.2)] for _ in range(back_ends)]
+    members = []
+    for number, its in enumerate(parts):
+        plan = MachinePlan(
+            f"b{number}" if number else FRONT,
+            Resources(shape.pick((1, 2, 4)), 1 << 30),
+            its,
+            FRONT if number else "",
+            configuration,
+            load_max=1.0,
+            outward_only=number > 0 and shape.chance(0.3) and Part.HOME not in its,
+            sync_s=shape.pick(SYNCS_S[: 3 if is_calm else 4]),
+        )
+        members.append(Member(plan, _clock(clocks)))
+    return tuple(members)
+
+
+def _elects(plan: MachinePlan, cluster: str) -> MachinePlan:
+    """The machine with all parts, as a member of a cluster."""
+    return replace(plan, parts=EVERY_PART, broker_at="", cluster=cluster)
+
+
+def _choosy(dice: Dice, members: tuple[Member, ...]) -> tuple[Member, ...]:
+    """Some machines run tasks of some people only; the largest runs everybody's, so all can end."""
+    largest = max(members, key=lambda member: member.plan.capacity.cpus)
+    return tuple(
+        Member(replace(plan, rules=_rules(dice, plan.name)), clock)
+        if plan is not largest.plan and dice.chance(0.3)
+        else Member(plan, clock)
+        for plan, clock in members
+    )
+
+
+def _rules(dice: Dice, machine: str) -> HomeRules:
+    users = (dice.pick(("ann", "bob", "eve")),)
+    return HomeRules(machine, {dice.pick((OTHERS, FRONT)): users})
+
+
+def _clock(dice: Dice) -> Clock:
+    return Clock(
+        dice.between(0.0, 1e6),
+        dice.between(-100.0, 100.0),
+        dice.between(-DRIFT_MAX, DRIFT_MAX),
+    )
+
+
+def _work(dice: Dice, use: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+    happenings = []
+    for _ in range(4 + dice.below(9)):
+        run_s = dice.pick((0.0, 0.5, 3.0, 10.0, 40.0))
+        work = Work(run_s, FAILURE if dice.chance(0.1) else SUCCESS, dice.chance(0.2))
+        submission = Submission(
+            user=dice.pick(("ann", "bob", "eve")),
+            cpus=min(cpus_max, dice.pick((1, 1, 1, 2, 4))),
+            tasks=dice.pick((1, 1, 1, 2, 5)),
+            work=work._replace(
+                cpu_part=use.pick(CPU_PARTS),
+                memory_bytes_per_s=use.pick(GROWTHS_BYTES_PER_S),
+            ),
+            memory_bytes=use.pick((0, 0, CLAIMED_BYTES)),
+            limit_s=dice.pick((None, 5.0, 20.0, 60.0)),
+            lease_s=dice.pick((12.0, 20.0, 40.0)),
+            urgency=dice.pick((1.0, 1.0, 1.0, 2.0)),
+            max_restarts=dice.pick((None, None, None, 0, 1)),
+        )
+        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+    return happenings
+
+
+def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+    """More short tasks than there are cpus, which are handed out ahead; some of them are not."""
+    happenings = []
+    for _ in range(1 + dice.below(3)):
+        is_limited = dice.chance(0.5)
+        submission = Submission(
+            user=dice.pick(("ann", "bob", "sam")),
+            cpus=dice.pick((1, 1, 1, 2)) if cpus_max > 1 else 1,
+            tasks=6 + dice.below(12),
+            work=Work(dice.pick((0.3, 1.0, 2.0)), SUCCESS),
+            limit_s=4.0 if is_limited else None,
+            lease_s=dice.pick((12.0, 20.0, 40.0)),
+            urgency=1.0,
+            max_restarts=None,
+        )
+        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+        if not is_limited:  # as short as the others, by all that is known of them
+            late = replace(submission, tasks=2, work=Work(25.0, SUCCESS))
+            at_s += dice.between(0.0, 5.0)
+            happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=late))
+    return happenings
+
+
+def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
+    """Prologs that fail for a while; who runs the machine finds it drained, and takes it back."""
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            "prolog-fails",
+            dice.pick(nodes),
+            dice.between(2.0, 40.0),
+        )
+        for _ in range(dice.below(3) if nodes else 0)
+    ]
+
+
+def _hole(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+    """Many tasks of one user, whose program is not on one of the machines for a while."""
+    submission = Submission(
+        user=dice.pick(("ann", "bob", "eve")),
+        cpus=1,
+        tasks=15 + dice.below(15),
+        work=Work(dice.pick((5.0, 8.0)), SUCCESS),
+        limit_s=None,
+        lease_s=dice.pick((12.0, 20.0, 40.0)),
+        urgency=1.0,
+        max_restarts=None,
+    )
+    at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
+    missing_s = dice.between(at_s, at_s + 10.0)
+    lasts_s = dice.between(20.0, 80.0)
+    return [
+        Happening(at_s, "submit", dice.pick(homes), submission=submission),
+        Happening(missing_s, "program-missing", dice.pick(nodes), lasts_s),
+    ]
+
+
+def _forgotten(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+    """Operators who take machines for gone, again and again: it is refused while they are not."""
+    return [
+        Happening(dice.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", dice.pick(homes), 0.0, other)
+        for other in nodes
+        if dice.chance(0.5)
+        for _ in range(6)
+    ]
+
+
+def _people(dice: Dice, homes: list[str]) -> list[Happening]:
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            dice.pick(PEOPLE),
+            dice.pick(homes),
+            dice.between(1.0, 30.0),
+            number=1 + dice.below(8),
+        )
+        for _ in range(dice.below(4))
+    ]
+
+
+def _elections(dice: Dice, names: list[str]) -> list[Happening]:
+    """What brokers and those who follow them do not like."""
+    return [
+        Happening(
+            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            dice.pick(tuple(OF_ELECTIONS)),
+            dice.pick(names),
+            dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+        )
+        for _ in range(1 + dice.below(4))
+    ]
+
+
+def _faults(dice: Dice, names: list[str], nodes: list[str]) -> list[Happening]:
+    happenings = []
+    for _ in range(1 + dice.below(9)):
+        kind = dice.pick(FAULTS)
+        machine = dice.pick(nodes if kind in OF_NODES else names)
+        other = ""
+        if kind.startswith("link"):
+            other = dice.pick([name for name in names if name != machine])
+        happenings.append(
+            Happening(
+                dice.between(BEGIN_S, FAULTS_UNTIL_S),
+                kind,
+                machine,
+                dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+                other,
+                dice.below(4) if kind in ("daemon-dies", "power-fails", "dies-writing") else 0,
+            )
+        )
+    return happenings

@@ -1,0 +1,154 @@
+"""Runs of small worlds in which much breaks: which seeds fail, and the least story that does.
+
+Safety is looked at after every turn. Then the faults stop, and every feasible job must end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp
+from iriai.sim.faults.actions import Happening, end_all, enter
+from iriai.sim.faults.checker import Judge
+from iriai.sim.faults.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.process import Process
+from iriai.sim.world.world import World
+
+PATIENCE_S = 1_000.0
+"""More than all work of the longest story takes on the smallest machine, leases included."""
+TURNS_MAX = 4_000
+"""More turns of all machines than any story has: parts that ask each other for ever."""
+BEATS_PER_S = 4
+"""And so many for each second and machine, where machines watch their broker."""
+LOOK_EACH_S = 20.0
+"""Between two looks whether all is done."""
+STORY_LINES_MAX = 200
+"""The last lines of a story: what led to the failure is among them."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A seed that fails, and how."""
+
+    seed: int
+    message: str
+    happenings: tuple[Happening, ...]
+    """Those without which it does not fail, where it was shrunk."""
+    story: tuple[str, ...]
+    """What happened, one line each."""
+
+
+def run(
+    seeds: Iterable[int],
+    done: Callable[[int, Failure | None], None],
+    *,
+    through_wire: bool = False,
+) -> list[Failure]:
+    """Try each seed; `done` is called after each. Failures come with their shrunk story.
+
+    `through_wire`: in all of them messages become bytes on their way, not in one of five.
+    """
+    failures = []
+    for seed in seeds:
+        scenario = scenario_of(seed)
+        scenario = replace(scenario, through_wire=scenario.through_wire or through_wire)
+        failure = None if fails(scenario) is None else shrunk(scenario)
+        if failure is not None:
+            failures.append(failure)
+        done(seed, failure)
+    return failures
+
+
+def fails(scenario: Scenario, tell: Tell | None = None) -> str | None:
+    """What goes wrong in a scenario; None: nothing does. `tell` hears what happens."""
+    try:
+        _play(scenario, tell)
+    except AssertionError as error:
+        return str(error) or "an assertion without a word"
+    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def shrunk(scenario: Scenario) -> Failure:
+    """The failure of a scenario that fails, with as little happening as it needs."""
+    happenings = list(scenario.happenings)
+    kind = _kind(fails(scenario))
+    size = max(1, len(happenings) // 2)
+    while size:
+        start = 0
+        while start < len(happenings):
+            fewer = happenings[:start] + happenings[start + size :]
+            if _kind(fails(replace(scenario, happenings=tuple(fewer)))) == kind:
+                happenings = fewer
+            else:
+                start += size
+        size //= 2
+    least = replace(scenario, happenings=tuple(happenings))
+    story: list[str] = []
+    message = fails(least, story.append)
+    assert message is not None, "the same scenario went well the second time"
+    return Failure(scenario.seed, message, least.happenings, tuple(story[-STORY_LINES_MAX:]))
+
+
+def _kind(message: str | None) -> str | None:
+    """What a failure has in common with others of its kind: its words, up to the first name."""
+    return None if message is None else "".join(c for c in message if not c.isdigit())[:60]
+
+
+def _play(scenario: Scenario, tell: Tell | None) -> None:
+    world = scenario.world()
+    judge = Judge(world, is_calm=scenario.is_calm)
+    if tell is not None:
+        _narrate(world, scenario, tell)
+    for happening in scenario.happenings:
+        enter(world, happening)
+    world.run_until(FAULTS_UNTIL_S)
+    end_all(world)
+    until_s = world.now_s + PATIENCE_S
+    while judge.unfinished() or not world.network.is_whole:
+        assert world.now_s < until_s, f"never end: {', '.join(judge.unfinished())}"
+        world.run_until(world.now_s + LOOK_EACH_S)
+        turns = sum(machine.turns for machine in world.machines.values())
+        beats = int(world.now_s) * BEATS_PER_S * world.members.count
+        assert turns < TURNS_MAX + beats, f"never come to rest: {turns} turns"
+    world.run_until(world.now_s + LOOK_EACH_S)
+    judge.check_end()
+
+
+def _narrate(world: World, scenario: Scenario, tell: Tell) -> None:
+    """Have everything told as it happens."""
+    for happening in scenario.happenings:
+        world.agenda.at(happening.at_s, partial(tell, f"** {happening}"))
+    arrive = world.network.on_arrival
+
+    def arrives(machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
+        name, what = machine.plan.name, str(event)
+        if isinstance(event, Delivered):
+            name, what = f"{event.sender} -> {name}", str(event.message)
+        tell(f"{world.now_s:9.3f} {name}: {what}")
+        arrive(machine, event)
+
+    world.network.on_arrival = arrives
+    for machine in world.machines.values():
+        _narrate_launcher(world, machine, tell)
+
+
+def _narrate_launcher(world: World, machine: SimulatedMachine, tell: Tell) -> None:
+    launcher, name = machine.launcher, machine.plan.name
+    on_start, on_end = launcher.on_start, launcher.on_end
+
+    def starts(process: Process) -> None:
+        tell(f"{world.now_s:9.3f} {name} starts {process.attempt}")
+        on_start(process)
+
+    def ends(process: Process) -> None:
+        tell(f"{world.now_s:9.3f} {name}: {process.attempt} is over, {process.end[0]}")
+        on_end(process)
+
+    launcher.on_start, launcher.on_end = starts, ends

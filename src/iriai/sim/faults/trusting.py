@@ -1,0 +1,60 @@
+"""Stories in which operators trust homes with users, and users consent, while all else goes on.
+
+Each machine hears of a document at its own moment, and keeps it as it keeps its store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iriai.model.home_rules import ALL, OTHERS, HomeRules
+from iriai.sim.faults.actions import TRUSTED_USERS, Happening
+from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Member, Scenario
+from iriai.sim.world.rng import Dice
+
+HEARD_WITHIN_S = 10.0
+"""What gossip takes at most, and a little more."""
+CONSENTS_S = (20.0, 400.0)
+"""How long a consent lasts: some end while tasks wait that it was given for."""
+EVERYBODY = (1 << len(TRUSTED_USERS)) - 1
+
+
+def with_trust(scenario: Scenario) -> Scenario:
+    """The same story in a cluster that trusts homes by name.
+
+    The largest machine runs everybody's tasks, by its owner's word, so that all can end.
+    """
+    dice = Dice(scenario.seed, "trust")
+    names = [plan.name for plan, _ in scenario.members]
+    largest = max(scenario.members, key=lambda member: member.plan.capacity.cpus)
+    members = tuple(_member(each, is_open=each is largest) for each in scenario.members)
+    happenings = [*_said(dice, 0.0, OTHERS, 0, names)]
+    for _ in range(1 + dice.below(6)):
+        at_s = dice.between(0.0, FAULTS_UNTIL_S - HEARD_WITHIN_S)
+        users = dice.pick((0, 1, 2, 4, 5, EVERYBODY))
+        happenings += _said(dice, at_s, dice.pick(names), users, names)
+    for _ in range(dice.below(6)):
+        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S)
+        users = dice.pick((1, 2, 4))
+        lasts_s = dice.between(*CONSENTS_S)
+        machine, home = dice.pick(names), dice.pick(names)
+        happenings.append(Happening(at_s, "consents", machine, lasts_s, home, users))
+    everything = sorted((*happenings, *scenario.happenings), key=lambda each: each.at_s)
+    return replace(scenario, members=members, happenings=tuple(everything))
+
+
+def _member(member: Member, *, is_open: bool) -> Member:
+    plan = member.plan
+    if is_open:
+        return Member(replace(plan, rules=HomeRules(plan.name, {OTHERS: (ALL,)})), member.clock)
+    return Member(replace(plan, rules=HomeRules(plan.name, plan.rules.homes)), member.clock)
+
+
+def _said(dice: Dice, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
+    """An operator says it; every machine hears of it."""
+    lag_s = HEARD_WITHIN_S if at_s else 0.0
+    moment_s = at_s
+    return [
+        Happening(at_s + dice.between(0.0, lag_s), "trusts", name, moment_s, home, users)
+        for name in names
+    ]

@@ -1,0 +1,174 @@
+"""A report: one page that needs nothing else, and the same numbers for programs."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iriai.model.problem import UsageProblem
+from iriai.model.units import format_duration
+from iriai.sim.report.plots import (
+    Shown,
+    by_account,
+    by_width,
+    drawn,
+    gantt,
+    queue,
+    shares,
+    utilisation,
+)
+from iriai.sim.report.series import GANTT_JOBS_MAX, bars, series
+from iriai.sim.runs.document import Document, encoded
+from iriai.sim.runs.simulation import Simulation
+from iriai.sim.workload.log import Log
+from iriai.sim.workload.metrics import Metrics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PLOTTED_MAX = 6
+"""Simulations in one plot; the table has all. Colours beyond are hard to tell apart."""
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; background: #fff }}
+h1 {{ font-size: 1.5rem; margin-bottom: 0 }}
+h2 {{ font-size: 1.1rem; margin: 2.2rem 0 0.3rem }}
+p {{ margin: 0.3rem 0; color: #555 }}
+table {{ border-collapse: collapse; margin-top: 1rem; font-variant-numeric: tabular-nums }}
+th, td {{ text-align: right; padding: 0.25rem 0.7rem; border-bottom: 1px solid #ddd }}
+th:first-child, td:first-child {{ text-align: left }}
+.scroll {{ overflow-x: auto }}
+img {{ width: 100%; height: auto }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+_HEADERS = (
+    *("simulation", "mean wait", "50 % below", "99 % below", "mean slowdown"),
+    *("processors used", "makespan", "fairness"),
+)
+
+
+def write_report(
+    directory: Path, log: Log, made: Document, simulations: Sequence[Simulation]
+) -> None:
+    """Write `index.html` and `metrics.json` into `directory`, which is made where it is missing.
+
+    Raises:
+        UsageProblem: there is something else of that name.
+    """
+    write_page(directory, encoded(made), f"iriai: {log.name}", _body(log, made, simulations))
+
+
+def write_page(directory: Path, numbers: bytes, title: str, body: Sequence[str]) -> None:
+    """Write the two files; `body` is HTML, `title` text.
+
+    Raises:
+        UsageProblem: there is something else of that name.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageProblem(
+            "bad-report", f"{directory} is not a directory", "name one for the report"
+        ) from None
+    (directory / "metrics.json").write_bytes(numbers)
+    page = _PAGE.format(title=escape(title), body="\n".join(body))
+    (directory / "index.html").write_text(page, encoding="utf-8")
+
+
+def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[str]:
+    shown = [
+        Shown(case.label, each.records, series(each.records, each.settings.rights_for(log)))
+        for case, each in zip(made.simulations, simulations[:PLOTTED_MAX], strict=False)
+    ]
+    body = [
+        f"<h1>{escape(log.name)}</h1>",
+        f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
+        _table(made),
+        *figure_of(
+            "Use", "The part of the processors that ran something.", utilisation(log, shown), 2.6
+        ),
+        *figure_of("Queue", "Jobs that waited.", queue(log, shown), 2.6),
+        *figure_of(
+            "Waiting by width",
+            "The bar ends at the median, the mark stands at what nine of ten did not exceed.",
+            by_width(shown),
+            3.2,
+        ),
+        *figure_of(
+            "Waiting by account",
+            "Of the accounts that used most, the largest first.",
+            by_account(shown),
+            3.0,
+        ),
+    ]
+    for each in shown:
+        body += figure_of(
+            f"Shares: {each.label}",
+            "Coloured: the part of the processors that each of the largest accounts got. Line: "
+            "what it was entitled to of those in use, by rights, and never more than it asked for.",
+            shares(log, each),
+            1.1 * max(2, len(each.series.got)),
+        )
+        if len(each.records) <= GANTT_JOBS_MAX:
+            body += figure_of(
+                f"Who ran where: {each.label}",
+                "One colour for each account.",
+                gantt(log, bars(each.records, log.processors)),
+                3.4,
+            )
+    return body
+
+
+def _counts(log: Log) -> str:
+    return "".join(f"; {count:,} {escape(what)}" for what, count in log.counts.items())
+
+
+def _table(made: Document) -> str:
+    head = "".join(f"<th>{name}</th>" for name in _HEADERS)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{cell}</td>" for cell in _cells(case.label, case.metrics)) + "</tr>"
+        for case in made.simulations
+    )
+    return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _cells(label: str, metrics: Metrics) -> tuple[str, ...]:
+    jain = metrics.jain_index
+    return (
+        escape(label),
+        format_duration(round(metrics.wait_s.mean)),
+        format_duration(round(metrics.wait_s.p50)),
+        format_duration(round(metrics.wait_s.p99)),
+        f"{metrics.bounded_slowdown.mean:.2f}",
+        f"{metrics.utilisation:.1%}",
+        format_duration(round(metrics.makespan_s)),
+        "-" if jain is None else f"{jain:.3f}",
+    )
+
+
+def figure_of(
+    title: str, caption: str, draw: Callable[[Figure], None], height_inches: float
+) -> list[str]:
+    """A picture within the page, with what it shows."""
+    image = b64encode(drawn(draw, height_inches)).decode()
+    return [
+        f"<h2>{escape(title)}</h2>",
+        f"<p>{escape(caption)}</p>",
+        f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">',
+    ]

@@ -1,0 +1,1 @@
+"""One simulation, several, and their document."""

@@ -1,0 +1,232 @@
+"""Several simulations of one log: what `--compare` and `--sweep` name."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from signal import SIG_IGN, SIGINT, signal
+from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from iriai.config.sections import KEYS
+from iriai.config.values import WrongValue
+from iriai.model.problem import FAMILIES, ExitCode, Problem, UsageProblem
+from iriai.plugins.policy_file import is_policy_file
+from iriai.policy.orders.registry import BUILT_IN
+from iriai.sim.runs.simulation import Simulation, simulate
+from iriai.sim.workload.log import Log
+from iriai.sim.workload.metrics import Metrics
+from iriai.sim.workload.policies import POLICIES
+from iriai.sim.workload.record import with_starts
+from iriai.sim.workload.settings import Settings
+
+CASES_MAX = 10_000
+"""More than anybody waits for."""
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
+_ORDER_KEYS = {key.name: key for key in KEYS["order"] if key.name not in ("name", "backfill")}
+SWEPT = ("policy", "order", "seed", *_ORDER_KEYS)
+"""What a sweep may vary: these, by the names of the configuration."""
+
+
+class Case(NamedTuple):
+    """One simulation and what it is called."""
+
+    label: str
+    settings: Settings
+
+
+def compared(text: str, base: Settings) -> list[Case]:
+    """The cases of `--compare`: policies, orders, or both joined by `+`, separated by commas.
+
+    Raises:
+        UsageProblem: a word is neither a policy nor an order.
+    """
+    return [_compared(word.strip(), base) for word in text.split(",")]
+
+
+def _compared(label: str, base: Settings) -> Case:
+    settings = base
+    for word in label.split("+"):
+        if word in POLICIES or is_policy_file(word):
+            settings = replace(settings, policy=word)
+        elif word in BUILT_IN:
+            settings = replace(settings, order=word)
+        else:
+            raise UsageProblem(
+                "bad-compare",
+                f"'{word}' is neither a policy nor an order",
+                f"policies: {', '.join(POLICIES)}, FILE.py:CLASS; orders: {', '.join(BUILT_IN)}",
+            )
+    return Case(label, settings)
+
+
+def swept(words: Sequence[str], base: Settings) -> list[Case]:
+    """The cases of `--sweep KEY=VALUES ...`: every combination.
+
+    Raises:
+        UsageProblem: a key cannot be varied, or a value is not one of it.
+    """
+    axes = [_axis(word) for word in words]
+    count = 1
+    for _, values in axes:
+        count *= len(values)
+    if count > CASES_MAX:
+        raise UsageProblem(
+            "bad-sweep", f"this sweep has {count:,} simulations", f"at most {CASES_MAX:,} are run"
+        )
+    keys = [key for key, _ in axes]
+    if len({*keys}) < len(keys):
+        raise UsageProblem("bad-sweep", "a key stands twice in the sweep", "say all values at once")
+    cases = []
+    for chosen in product(*(values for _, values in axes)):
+        settings = base
+        for key, value in zip(keys, chosen, strict=True):
+            settings = _with(settings, key, value)
+        label = " ".join(f"{key}={value}" for key, value in zip(keys, chosen, strict=True))
+        cases.append(Case(label, settings))
+    return cases
+
+
+def _axis(word: str) -> tuple[str, list[str]]:
+    key, equals, text = word.partition("=")
+    if not equals or key not in SWEPT or not text:
+        raise UsageProblem(
+            "bad-sweep",
+            f"'{word}' says nothing to vary",
+            f"say KEY=A,B or KEY=1..10; keys: {', '.join(SWEPT)}",
+        )
+    values: list[str] = []
+    for part in text.split(","):
+        span = _RANGE.fullmatch(part)
+        if span:
+            first, last = int(span[1]), int(span[2])
+            if last - first >= CASES_MAX or last < first:
+                raise UsageProblem(
+                    "bad-sweep", f"{part} is no range", f"up, and at most {CASES_MAX:,} values"
+                )
+            values += map(str, range(first, last + 1))
+        else:
+            values.append(part)
+    return key, values
+
+
+def _with(settings: Settings, key: str, value: str) -> Settings:
+    if key in ("policy", "order"):
+        known = POLICIES if key == "policy" else BUILT_IN
+        if value not in known and not (key == "policy" and is_policy_file(value)):
+            raise UsageProblem(
+                "bad-sweep", f"there is no {key} '{value}'", f"there are: {', '.join(known)}"
+            )
+        return (
+            replace(settings, policy=value) if key == "policy" else replace(settings, order=value)
+        )
+    if key == "seed":
+        if not value.isdecimal():
+            raise UsageProblem("bad-sweep", f"'{value}' is no seed", "seeds are whole numbers")
+        return replace(settings, seed=int(value))
+    kind = _ORDER_KEYS[key]
+    try:
+        order = with_fields(
+            settings.configuration.order, **{kind.field: kind.kind.read(_plain(value))}
+        )
+    except WrongValue:
+        raise UsageProblem(
+            "bad-sweep", f"{key} is '{value}'", f"write {kind.kind.expected}"
+        ) from None
+    return replace(settings, configuration=with_fields(settings.configuration, order=order))
+
+
+def _plain(value: str) -> object:
+    """As it would stand in the file: a number where it is one, else text."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+class _Finished(NamedTuple):
+    """What a worker sends back: records without their jobs, which are here already."""
+
+    settings: Settings
+    starts_s: array[float]
+    metrics: Metrics
+
+
+class _Failed(NamedTuple):
+    """A problem, as it crosses from one process to another."""
+
+    exit_code: ExitCode
+    code: str
+    message: str
+    hint: str
+
+
+def run_cases(
+    log: Log,
+    cases: Sequence[Case],
+    workers: int,
+    done: Callable[[int], None],
+    *,
+    keep_records: bool,
+) -> list[Simulation]:
+    """Every case, in order, on so many processors; `done` is called with how many are.
+
+    Without `keep_records` only the numbers are kept: a sweep over a long log has many records.
+
+    Raises:
+        Problem: that of the first case that failed.
+    """
+    if workers == 1 or len(cases) == 1:
+        return _collected(log, map(partial(_simulated, log), cases), done, keep_records)
+    pool = ProcessPoolExecutor(min(workers, len(cases)), initializer=_keep, initargs=(log,))
+    try:
+        return _collected(log, pool.map(_simulated_there, cases), done, keep_records)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _collected(
+    log: Log,
+    results: Iterable[_Finished | _Failed],
+    done: Callable[[int], None],
+    keep_records: bool,
+) -> list[Simulation]:
+    found: list[Simulation] = []
+    for result in results:
+        if isinstance(result, _Failed):
+            raise FAMILIES[result.exit_code](result.code, result.message, result.hint)
+        records = with_starts(log, result.starts_s) if keep_records else []
+        found.append(Simulation(result.settings, records, result.metrics))
+        done(len(found))
+    return found
+
+
+def _simulated(log: Log, case: Case) -> _Finished | _Failed:
+    try:
+        settings, records, metrics = simulate(log, case.settings)
+    except Problem as problem:
+        return _Failed(problem.exit_code, problem.code, problem.message, problem.hint)
+    return _Finished(settings, array("d", (record.start_s for record in records)), metrics)
+
+
+_log: Log | None = None
+"""Of a worker: sent once, since it is large."""
+
+
+def _keep(log: Log) -> None:
+    global _log  # noqa: PLW0603 - the initializer of a worker has no other place
+    _log = log
+    signal(SIGINT, SIG_IGN)  # whoever started the sweep ends it
+
+
+def _simulated_there(case: Case) -> _Finished | _Failed:
+    assert _log is not None
+    return _simulated(_log, case)

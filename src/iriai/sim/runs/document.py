@@ -1,0 +1,61 @@
+"""`metrics.json`, and what `--json` prints: one document for one or many simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from iriai.sim.runs.simulation import Simulation
+from iriai.sim.workload.log import Log
+from iriai.sim.workload.metrics import Metrics
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """The log that was simulated."""
+
+    name: str
+    jobs: int
+    processors: int
+    counts: Mapping[str, int]
+    """What was left out or changed while reading, and how often."""
+
+
+class CaseResult(msgspec.Struct, frozen=True):
+    """One simulation."""
+
+    label: str
+    policy: str
+    order: str
+    mode: str
+    seed: int
+    metrics: Metrics
+
+
+class Document(msgspec.Struct, frozen=True):
+    """All of it; the same log and settings give the same bytes."""
+
+    log: LogFacts
+    simulations: tuple[CaseResult, ...]
+
+
+def document(log: Log, labels: Sequence[str], simulations: Sequence[Simulation]) -> Document:
+    """What `simulations` of `log` came to, in their order."""
+    facts = LogFacts(log.name, len(log.jobs), log.processors, dict(log.counts))
+    results = [
+        CaseResult(
+            label,
+            simulation.settings.policy,
+            simulation.settings.order,
+            simulation.settings.mode,
+            simulation.settings.seed,
+            simulation.metrics,
+        )
+        for label, simulation in zip(labels, simulations, strict=True)
+    ]
+    return Document(facts, tuple(results))
+
+
+def encoded(value: msgspec.Struct) -> bytes:
+    """As `metrics.json` holds it."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

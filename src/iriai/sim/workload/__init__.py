@@ -1,0 +1,1 @@
+"""Logs in, records out: replay and full simulation."""

@@ -1,0 +1,161 @@
+"""What jobs are charged in a replay, for orders that look at use: what a machine would charge.
+
+A node charges what runs in slices, from when something began to run on a machine at rest, and each
+job at its end (`node.core`, `node.meter`). Between two passes nobody sees the slices: here all of
+them are charged at once when a pass comes, or the end, as one charge at the moment of the last that
+has decayed to the same by then. So a long job costs a few steps and not thousands, and every draw
+sees what the broker of a real machine would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from math import ceil, expm1, floor, inf, log
+from typing import NamedTuple
+
+from iriai.broker.usage.usage import Standings
+from iriai.model.resources import Resources
+from iriai.node.ledger import Ledger
+from iriai.node.meter import SLICE_S
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule, charge
+from iriai.policy.accounting.sliding_window import BUCKETS
+from iriai.sim.workload.log import LogJob
+
+ROUNDING = 1e-6
+"""Of a slice: times that are this close to one are it."""
+
+
+class _Run:
+    __slots__ = ("job", "key", "read_s", "resources", "start_s")
+
+    def __init__(self, key: Hashable, job: LogJob, start_s: float) -> None:
+        self.key = key
+        self.job = job
+        self.resources = Resources(job.width)
+        self.start_s = self.read_s = start_s
+        """Until when it has been charged."""
+
+
+class _Slices(NamedTuple):
+    """Charges that a node makes one after the other; the last is made at `last_s`."""
+
+    first_s: float
+    each_s: float
+    whole: int
+    """How many there are after the first."""
+    last_s: float
+
+    def worth_s(self, half_life_s: float) -> float:
+        """One charge instead of them all, at the moment of the last."""
+        log_decay = -log(2.0) * SLICE_S / half_life_s
+        decays = expm1(self.whole * log_decay)
+        return self.first_s * (1.0 + decays) + self.each_s * (decays / expm1(log_decay))
+
+    def by_bucket(self, bucket_s: float, began_wall_s: float) -> Iterator[tuple[float, float]]:
+        """One charge for each bucket of a window, and when the last of it is made."""
+        left = self.whole + 1
+        charge_s = self.first_s - self.each_s
+        while left:
+            at_s = self.last_s - (left - 1) * SLICE_S
+            wall_s = began_wall_s + at_s
+            end_s = (floor(wall_s / bucket_s) + 1) * bucket_s
+            count = min(left, max(1, ceil((end_s - wall_s) / SLICE_S)))
+            yield charge_s + count * self.each_s, at_s + (count - 1) * SLICE_S
+            left -= count
+            charge_s = 0.0
+
+
+class Bill:
+    """The ledger of the one machine of a replay. Times are those of the log."""
+
+    def __init__(
+        self,
+        machine: str,
+        standings: Standings,
+        rule: ChargeRule,
+        fading: Fading,
+        began_wall_s: float,
+    ) -> None:
+        """`began_wall_s` is what the machine's clock shows at 0."""
+        self._machine = machine
+        self._standings = standings
+        self._rule = rule
+        self._began_wall_s = began_wall_s
+        self._fading = fading
+        self._ledger = Ledger(fading, ())
+        self._running: dict[int, _Run] = {}
+        self._next_slice_s = inf
+        """When the slice that runs is over; infinite while nothing does."""
+        self._last_slice_s = -inf
+        self._charged_s = -inf
+        """The last slice that all that runs was charged for."""
+
+    def turn(self, now_s: float) -> None:
+        """Something happens now: slices that were over before have been charged."""
+        next_s = self._next_slice_s
+        if next_s >= now_s:
+            return
+        if not self._running:
+            self._next_slice_s = inf
+            return
+        more = ceil((now_s - next_s) / SLICE_S - ROUNDING) - 1
+        self._last_slice_s = next_s + more * SLICE_S
+        self._next_slice_s = self._last_slice_s + SLICE_S
+
+    def began(self, key: Hashable, job: LogJob, now_s: float) -> None:
+        """`job` starts; standings know it as `key`."""
+        self._running[job.number] = _Run(key, job, now_s)
+
+    def ended(self, job: LogJob, now_s: float) -> None:
+        """`job` is over, and all of it is charged."""
+        run = self._running.pop(job.number)
+        self._charge_slices(run)
+        self._add(run, charge_of(run, now_s - run.read_s, self._rule), now_s)
+        self._ledger.ran(job.account, now_s - run.start_s, job.estimate_s)
+
+    def settle(self, now_s: float) -> None:
+        """The turn is over: a slice may be, too, and one may begin."""
+        if self._next_slice_s == now_s:
+            self._last_slice_s, self._next_slice_s = now_s, inf
+        if self._next_slice_s == inf and self._running:
+            self._next_slice_s = now_s + SLICE_S
+
+    def publish(self) -> None:
+        """A pass comes: the broker has heard of every charge."""
+        if self._charged_s < self._last_slice_s:
+            self._charged_s = self._last_slice_s
+            for run in self._running.values():
+                if self._charge_slices(run):
+                    whole_s = charge_of(run, run.read_s - run.start_s, self._rule)
+                    self._standings.charged(run.key, whole_s)
+        for row in self._ledger.take_changed():
+            self._standings.counted(self._machine, row, row.account)
+
+    def _charge_slices(self, run: _Run) -> bool:
+        """What of it lies in slices that are over; whether anything does."""
+        last_s = self._last_slice_s
+        open_s = last_s - run.read_s
+        if open_s <= 0.0:
+            return False
+        whole = ceil(open_s / SLICE_S - ROUNDING) - 1
+        """Slices in which it ran all the time; before them comes a part of one, or another."""
+        first_s = charge_of(run, open_s - whole * SLICE_S, self._rule)
+        slices = _Slices(first_s, charge_of(run, SLICE_S, self._rule), whole, last_s)
+        run.read_s = last_s
+        if self._fading.window_s is None:
+            self._add(run, slices.worth_s(self._fading.half_life_s), last_s)
+        else:
+            bucket_s = self._fading.window_s / BUCKETS
+            for charge_s, at_s in slices.by_bucket(bucket_s, self._began_wall_s):
+                self._add(run, charge_s, at_s)
+        return True
+
+    def _add(self, run: _Run, charge_s: float, at_s: float) -> None:
+        if charge_s:
+            self._ledger.add(run.job.account, charge_s, self._began_wall_s + at_s)
+
+
+def charge_of(run: _Run, ran_s: float, rule: ChargeRule) -> float:
+    """What so much of it costs; all its cpus are busy."""
+    return charge(run.resources, ran_s, run.job.width * ran_s, rule)

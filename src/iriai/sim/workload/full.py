@@ -1,0 +1,108 @@
+"""A log through everything: home, broker and node with every message between them.
+
+The machine of the log is one node with as many cpus as it has processors; a job's width is its
+cpus. Nothing takes time but the jobs, so that they start as in `replay`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from random import Random
+
+from iriai.machine.core import Turn
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.protocol.messages.effects import Part
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
+from iriai.sim.workload.settings import Settings
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.process import Process
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import World
+
+MACHINE, FRONT = "machine", "front"
+PROGRESS_JOBS = 64
+"""Between two calls of `Progress`."""
+
+
+def simulate(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
+    """When each job of `log` starts and ends, in the order of the log."""
+    return FullRun(log, settings, progress).run()
+
+
+class FullRun:
+    """One log in a world of one machine."""
+
+    def __init__(self, log: Log, settings: Settings, progress: Progress = no_progress) -> None:
+        self.world = World(settings.seed, through_wire=settings.through_wire)
+        self._log = log
+        self._progress = progress
+        self._starts: dict[int, float] = {}
+        """By the home's number, which is the place in the log, from 1."""
+        self._submitted = 0
+        plan = MachinePlan(
+            MACHINE,
+            Resources(log.processors),
+            configuration=settings.configuration_for(log),
+            policy=settings.plan_source(),
+        )
+        dice = Random(settings.seed)  # as in `replay`, so that both throw the same
+        if settings.through_wire:  # nothing is sent within a machine: the node stands alone
+            front = replace(plan, name=FRONT, parts=(Part.HOME, Part.BROKER))
+            self._front = self.world.add(front, Clock(wall_s=log.began_wall_s), dice)
+            plan = replace(plan, parts=(Part.NODE,), broker_at=FRONT)
+            machine = self.world.add(plan, Clock(wall_s=log.began_wall_s))
+            self.world.run_until(0.0)  # they are linked before anything comes
+        else:
+            machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), dice)
+        machine.launcher.on_start = self._started
+        if settings.is_checked:
+            self.world.watchers.append(_check)
+
+    def run(self) -> list[Record]:
+        """Until the last job has ended."""
+        jobs, world = self._log.jobs, self.world
+        if jobs:
+            world.agenda.at(jobs[0].submit_s, self._submit)
+        home = self._front.core.home
+        while self._submitted < len(jobs) or home.jobs:
+            assert world.agenda.next_s < inf, f"{len(home.jobs)} jobs never end"
+            world.agenda.run_one()
+        self._progress(len(jobs), world.now_s)
+        return with_starts(self._log, (self._starts[n] for n in range(1, len(jobs) + 1)))
+
+    def _submit(self) -> None:
+        """All jobs that are handed in at this moment; comes back for the next."""
+        jobs, now_s = self._log.jobs, self.world.now_s
+        while self._submitted < len(jobs) and jobs[self._submitted].submit_s <= now_s:
+            job = jobs[self._submitted]
+            self._submitted += 1
+            self.world.submit(self._front.plan.name, _spec(job), Work(job.run_s))
+            if self._submitted % PROGRESS_JOBS == 0:
+                self._progress(self._submitted, now_s)
+        if self._submitted < len(jobs):
+            self.world.agenda.at(jobs[self._submitted].submit_s, self._submit)
+
+    def _started(self, process: Process) -> None:
+        self._starts.setdefault(process.attempt.number, process.started_s)
+
+
+def _spec(job: LogJob) -> JobSpec:
+    return JobSpec(
+        job.account,
+        job.account.user,
+        str(job.number),
+        ("true",),
+        "/",
+        Resources(job.width),
+        time_limit_s=job.estimate_s,
+        kill_grace_s=0.0,
+    )
+
+
+def _check(machine: SimulatedMachine, _turn: Turn, now: Instant) -> None:
+    machine.core.check(now)

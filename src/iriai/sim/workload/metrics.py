@@ -1,0 +1,101 @@
+"""What a simulation comes to, in numbers; the same records give the same bytes.
+
+Sums are exact (`math.fsum`) so that no order of addition, and no version of Python, shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+
+import msgspec
+
+from iriai.model.account import Account
+from iriai.sim.workload.record import Record
+
+SLOWDOWN_RUN_S_MIN = 10.0
+"""Shorter runs count as so long in the slowdown: otherwise jobs of a second would be all there is
+(Feitelson and others: "Theory and practice in parallel job scheduling", JSSPP 1997)."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A distribution in a few numbers."""
+
+    mean: float
+    p50: float
+    p99: float
+    max: float
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """What `metrics.json` holds of one simulation; times in seconds."""
+
+    jobs: int
+    processors: int
+    wait_s: Spread
+    bounded_slowdown: Spread
+    """(wait + run) / max(run, 10 s), at least 1."""
+    utilisation: float
+    """Of the processors, from the first submission to the last end."""
+    first_submit_s: float
+    last_start_s: float
+    last_end_s: float
+    makespan_s: float
+    """From the first submission to the last end."""
+    accounts: int
+    jain_index: float | None
+    """Of share got over share wanted of each account, integrated over the time in which it had
+    work: 1 is fair, 1/n is one account that gets all (Jain, Chiu, Hawe, DEC TR-301, 1984). None
+    where no two accounts ever wanted something at once."""
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
+    """The smallest value that at least `part` of `ordered` do not exceed."""
+    place = -int(-part * len(ordered) // 1)
+    return ordered[max(0, min(len(ordered), place) - 1)]
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Mean, median, 99th percentile and largest of `values`, at least one."""
+    ordered = sorted(values)
+    return Spread(
+        fsum(ordered) / len(ordered),
+        float(quantile(ordered, 0.5)),
+        float(quantile(ordered, 0.99)),
+        float(ordered[-1]),
+    )
+
+
+def bounded_slowdown(record: Record) -> float:
+    """How many times as long as its run the job took, waiting included."""
+    run_s = record.job.run_s
+    return max(1.0, (record.wait_s + run_s) / max(run_s, SLOWDOWN_RUN_S_MIN))
+
+
+def jain_index(values: Sequence[float]) -> float | None:
+    """(sum x)^2 / (n sum x^2); None of nothing, or of nothing but zeros."""
+    squares = fsum(value * value for value in values)
+    if not squares:
+        return None
+    return fsum(values) ** 2 / (len(values) * squares)
+
+
+def measure(records: Sequence[Record], processors: int, ratios: Sequence[float]) -> Metrics:
+    """The numbers of one simulation; `ratios` are share got over share wanted of each account."""
+    first_s = float(min(record.job.submit_s for record in records))
+    last_s = float(max(record.end_s for record in records))
+    work_s = fsum(record.job.width * (record.end_s - record.start_s) for record in records)
+    accounts: set[Account] = {record.job.account for record in records}
+    return Metrics(
+        len(records),
+        processors,
+        spread(record.wait_s for record in records),
+        spread(bounded_slowdown(record) for record in records),
+        work_s / (processors * (last_s - first_s)),
+        first_s,
+        float(max(record.start_s for record in records)),
+        last_s,
+        last_s - first_s,
+        len(accounts),
+        jain_index(ratios),
+    )

@@ -1,0 +1,207 @@
+"""Replay: the broker's own state, calendars, queues, orders and pass, without messages.
+
+One machine with the log's processors; a job's width is its cpus. At one instant all ends come
+first, then all submissions, then one pass of the policy. Nothing takes time but the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+from typing import NamedTuple
+
+from iriai.broker.pool.machine_view import ClaimKey, MachineView
+from iriai.broker.scheduling.plan_policy import planning_of
+from iriai.broker.scheduling.scheduling_pass import Outcome, Pass
+from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.state.state import BrokerSettings, BrokerState
+from iriai.broker.usage.usage import Standings
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.problem import Refused
+from iriai.model.resources import Resources
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.orders.order import OrderSettings
+from iriai.policy.orders.registry import order_named
+from iriai.protocol.messages.scheduling import Want
+from iriai.sim.workload.charging import Bill
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
+from iriai.sim.workload.settings import FIFO, Settings
+
+MACHINE = "machine"
+HOME = "log"
+PROGRESS_JOBS = 256
+"""Between two calls of `Progress`: a hundredth of a second or so."""
+
+WAITING_MAX, WHOLE_EACH = 100, 100
+"""Where more jobs wait, `--check` goes through all of them at each hundredth instant only:
+thousands wait in a long log, and an hour would go by."""
+
+
+def replay(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
+    """When each job of `log` starts and ends, in the order of the log.
+
+    Raises:
+        PolicyMistake: a policy from a file did what it may not.
+        Refused: a policy from a file left jobs that nothing would ever start.
+    """
+    run = _Replay(log, settings)
+    run.all(progress)
+    return with_starts(log, (run.starts[job.number] for job in log.jobs))
+
+
+class _Running(NamedTuple):
+    """A job that runs; the earliest end comes first, of one moment the lowest number."""
+
+    end_s: float
+    number: int
+    job: LogJob
+    key: ClaimKey
+
+
+class _Replay:
+    """One machine and its broker's state."""
+
+    def __init__(self, log: Log, settings: Settings) -> None:
+        self.starts: dict[int, float] = {}
+        self._log = log
+        self._is_checked = settings.is_checked
+        configuration = settings.configuration_for(log)
+        order = configuration.order
+        named = order_named(settings.order, OrderSettings(order.usage_floor_s))
+        self._dice = DecisionDice(Random(settings.seed))
+        standings = Standings(Fading.of(order), ChargeRule.of(order))
+        state = self._state = BrokerState(
+            BrokerSettings(configuration, named, settings.plan_source()), standings
+        )
+        self._planning = planning_of(state)
+        self._view = MachineView(MACHINE, Resources(log.processors), mints=False)
+        state.add_machine(self._view)
+        self._bill = None
+        if settings.order != FIFO:
+            self._bill = Bill(
+                MACHINE, standings, ChargeRule.of(order), Fading.of(order), log.began_wall_s
+            )
+        self._waiting: dict[int, LogJob] = {}
+        self._running: list[_Running] = []
+        self._instants = 0
+        self._widths: dict[int, Resources] = {}
+        """One object for each width: what is alike is compared at once."""
+
+    def all(self, progress: Progress) -> None:
+        """From the first submission to the last end."""
+        jobs = self._log.jobs
+        place, count = 0, len(jobs)
+        next_progress = PROGRESS_JOBS
+        now_s = -inf
+        while True:
+            next_s = self._next_s(jobs[place].submit_s if place < count else None, now_s)
+            if next_s is None:
+                break
+            now_s = next_s
+            first = place
+            while place < count and jobs[place].submit_s == now_s:
+                place += 1
+            self._turn(now_s, jobs[first:place])
+            if place >= next_progress:
+                next_progress = place + PROGRESS_JOBS
+                progress(place, now_s)
+        if self._waiting:
+            raise _left_over(len(self._waiting))
+        progress(count, now_s)
+
+    def _next_s(self, submit_s: float | None, now_s: float) -> float | None:
+        """When something happens next; None: nothing does."""
+        next_s = submit_s
+        if self._running and (next_s is None or self._running[0][0] < next_s):
+            next_s = self._running[0][0]
+        if self._planning is not None:
+            wake_s = self._planning.wake_s
+            if wake_s is not None and wake_s > now_s and (next_s is None or wake_s < next_s):
+                next_s = wake_s
+        return next_s
+
+    def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
+        """Ends, submissions, one pass."""
+        wall_s = self._log.began_wall_s + now_s
+        if self._bill is not None:
+            self._bill.turn(now_s)
+        has_ended = self._end_what_is_over(now_s)
+        for job in arrived:
+            self._waiting[job[0]] = job
+            self._state.put(self._want(job), now_s)
+        if self._planning is None and not (
+            self._state.may_start_something and (has_ended or self._may_start_some_of(arrived))
+        ):
+            decisions = []
+        else:
+            if self._bill is not None:
+                self._bill.publish()
+            decisions = self._pass(Instant(now_s, wall_s)).decisions
+        for entry, _, key in decisions:
+            job = self._waiting.pop(entry.want.job.number)
+            self.starts[job.number] = now_s
+            heappush(self._running, _Running(now_s + job.run_s, job.number, job, key))
+            if self._bill is not None:
+                self._bill.began(key, job, now_s)
+        if self._bill is not None:
+            self._bill.settle(now_s)
+        if self._is_checked:
+            self._check()
+
+    def _may_start_some_of(self, arrived: Sequence[LogJob]) -> bool:
+        """Whether a pass could come to anything, though nothing has ended.
+
+        Where a place is kept for the head of the one queue, what does not fit beside what runs only
+        joins that queue.
+        """
+        if self._bill is not None or not self._state.reserved:
+            return True
+        free_cpus = self._view.calendar.free.cpus
+        return any(job.width <= free_cpus for job in arrived)
+
+    def _check(self) -> None:
+        """The machine each time; all that waits each time while that is not much."""
+        self._instants += 1
+        if len(self._waiting) <= WAITING_MAX or not self._instants % WHOLE_EACH:
+            self._state.check()
+        else:
+            self._view.check()
+
+    def _end_what_is_over(self, now_s: float) -> bool:
+        """Returns whether anything was."""
+        running = self._running
+        has_ended = bool(running) and running[0][0] == now_s
+        while running and running[0][0] == now_s:
+            _, _, job, key = heappop(running)
+            if self._bill is not None:
+                self._bill.ended(job, now_s)
+            self._state.end(self._view, key)
+        return has_ended
+
+    def _pass(self, now: Instant) -> Outcome:
+        if self._planning is None:
+            return Pass(self._state, self._dice, now).run()
+        outcome = self._planning.run(self._dice, now)
+        if self._planning.mistake is not None:
+            raise self._planning.mistake
+        return outcome
+
+    def _want(self, job: LogJob) -> Want:
+        width = self._widths.get(job.width)
+        if width is None:
+            width = self._widths[job.width] = Resources(job.width)
+        return Want(JobId(HOME, job.number), job.account, width, job.estimate_s, 1.0, 0.0, 1)
+
+
+def _left_over(count: int) -> Refused:
+    jobs = "1 job waits" if count == 1 else f"{count:,} jobs wait"
+    return Refused(
+        "left-over",
+        f"nothing more happens, and {jobs} yet",
+        "a policy has to start everything in the end",
+    )

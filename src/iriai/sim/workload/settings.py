@@ -1,0 +1,92 @@
+"""What a simulation is told besides its log; the same in both modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from iriai.config.reader import Configuration
+from iriai.config.sections import WEIGHT_MAX, GroupSection
+from iriai.model.problem import UsageProblem
+from iriai.plugins.policy_file import is_policy_file, named_plan
+from iriai.policy.orders.registry import BUILT_IN
+from iriai.policy.placement.policy_api import PlanSource
+from iriai.sim.workload.log import Log
+from iriai.sim.workload.policies import POLICIES
+
+FIFO = "fifo"
+"""The order that knows no accounts."""
+REPLAY, FULL = "replay", "full"
+"""The policy and its calendars alone; or every message between the parts of each machine."""
+POLICY, ORDER = "easy", FIFO
+"""What other simulators mean by the name of a backfill rule alone."""
+
+DEFAULTS = Configuration()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One simulation. The same log and settings give the same records, bit for bit."""
+
+    policy: str = POLICY
+    order: str = ORDER
+    mode: str = REPLAY
+    seed: int = 1
+    configuration: Configuration = DEFAULTS
+    """Rights, half-life, burst and the like; policy and order stand above."""
+    is_checked: bool = False
+    """Whether the invariants are looked at after every event."""
+    through_wire: bool = False
+    """Whether messages become bytes on their way; in full mode alone there are any."""
+
+    def refuse_unknown(self) -> None:
+        """Say what does not exist.
+
+        Raises:
+            UsageProblem: policy, order or mode.
+        """
+        if self.mode not in (REPLAY, FULL):
+            raise UsageProblem(
+                "unknown-mode", f"there is no mode '{self.mode}'", f"there are: {REPLAY}, {FULL}"
+            )
+        if self.through_wire and self.mode != FULL:
+            raise UsageProblem("usage", "a replay has no messages", "say --mode full with --wire")
+        if self.order not in BUILT_IN:
+            raise UsageProblem(
+                "unknown-order",
+                f"there is no order '{self.order}'",
+                f"there are: {', '.join(BUILT_IN)}",
+            )
+        if self.policy not in POLICIES and not is_policy_file(self.policy):
+            raise UsageProblem(
+                "unknown-policy",
+                f"there is no policy '{self.policy}'",
+                f"there are: {', '.join(POLICIES)}, or FILE.py:CLASS",
+            )
+
+    def plan_source(self) -> PlanSource | None:
+        """The policy from a file; None: it is one that is built in."""
+        return named_plan(self.policy if is_policy_file(self.policy) else None)
+
+    def rights_for(self, log: Log) -> Configuration:
+        """With the groups of `log` at equal rights, where the configuration names none."""
+        if self.configuration.groups:
+            return self.configuration
+        groups = {job.account.group: GroupSection() for job in log.jobs}
+        return replace(self.configuration, groups=groups)
+
+    def configuration_for(self, log: Log) -> Configuration:
+        """What the machine of `log` is configured with.
+
+        A limit is kept to the second, without the slack that real machines need. Under `fifo` there
+        are neither groups nor the burst rule: it knows no shares.
+        """
+        given = replace(self.configuration, groups={})
+        order = replace(given.order, name=self.order, burst=WEIGHT_MAX)
+        if self.order != FIFO:
+            given = self.rights_for(log)
+            order = replace(given.order, name=self.order)
+        order = replace(order, backfill=POLICIES.get(self.policy, POLICY))
+        jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
+        return replace(given, order=order, jobs=jobs)

@@ -1,0 +1,1 @@
+"""Virtual machines, networks, stores and launchers."""

@@ -1,0 +1,78 @@
+"""When what a machine writes is durable, and what leaves it then: its writer and its outbox.
+
+As in the daemon: a commit covers all that was written before it began, one is under way at a time,
+and records that are not urgent wait a second for others to ride with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+
+from iriai.model.records import Record
+from iriai.sim.world.store_model import StoreModel
+
+PATIENT_WRITE_S = 1.0
+"""How long records that are not urgent may wait, as in the daemon's writer."""
+
+
+class Commits:
+    """Times are those of the world."""
+
+    def __init__(self, store: StoreModel, sync_s: float) -> None:
+        self._store = store
+        self._sync_s = sync_s
+        """How long a commit takes; 0: nothing is ever unsynced."""
+        self.forget()
+
+    def forget(self) -> None:
+        """The daemon died."""
+        self._written = self._durable = self._gate = 0
+        self._covers = 0
+        """Up to where the commit under way goes."""
+        self._done_s = self._begin_s = inf
+        self._held: deque[tuple[int, Callable[[float], None]]] = deque()
+
+    @property
+    def next_s(self) -> float:
+        """When it must be given a `step`."""
+        return self._begin_s if self._done_s == inf else self._done_s
+
+    def write(self, records: Sequence[Record], is_urgent: bool, now_s: float) -> None:
+        """The records of one turn."""
+        if self._sync_s <= 0.0:
+            self._store.write(records)
+            return
+        self._store.append(records)
+        self._written += 1
+        if is_urgent:
+            self._gate = self._written
+        self._begin_s = min(self._begin_s, now_s if is_urgent else now_s + PATIENT_WRITE_S)
+        if self._done_s == inf and self._begin_s <= now_s:
+            self._begin(now_s)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether all that is urgent so far is durable, so that nothing has to wait for it."""
+        return self._gate <= self._durable and not self._held
+
+    def leave(self, action: Callable[[float], None]) -> None:
+        """Perform `action` when all that is urgent so far is durable, which it is not yet."""
+        self._held.append((self._gate, action))
+
+    def step(self, now_s: float) -> None:
+        """A commit is done, or must begin."""
+        if self._done_s <= now_s:
+            self._store.commit(self._covers - self._durable)
+            self._durable = self._covers
+            self._done_s = inf
+            while self._held and self._held[0][0] <= self._durable:
+                self._held.popleft()[1](now_s)
+        if self._done_s == inf and self._begin_s <= now_s:
+            self._begin(now_s)
+
+    def _begin(self, now_s: float) -> None:
+        self._covers = self._written
+        self._done_s = now_s + self._sync_s
+        self._begin_s = inf

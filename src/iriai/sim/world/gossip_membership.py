@@ -1,0 +1,226 @@
+"""Who is there, by the product's memberships and directories, in a world of whole machines.
+
+Machines of the clusters that gossip have a membership and a directory each. Their messages go
+through the world's network and are counted there; `PeersChanged` is made of what the membership of
+each machine says, as its daemon does. They publish what daemons publish: what they are, their
+certificate, and the ledger of their node. Those of other clusters are told by the stand-in
+(`oracle_membership`), and so is who may speak for clusters that do not gossip with one's own.
+
+At the beginning each has been there for a while: it holds what all published, at moments of their
+own, so that what is published again comes spread over the time as it would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from iriai.model.account import Account
+from iriai.model.records import LedgerRow
+from iriai.policy.accounting.decay import Fading
+from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.publisher import PACES, REFRESH
+from iriai.protocol.election.site_view import SitePeers
+from iriai.protocol.incidents import Notices
+from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerNews, pace_s
+from iriai.protocol.membership.cluster_core import OF_PEERS
+from iriai.protocol.messages.effects import (
+    Delivered,
+    EntriesChanged,
+    LinkDown,
+    LinkUp,
+    MachineForgotten,
+    Part,
+    PeersChanged,
+    Send,
+)
+from iriai.protocol.messages.entries import EntryKind
+from iriai.protocol.messages.members import Member
+from iriai.protocol.sampling import some
+from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.open_network import OpenNetwork
+from iriai.sim.world.oracle_membership import Members
+from iriai.sim.world.peer_world import PeerMachine, PeerWorld
+from iriai.sim.world.rng import generator
+from iriai.sim.world.world import World
+
+SITE = "lab"
+"""The authority's cluster, to which the machines of all clusters belong."""
+SEEDS = 64
+"""Names that a machine keeps of the others, to begin with when it comes back (spec 006, 8)."""
+ACCOUNTS = 10
+"""That each machine ran something for, before the beginning: a batch is as long as it stays."""
+EARLIER = tuple(
+    LedgerRow(Account("lab", f"u{number}"), 1234.567 + number, 1_799_990_000.0, 7, 16_789.123)
+    for number in range(ACCOUNTS)
+)
+
+
+class GossipMembers(Members):
+    """See the module."""
+
+    def __init__(self, world: World, network: OpenNetwork, clusters: frozenset[str]) -> None:
+        """`clusters` are those that gossip, all with each other."""
+        super().__init__(world.agenda, world.seed, self._tell_if_by_hand)
+        self._world = world
+        self._network = network
+        self._clusters = clusters
+        self._rng = generator(world.seed, "gossip")
+        self._ledgers: dict[str, LedgerNews] = {}
+        self._site_peers: dict[str, SitePeers] = {}
+        self._due: dict[str, object] = {}
+        """Of each machine that gossips, which of its rounds of counting goes on."""
+        self.peers = PeerWorld(world.seed, agenda=world.agenda, carry=self._carry)
+        self.peers.on_members = self._members_changed
+        self.peers.on_entries = self._entries_changed
+        network.on_arrival = self._arrives
+
+    # --- what happens to machines ----------------------------------------------------------------
+
+    def gathered(self) -> None:
+        """Each machine is told once of all that came up; those that gossip know of each other."""
+        machines = [each for each in self._machines.values() if self._gossips(each)]
+        refresh_s = PACES[EntryKind.MEMBER].lifetime_s * REFRESH
+        ages_s = {each.plan.name: self._rng.random() * refresh_s for each in machines}
+        for machine in machines:
+            self._join(machine, ages_s[machine.plan.name])
+        table = self._table_of_all()
+        for joined in self.peers.machines.values():
+            now = joined.clock.at(self._world.now_s)
+            self.peers.perform(joined, joined.peers.adopt(table, now))
+            self._count_within(joined.name, pace_s(len(machines)))
+        super().gathered()
+        for machine in machines:
+            self._tell(machine)
+
+    def _table_of_all(self) -> Table:
+        """What all published, verified once."""
+        first = next(iter(self._machines.values()))
+        verifier = KeyedVerifier(self._world.seed)
+        table = Table("", SITE, verifier, Notices())
+        now = first.clock.at(self._world.now_s)
+        for joined in self.peers.machines.values():
+            table.restore(joined.peers.kept(now), now)
+        return table
+
+    def came_up(self, machine: SimulatedMachine) -> None:
+        """It joins through those that it remembers."""
+        super().came_up(machine)
+        if self._gossips(machine) and not self._is_gathering:
+            name = machine.plan.name
+            seeds = some([each for each in self.peers.machines if each != name], SEEDS, self._rng)
+            self._join(machine, seeds=seeds)
+            self._tell(machine)
+            self._count_within(name, PUBLISH_S)
+
+    def went_down(self, machine: SimulatedMachine) -> None:
+        """Nobody hears of it but by not being answered."""
+        if self._gossips(machine):
+            self.peers.crash(machine.plan.name)
+        super().went_down(machine)
+
+    def _gossips(self, machine: SimulatedMachine) -> bool:
+        return machine.plan.cluster in self._clusters
+
+    def _join(
+        self, machine: SimulatedMachine, ago_s: float = 0.0, seeds: Sequence[str] = ()
+    ) -> None:
+        """A membership and a directory for a machine that came up so long ago."""
+        plan, came_up_s = machine.plan, self._world.now_s - ago_s
+        signer = KeyedSigner(self._world.seed, plan.name)
+        joined = self.peers.add(
+            plan.name,
+            seeds,
+            clock=machine.clock,
+            cluster=SITE,
+            instance=signer.certificate.hex()[:32],
+            incarnation=int(machine.clock.at(self._world.now_s).wall_s),
+            cluster_name=plan.cluster,
+            parts=tuple(map(str, plan.parts)),
+            came_up_s=came_up_s,
+        )
+        now = machine.clock.at(came_up_s)
+        fading = Fading.of(plan.configuration.order)
+        rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
+        ledger = LedgerNews(plan.name, fading, EARLIER, now, rate=rate)
+        self._ledgers[plan.name] = ledger
+        self._site_peers[plan.name] = SitePeers(joined.peers.publisher.member)
+        rows = tuple(map(BatchRow.of, EARLIER))
+        batch = batch_body(LedgerBatch(0, now.wall_s, rows, max(1.0, rate)))
+        for kind, body in ((EntryKind.CERTIFICATE, signer.certificate), (EntryKind.LEDGER, batch)):
+            self.peers.perform(joined, joined.peers.publish(kind, body, now))
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def _carry(self, machine: PeerMachine, send: Send) -> None:
+        sender = self._machines[machine.name]
+        if sender.is_up and not self._is_gathering:
+            self._network.send(sender, send)
+
+    def _arrives(self, machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
+        if isinstance(event, Delivered) and event.part in OF_PEERS:
+            self.peers.arrive(self.peers.machines[machine.plan.name], event)
+        else:
+            self._world.arrive(machine, event)
+
+    # --- what the daemon makes of it -------------------------------------------------------------
+
+    def _tell_if_by_hand(
+        self, machine: SimulatedMachine, event: PeersChanged | MachineForgotten
+    ) -> None:
+        """The stand-in has something to say: of those that gossip only what is beyond gossip."""
+        name = machine.plan.name
+        if not self._gossips(machine):
+            self._world.arrive(machine, event)
+        elif name in self.peers.machines and isinstance(event, PeersChanged):
+            self._world.arrive(machine, self._believed(name))
+
+    def _members_changed(self, joined: PeerMachine, members: tuple[Member, ...]) -> None:
+        machine, site_peers = self._machines[joined.name], self._site_peers[joined.name]
+        site_peers.take(members)
+        is_in = machine.is_up and joined.name in self.peers.machines
+        if is_in and not self._is_gathering and site_peers.has_news:
+            self._world.arrive(machine, self._believed(joined.name))
+
+    def _believed(self, name: str) -> PeersChanged:
+        """Who is there, as this machine takes it."""
+        report = self._site_peers[name].report()
+        known = {each.cluster for each in report.neighbours}
+        beyond = tuple(each for each in self._neighbours if each.cluster not in known)
+        return PeersChanged(report.peers, (*report.neighbours, *beyond))
+
+    def _entries_changed(self, joined: PeerMachine, changed: EntriesChanged) -> None:
+        if self._is_gathering:
+            return
+        machine, ledger = self._machines[joined.name], self._ledgers[joined.name]
+        now = joined.clock.at(self._world.now_s)
+        learned = ledger.learned(joined.peers.aged(changed.entries, now), now)
+        if machine.is_up:
+            for news in learned:
+                self._world.arrive(machine, news)
+            for key in changed.gone:
+                if key.kind is EntryKind.MEMBER:
+                    self._world.arrive(machine, MachineForgotten(key.machine))
+                if key.kind is EntryKind.LEDGER:
+                    for forgotten in ledger.forgotten(key.machine):
+                        self._world.arrive(machine, forgotten)
+
+    def _count_within(self, name: str, within_s: float) -> None:
+        """What its node counts is published from some moment on; what was to be is not any more."""
+        mark = self._due[name] = object()
+        self._agenda.after(self._rng.random() * within_s, partial(self._count, name, mark))
+
+    def _count(self, name: str, mark: object) -> None:
+        machine, joined = self._machines[name], self.peers.machines[name]
+        if self._due[name] is not mark or not machine.is_up:
+            return
+        now = joined.clock.at(self._world.now_s)
+        rows = machine.core.node.ledger.rows() if Part.NODE in machine.plan.parts else ()
+        counted = {row.account: row for row in (*EARLIER, *rows)}
+        count = len(joined.peers.members) + 1
+        body = self._ledgers[name].body(counted.values(), now, count)
+        if body is not None:
+            self.peers.perform(joined, joined.peers.publish(EntryKind.LEDGER, body, now))
+        self._agenda.after(PUBLISH_S, partial(self._count, name, mark))

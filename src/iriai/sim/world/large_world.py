@@ -1,0 +1,56 @@
+"""A large world at work, for measuring: one front end, many back ends, many short jobs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iriai.config.reader import Configuration
+from iriai.config.sections import OrderSection
+from iriai.model.account import Account
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.protocol.messages.effects import Part
+from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.network import NetworkPlan
+from iriai.sim.world.rng import Dice
+from iriai.sim.world.work import Work
+from iriai.sim.world.world import World
+
+FRONT = "front"
+LAN = NetworkPlan(latency_s=0.0005, jitter_s=0.001, notice_s=1.0)
+ACCOUNTS = 20
+BEGIN_S = 10.0
+
+
+def large_world(machines: int, jobs: int, seed: int = 1) -> World:
+    """`jobs` single tasks of a minute or two come in over as long as the machines need for them."""
+    world = World(seed, LAN)
+    configuration = Configuration(order=OrderSection(offpeak_factor=1.0))
+    world.add(MachinePlan(FRONT, parts=(Part.HOME, Part.BROKER), configuration=configuration))
+    for number in range(machines):
+        plan = MachinePlan(
+            f"b{number}",
+            Resources(2, 8 << 30),
+            (Part.NODE,),
+            FRONT,
+            configuration,
+        )
+        world.add(plan)
+    dice = Dice(seed, "load")
+    span_s = jobs * 60.0 / (machines * 2)
+    for _ in range(jobs):
+        user = f"u{dice.below(ACCOUNTS)}"
+        spec = JobSpec(
+            Account("lab", user), user, "job", ("true",), "/", Resources(1), time_limit_s=300.0
+        )
+        work = Work(dice.between(30.0, 90.0))
+        come_in = partial(world.submit, FRONT, spec, work)
+        world.agenda.at(BEGIN_S + dice.between(0.0, span_s), come_in)
+    return world
+
+
+def run_to_the_end(world: World) -> None:
+    """Until every job that came in has ended."""
+    front = world.machines[FRONT]
+    while world.now_s < BEGIN_S or front.core.home.jobs or len(world.accepted) == 0:
+        world.run_until(world.now_s + 10.0)

@@ -1,0 +1,293 @@
+"""A launcher that starts nothing: it remembers as a real one does, and ends tasks when it is time.
+
+It outlives its daemon. It may die: what ran goes on until the next launcher finds and ends it. It
+may be stopped: then it does nothing, leases included, until it wakes. Times are those of the world.
+tests/conformance holds it to what the real one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+
+from iriai.model.ids import AttemptId
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.protocol.messages.effects import (
+    AttemptExited,
+    AttemptsSampled,
+    AttemptStarted,
+    Effect,
+    ForgetAttempt,
+    LaunchAttempt,
+    LauncherAttached,
+    LauncherEvent,
+    PrologFailed,
+    RenewLeases,
+    SampleAttempts,
+    TerminateAttempt,
+)
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.process import LOST, Process
+from iriai.sim.world.work import Work, Works
+
+FORGOTTEN = "this attempt ended here before, and its end was acknowledged"
+NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
+"""What a shell does where the program is not there."""
+PROLOG_FAILED = "prolog ended with exit code 1"
+
+
+def _unheard(_process: Process) -> None:
+    """Before somebody watches."""
+
+
+class LauncherModel:
+    """Knows of each attempt: runs, ended, or forgotten. Its memory is its journal."""
+
+    def __init__(self, clock: Clock, works: Works, speed: float = 1.0) -> None:
+        self.works = works
+        self.running: dict[AttemptId, Process] = {}
+        self.exits: dict[AttemptId, AttemptExited] = {}
+        self.forgotten: dict[AttemptId, None] = {}
+        self.starts: list[AttemptId] = []
+        """Every start there ever was: the judge's file."""
+        self.refuses = ""
+        """Why it starts nothing at present; empty: it does."""
+        self.fails_at_once = False
+        """Whether tasks find no program on the machine at present, whatever they would do."""
+        self.fails_prolog = False
+        """Whether the machine's prolog fails at present."""
+        self.unfit: dict[AttemptId, PrologFailed] = {}
+        """Prologs that failed, until the end of the attempt is forgotten."""
+        self.is_up = True
+        self.is_stopped = False
+        self.on_start: Callable[[Process], None] = _unheard
+        self.on_end: Callable[[Process], None] = _unheard
+        self._clock = clock
+        self._speed = speed
+        self._ends: list[tuple[float, int, AttemptId]] = []
+        self._sequence = 0
+        self._orders: list[Effect] = []
+        """What it was asked while it was stopped."""
+        self._renewed_s: dict[str, float] = {}
+        """By home: since when, on the steady clock, the leases of all its attempts count."""
+        self._away_s = 0.0
+        """Since when it is stopped or dead, where it is."""
+        self._written_s = 0.0
+        """When its journal was last written."""
+
+    def runs(self, attempt: AttemptId, now_s: float) -> bool:
+        """Whether an attempt really runs, noticed or not: nobody ends it while this one is away."""
+        process = self.running.get(attempt)
+        if process is None:
+            return False
+        if self.is_up and not self.is_stopped:
+            return now_s < process.end_s
+        return now_s < process.end_untended_s(self._away_s)
+
+    # --- orders ----------------------------------------------------------------------------------
+
+    def order(self, effect: Effect, now_s: float) -> list[LauncherEvent]:
+        """Do what the node asks; what there is to say at once."""
+        if self.is_stopped:
+            self._orders.append(effect)
+            return []
+        match effect:
+            case LaunchAttempt():
+                return self._launch(effect, now_s)
+            case TerminateAttempt(attempt, cause, grace_s):
+                self.terminate(attempt, cause, grace_s, now_s)
+            case ForgetAttempt(attempt):
+                self._forget(attempt, now_s)
+            case RenewLeases(home, asked_steady_s):
+                self._renew(home, asked_steady_s, now_s)
+            case SampleAttempts():
+                return [self._sample(now_s)]
+        return []
+
+    def _launch(self, order: LaunchAttempt, now_s: float) -> list[LauncherEvent]:
+        """Start an attempt, or say again what is known of it."""
+        attempt, spec = order.attempt, order.spec
+        if attempt in self.running:
+            return [AttemptStarted(attempt, self._wall_s(self.running[attempt].started_s))]
+        if attempt in self.exits:
+            return [self.exits[attempt]]
+        if attempt in self.forgotten or self.refuses:
+            return [self._refused(attempt, self.refuses or FORGOTTEN, now_s)]
+        if self.fails_prolog:
+            unfit = self.unfit[attempt] = PrologFailed(attempt, PROLOG_FAILED)
+            return [unfit, self._refused(attempt, PROLOG_FAILED, now_s)]
+        others = [other for other in self.running if other.task == attempt.task]
+        assert not others, f"{attempt} is started while {others[0]} runs"
+        work = NO_PROGRAM if self.fails_at_once else self.works.of(attempt)
+        process = Process(attempt, spec, work, now_s, self._speed)
+        if order.lease_s is not None:
+            if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
+                # Renewals that came since do not count: one may have come when this was over.
+                process.end, process.end_s = LOST, now_s
+                return [self._exit(process)]
+            since_s = self._renewed_s.get(attempt.home, order.leased_steady_s)
+            since_s = max(since_s, order.leased_steady_s)
+            process.lease_s = order.lease_s
+            process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
+        self.running[attempt] = process
+        self.starts.append(attempt)
+        self._written_s = now_s
+        self._plan(process)
+        self.on_start(process)
+        return [AttemptStarted(attempt, self._wall_s(now_s))]
+
+    def terminate(self, attempt: AttemptId, cause: EndCause, grace_s: float, now_s: float) -> None:
+        """End an attempt: at once, or when its grace is over. The first cause stands."""
+        process = self.running.get(attempt)
+        if process is not None:
+            process.ask(cause, grace_s, now_s)
+            self._plan(process)
+
+    def _forget(self, attempt: AttemptId, now_s: float) -> None:
+        self._written_s = now_s
+        self.unfit.pop(attempt, None)
+        if self.exits.pop(attempt, None) is not None:
+            self.forgotten[attempt] = None
+
+    def _renew(self, home: str, asked_steady_s: float, now_s: float) -> None:
+        self._renewed_s[home] = max(asked_steady_s, self._renewed_s.get(home, asked_steady_s))
+        for process in self.running.values():
+            if process.attempt.home == home and process.lease_s is not None:
+                lease_end_s = self._clock.world_s(asked_steady_s + process.lease_s)
+                if process.lease_end_s > now_s:
+                    process.lease_end_s = max(process.lease_end_s, lease_end_s)
+
+    def _sample(self, now_s: float) -> LauncherEvent:
+        return AttemptsSampled(
+            tuple(
+                (attempt, process.work.usage(process.spec, now_s - process.started_s))
+                for attempt, process in self.running.items()
+            )
+        )
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def next_end_s(self) -> float:
+        """When the next process ends; infinite where none will, or nobody would notice."""
+        ends = self._ends
+        if not ends or not self.is_up or self.is_stopped:
+            return inf
+        while ends:
+            due_s, _, attempt = ends[0]
+            process = self.running.get(attempt)
+            if process is None:
+                heappop(ends)
+            elif process.due_s > due_s:
+                heappop(ends)
+                self._plan(process)
+            else:
+                return due_s
+        return inf
+
+    def ends_until(self, now_s: float) -> list[LauncherEvent]:
+        """The processes that have ended by now."""
+        ended: list[LauncherEvent] = []
+        while self.next_end_s() <= now_s:
+            attempt = heappop(self._ends)[2]
+            process = self.running.pop(attempt)
+            if process.lease_end_s < process.end_s:
+                process.ask(EndCause.LOST, 0.0, process.lease_end_s)
+            # A launcher that slept past it notices it now.
+            process.end_s = max(process.end_s, now_s)
+            ended.append(self._exit(process))
+            self.on_end(process)
+        return ended
+
+    def _plan(self, process: Process) -> None:
+        self._sequence += 1
+        heappush(self._ends, (process.due_s, self._sequence, process.attempt))
+
+    # --- what happens to it ----------------------------------------------------------------------
+
+    def die(self, now_s: float) -> None:
+        """It is gone; what it ran goes on until the next one comes, or ends unseen."""
+        if self.is_up and not self.is_stopped:
+            self._away_s = now_s
+        self.is_up = self.is_stopped = False
+        self._orders.clear()
+        self._renewed_s.clear()
+
+    def power_off(self, now_s: float) -> None:
+        """The whole machine is gone, and everything that ran there."""
+        self.die(now_s)
+        self._lose_all(now_s, is_searched=False)
+
+    def come_up(self, now_s: float) -> None:
+        """A new one, with the journal of the old: it ends what it finds, before anything else."""
+        self._lose_all(now_s, is_searched=True)
+        self.is_up = True
+
+    def stop(self, now_s: float) -> None:
+        """It sleeps (SIGSTOP); its tasks do not."""
+        self.is_stopped = True
+        self._away_s = now_s
+
+    def wake(self, now_s: float) -> list[LauncherEvent]:
+        """It goes on: leases and ends first, then what it was asked meanwhile."""
+        if self.is_stopped:
+            self.is_stopped = False
+            for process in self.running.values():
+                process.slept(self._away_s, now_s)
+        events = self.ends_until(now_s) if self.is_up else []
+        orders, self._orders = self._orders, []
+        for order in orders:
+            events += self.order(order, now_s)
+        return events
+
+    def welcome(self) -> list[LauncherEvent]:
+        """What a daemon is told when it connects."""
+        alive = tuple((a, self._wall_s(p.started_s)) for a, p in self.running.items())
+        return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values()]
+
+    def _lose_all(self, now_s: float, *, is_searched: bool) -> None:
+        """What ran has ended, or is ended where a new launcher searches for it.
+
+        What it used is not known. It counts as running until now where something was found of it,
+        else until the launcher is last known to have been there: when the journal was written.
+        """
+        away_s, written_s = self._away_s, self._written_s
+        for process in list(self.running.values()):
+            end_s = process.end_untended_s(away_s)
+            is_found = is_searched and end_s > now_s
+            seen_s = max(process.started_s, now_s if is_found else written_s)
+            process.end_s, process.end = min(now_s, end_s), LOST
+            del self.running[process.attempt]
+            self._keep(process, Usage(), seen_s)
+            self.on_end(process)
+
+    def _exit(self, process: Process) -> AttemptExited:
+        self._written_s = process.end_s
+        elapsed_s = max(0.0, process.end_s - process.started_s)
+        return self._keep(process, process.work.usage(process.spec, elapsed_s), process.end_s)
+
+    def _keep(self, process: Process, usage: Usage, end_s: float) -> AttemptExited:
+        elapsed_s = max(0.0, end_s - process.started_s)
+        started_wall_s = self._wall_s(process.started_s)
+        exit_ = self.exits[process.attempt] = AttemptExited(
+            process.attempt,
+            *process.end,
+            usage,
+            started_wall_s,
+            started_wall_s + elapsed_s,
+            elapsed_s,
+            "",
+        )
+        return exit_
+
+    def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
+        self._written_s = now_s
+        wall_s = self._wall_s(now_s)
+        refused = EndCause.REFUSED
+        exit_ = AttemptExited(attempt, refused, None, None, Usage(), wall_s, wall_s, 0.0, why)
+        self.exits[attempt] = exit_
+        return exit_
+
+    def _wall_s(self, world_s: float) -> float:
+        return self._clock.at(world_s).wall_s

@@ -1,0 +1,383 @@
+"""A simulated machine: the product's parts, a launcher, a store, clocks; its daemon may die.
+
+It is driven in world time. Everything that has arrived at one moment is one turn, as in the daemon
+(docs/adr/0006): the turn's records go to the store, and what leaves the machine waits until the
+urgent ones among them are durable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from iriai.broker.core import Broker
+from iriai.broker.state.state import BrokerSettings
+from iriai.config.reader import Configuration
+from iriai.home.core import Home
+from iriai.machine.core import Machine, MachineEvent, Turn
+from iriai.model.ad import MachineAd
+from iriai.model.home_rules import HomeRules
+from iriai.model.home_trust import HomeTrust, refusal_of
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.reason import Reason
+from iriai.model.resources import Resources
+from iriai.node.core import Node
+from iriai.node.settings import NodeSettings
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.orders.order import OrderSettings
+from iriai.policy.orders.registry import order_named
+from iriai.policy.placement.policy_api import PlanSource
+from iriai.protocol.election.election import Succession
+from iriai.protocol.messages.effects import (
+    Effect,
+    JobSettled,
+    LauncherEvent,
+    LauncherLost,
+    Part,
+    PeerNoticed,
+    Send,
+    Wake,
+    WakeAt,
+    WhyAnswered,
+)
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.commits import Commits
+from iriai.sim.world.launcher_model import LauncherModel
+from iriai.sim.world.store_model import StoreModel
+from iriai.sim.world.work import Works
+
+DEFAULTS = Configuration()
+EVERYBODY = HomeRules()
+STEPS_AT_ONCE_MAX = 5_000
+"""More steps of a machine in one moment than there is to do."""
+EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlan:
+    """What a machine is."""
+
+    name: str
+    capacity: Resources = Resources(2, 64 << 30)
+    parts: tuple[Part, ...] = EVERY_PART
+    broker_at: str = ""
+    """Empty: its own."""
+    configuration: Configuration = DEFAULTS
+    policy: PlanSource | None = None
+    """From a file, instead of draws and backfill."""
+    speed: float = 1.0
+    load_max: float | None = None
+    ad: MachineAd | None = None
+    """What it says of itself; None: its capacity."""
+    rules: HomeRules = EVERYBODY
+    """Whose tasks it runs."""
+    outward_only: bool = False
+    """Whether nobody can open a link to it (behind a firewall)."""
+    sync_s: float = 0.0
+    """How long a commit takes."""
+    cluster: str = ""
+    """Where its members elect their broker; empty: they do not."""
+    steadiness: float = 1.0
+    """What it says of itself; see `protocol.messages.candidates.Peer`."""
+
+
+def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
+    raise AssertionError("a message to another machine, and there is no network")
+
+
+def _not_asked() -> None:
+    """Before a world drives it."""
+
+
+def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
+    """Before somebody watches."""
+
+
+class SimulatedMachine:
+    """One machine; times are those of the world."""
+
+    def __init__(
+        self,
+        plan: MachinePlan,
+        clock: Clock,
+        works: Works,
+        node_dice: Random,
+        broker_dice: Random,
+    ) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.store = StoreModel()
+        self.launcher = LauncherModel(clock, works, plan.speed)
+        self.commits = Commits(self.store, plan.sync_s)
+        self.settled: list[int] = []
+        """Jobs that whoever waits was told of."""
+        self.whys: dict[int, tuple[Reason, ...]] = {}
+        """What the broker of another machine said of jobs, when it was asked."""
+        self.core: Machine
+        self.is_up = False
+        """Whether its daemon lives."""
+        self.is_stopped = False
+        """Whether its daemon sleeps (SIGSTOP)."""
+        self.trusted: dict[str, tuple[float, tuple[str, ...]]] = {}
+        """By home, when an operator said it, and for which users it speaks; it is kept."""
+        self.consents: dict[tuple[str, str], float] = {}
+        """By home and user, until when they consent."""
+        self.let_in: set[tuple[str, str]] = set()
+        """Homes and users that were asked for once, and let in."""
+        self.boots = 1
+        self.turns = 0
+        self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
+        self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
+        self.on_due: Callable[[], None] = _not_asked
+        """What gives it a step in this moment, as `is_due` says that somebody will."""
+        self.on_alarm: Callable[[], None] = _not_asked
+        """What gives it a step later, at the first of `planned_s`, which comes last there."""
+        self.is_due = False
+        self.planned_s: list[float] = []
+        self.inbox: deque[MachineEvent] = deque()
+        self.alarms: dict[Part, float] = {}
+        """In world time."""
+        self._dice = (node_dice, broker_dice)
+        self._answers: list[Callable[[], None]] = []
+        self._has_requests = False
+        self._waits_for_welcome = False
+        self.liars: frozenset[str] = frozenset()
+        """Machines that lie in this world; nobody else is to be accused."""
+        self._stepped_s = -1.0
+        self._steps_at_once = 0
+
+    # --- the daemon ------------------------------------------------------------------------------
+
+    def come_up(self, now_s: float) -> None:
+        """A daemon comes up from the store; an earlier one is gone with all that it had in mind."""
+        now = self._now(now_s)
+        self._forget()
+        self.core = self._from_store(now)
+        self.is_up, self.is_stopped = True, False
+        self.core.begin(now)
+        self.turn(now_s)
+        if self.launcher.is_up:
+            self._greeted()
+
+    def go_down(self, kept_turns: int = 0) -> None:
+        """The daemon dies; of what it wrote and did not sync the first turns may be kept."""
+        self.store.crash(min(kept_turns, len(self.store.unsynced)))
+        self._forget()
+        self.is_up = self.is_stopped = False
+
+    def power_off(self, now_s: float, kept_turns: int = 0) -> None:
+        """The whole machine dies; it comes back as another boot."""
+        self.go_down(kept_turns)
+        self.launcher.power_off(now_s)
+        self.boots += 1
+
+    def _forget(self) -> None:
+        self.alarms.clear()
+        self.inbox.clear()
+        self._answers.clear()
+        self.commits.forget()
+        self._has_requests = False
+
+    def refusal_of(self, home: str, user: str, wall_s: float) -> str:
+        """Why tasks of a user from a home are not run here at that time; empty: they are."""
+        trust = HomeTrust({each: users for each, (_, users) in self.trusted.items()})
+        until_s = self.consents.get((home, user), -math.inf)
+        words = refusal_of(self.plan.rules, trust, home, user, lambda: wall_s < until_s)
+        if not words:
+            self.let_in.add((home, user))
+        return words
+
+    def _from_store(self, now: Instant) -> Machine:
+        plan, state = self.plan, self.store.load()
+        node_dice, broker_dice = self._dice
+        configuration = plan.configuration
+        order = configuration.order
+        node = home = None
+        if Part.NODE in plan.parts:
+            node_settings = NodeSettings(
+                plan.name,
+                plan.capacity,
+                ChargeRule.of(order),
+                Fading.of(order),
+                plan.speed,
+                f"boot-{self.boots}",
+                configuration.jobs.end_slack_s,
+                plan.load_max,
+                self.refusal_of,
+                plan.ad,
+            )
+            incarnation = state.incarnation + 1
+            node = Node(
+                node_settings,
+                node_dice,
+                incarnation,
+                state.claims,
+                state.ledger,
+                now,
+                state.drained,
+            )
+        if Part.HOME in plan.parts:
+            home = Home(plan.name, state.next_number, state.jobs, state.ended)
+        named = order_named(order.name, OrderSettings(order.usage_floor_s))
+        settings = BrokerSettings(configuration, named, plan.policy)
+        make_broker = partial(Broker, settings, broker_dice, plan.name)
+        if plan.cluster:
+            return Machine(
+                plan.name,
+                node,
+                home,
+                None,
+                succession=Succession(plan.name, plan.cluster),
+                make_broker=make_broker,
+            )
+        broker = make_broker() if Part.BROKER in plan.parts else None
+        return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
+
+    # --- the launcher ----------------------------------------------------------------------------
+
+    def kill_launcher(self, now_s: float) -> None:
+        """The launcher dies; what it runs is ended by the next one."""
+        self.launcher.die(now_s)
+        self._hear([LauncherLost()])
+
+    def start_launcher(self, now_s: float) -> None:
+        """A new launcher comes up, with the journal of the old one."""
+        self.launcher.come_up(now_s)
+        self._greeted()
+
+    def wake_launcher(self, now_s: float) -> None:
+        """A launcher that was stopped goes on; whoever came up meanwhile is answered now."""
+        events = self.launcher.wake(now_s)
+        if self._waits_for_welcome:
+            self._greeted()
+        else:
+            self._hear(events)
+
+    def _greeted(self) -> None:
+        """A daemon has connected: it is told all, once the launcher is awake."""
+        self._waits_for_welcome = self.launcher.is_stopped
+        if not self.launcher.is_stopped:
+            self._hear(self.launcher.welcome())
+
+    def _hear(self, events: list[LauncherEvent]) -> None:
+        """What the launcher says; it is lost where nobody listens, and told again some day."""
+        if self.is_up and Part.NODE in self.plan.parts:
+            self.inbox.extend(events)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def submit(
+        self, spec: JobSpec, now_s: float, answer: Callable[[JobId], None] | None = None
+    ) -> JobId:
+        """Hand a job in. It is seen to in the next turn; `answer` is called when it is durable."""
+        job = self.core.submit(spec, (), self._now(now_s))
+        self.asked()
+        if answer is not None:
+            self._answers.append(lambda: answer(job))
+        return job
+
+    def asked(self) -> None:
+        """Somebody asked the core for something: there is to be a turn."""
+        self._has_requests = True
+
+    def next_s(self, now_s: float) -> float:
+        """When it must be given a step; infinite where nothing will happen by itself."""
+        if not self.is_up or self.is_stopped:
+            return self.launcher.next_end_s()
+        if self.inbox or self._has_requests:
+            return now_s
+        next_s = self.launcher.next_end_s()
+        if self.commits.next_s < next_s:
+            next_s = self.commits.next_s
+        for alarm_s in self.alarms.values():
+            if alarm_s < next_s:
+                next_s = alarm_s
+        return next_s
+
+    def step(self, now_s: float) -> None:
+        """What is due by now happens.
+
+        Raises:
+            AssertionError: its parts keep it busy for ever, in one moment.
+        """
+        self._steps_at_once = self._steps_at_once + 1 if now_s == self._stepped_s else 0
+        self._stepped_s = now_s
+        assert self._steps_at_once < STEPS_AT_ONCE_MAX, f"no time passes on {self.plan.name}"
+        launcher = self.launcher
+        if launcher.next_end_s() <= now_s:
+            self._hear(launcher.ends_until(now_s))
+        if not self.is_up or self.is_stopped:
+            return
+        if self.commits.next_s <= now_s:
+            self.commits.step(now_s)
+        if self.alarms:
+            for part in [part for part, due_s in self.alarms.items() if due_s <= now_s]:
+                del self.alarms[part]
+                self.inbox.append(Wake(part))
+        if self.inbox or self._has_requests:
+            self.turn(now_s)
+
+    def turn(self, now_s: float) -> None:
+        """What has arrived is handled, its records are written, its effects performed."""
+        turn, now = self.settle(now_s)
+        if turn.records:
+            self.commits.write(turn.records, turn.is_urgent, now_s)
+        if turn.outward or self._answers:
+            self._send_off(turn.outward, now_s)
+        self.on_turn(self, turn, now)
+
+    def _send_off(self, outward: list[Effect], now_s: float) -> None:
+        """Set the alarms; all else waits until the records are durable."""
+        answers, self._answers = self._answers, []
+        orders: list[Effect] = []
+        for effect in outward:
+            if type(effect) is WakeAt:
+                self.alarms[effect.part] = self.clock.world_s(effect.steady_s)
+            else:
+                orders.append(effect)
+        if self.commits.is_clear:
+            self._leave(orders, answers, now_s)
+        else:
+            self.commits.leave(lambda at_s: self._leave(orders, answers, at_s))
+
+    def settle(self, now_s: float) -> tuple[Turn, Instant]:
+        """Handle what has arrived and settle: a turn that a crash may still undo."""
+        self._has_requests = False
+        now = self._now(now_s)
+        core, inbox = self.core, self.inbox
+        while inbox:
+            core.handle(inbox.popleft(), now)
+        return core.settle(now), now
+
+    def _leave(
+        self, effects: list[Effect], answers: list[Callable[[], None]], now_s: float
+    ) -> None:
+        """What a turn asked for, now that its records are durable."""
+        launcher = self.launcher
+        for effect in effects:
+            if type(effect) is Send:
+                self.on_send(self, effect)
+            elif type(effect) is JobSettled:
+                self.settled.append(effect.number)
+            elif isinstance(effect, WhyAnswered):
+                self.whys[effect.number] = effect.reasons
+            elif isinstance(effect, PeerNoticed):
+                if self.liars & {self.plan.name, effect.machine}:
+                    continue
+                raise AssertionError(f"an honest machine is accused: {effect}")
+            elif launcher.is_up:
+                self.inbox.extend(launcher.order(effect, now_s))
+        for answer in answers:
+            answer()
+
+    def _now(self, now_s: float) -> Instant:
+        """The clocks, in a new turn."""
+        self.turns += 1
+        return self.clock.at(now_s, f"{self.plan.name}:{self.turns}")

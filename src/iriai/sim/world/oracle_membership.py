@@ -1,0 +1,189 @@
+"""Who is there, as machines of a cluster are told: a membership that notices, late, what happens.
+
+It stands for gossip where that is not what is looked at: each machine learns within seconds, at
+its own moment, who came up and who is gone. It says nothing of those that cannot be reached. Of
+other clusters than its own it learns who their candidates are; of a change there only those who
+may be brokers hear at once, the others with the next change of their own cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from iriai.protocol.messages.candidates import CANDIDATES_MAX, Neighbour, Peer, speakers
+from iriai.protocol.messages.effects import MachineForgotten, Part, PeersChanged
+from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.rng import Dice
+
+NOTICE_S = 10.0
+"""The longest that it takes until a machine knows that another is gone, or is back."""
+FORGOTTEN_S = 20.0
+"""How long one is remembered that is gone. A directory does so for six hours; here it is less,
+so that machines come back after they were forgotten in short worlds, too."""
+
+
+class Members:
+    """Of all clusters of a world."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        seed: int,
+        tell: Callable[[SimulatedMachine, PeersChanged | MachineForgotten], None],
+        notice_s: float = NOTICE_S,
+    ) -> None:
+        """`tell` takes what reaches a machine."""
+        self._agenda = agenda
+        self._tell_machine = tell
+        self._dice = Dice(seed, "members")
+        self._notice_s = notice_s
+        self._machines: dict[str, SimulatedMachine] = {}
+        self._of_clusters: dict[str, list[SimulatedMachine]] = {}
+        self._candidates: dict[str, tuple[str, ...]] = {}
+        """By cluster, best first."""
+        self._neighbours: tuple[Neighbour, ...] = ()
+        self._suspects: dict[str, None] = {}
+        self._is_up: dict[str, bool] = {}
+        self._downs: dict[str, int] = {}
+        """How often each went down."""
+        self._is_due: dict[str, None] = {}
+        """Who will be told in a while."""
+        self._is_gathering = False
+
+    @property
+    def count(self) -> int:
+        """Members of all clusters, whether they are there or not."""
+        return len(self._is_up)
+
+    def gather(self) -> None:
+        """A large world is being set up: nobody is told anything before `gathered`."""
+        self._is_gathering = True
+
+    def gathered(self) -> None:
+        """Each machine is told once of all that came up."""
+        self._is_gathering = False
+        peers = {
+            cluster: tuple(self._peer(each.plan) for each in machines)
+            for cluster, machines in self._of_clusters.items()
+        }
+        self._candidates = {
+            cluster: speakers(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
+        }
+        if len(peers) > 1:
+            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+        for cluster, machines in self._of_clusters.items():
+            for machine in machines:
+                self._tell_machine(machine, PeersChanged(peers[cluster], self._neighbours))
+
+    def came_up(self, machine: SimulatedMachine) -> None:
+        """It knows at once who is there; the others hear of it."""
+        name, cluster = machine.plan.name, machine.plan.cluster
+        if not cluster:
+            return
+        machines = self._of_clusters.setdefault(cluster, [])
+        if name not in self._is_up:
+            machines.append(machine)
+            self._machines[name] = machine
+        self._is_up[name] = True
+        if self._is_gathering:
+            return
+        self._rank(cluster, [*self._candidates.get(cluster, ()), name])
+        self._tell(machine)
+        self._spread(machine)
+
+    def went_down(self, machine: SimulatedMachine) -> None:
+        """The others notice."""
+        if machine.plan.cluster:
+            self._is_up[machine.plan.name] = False
+            self._is_missed(machine)
+            self._spread(machine)
+            self._downs[machine.plan.name] = count = self._downs.get(machine.plan.name, 0) + 1
+            self._agenda.after(FORGOTTEN_S, partial(self._forget, machine, count))
+
+    def _forget(self, machine: SimulatedMachine, count: int) -> None:
+        """It was gone all the time since it went down that often."""
+        name = machine.plan.name
+        if not self._is_up[name] and self._downs[name] == count:
+            for other in self._of_clusters[machine.plan.cluster]:
+                if other.is_up:
+                    self._tell_machine(other, MachineForgotten(name))
+
+    def suspect(self, machine: SimulatedMachine, lasts_s: float) -> None:
+        """Somebody takes it for dead, for a while, and some believe it."""
+        name = machine.plan.name
+        self._suspects[name] = None
+        self._is_missed(machine)
+        self._spread(machine)
+        self._agenda.after(lasts_s, partial(self._refuted, machine))
+
+    def _refuted(self, machine: SimulatedMachine) -> None:
+        name, cluster = machine.plan.name, machine.plan.cluster
+        self._suspects.pop(name, None)
+        self._rank(cluster, [*self._candidates.get(cluster, ()), name])
+        self._spread(machine)
+
+    # --- other clusters --------------------------------------------------------------------------
+
+    def _is_missed(self, machine: SimulatedMachine) -> None:
+        """It is gone, or suspected: another one is candidate, if it was one."""
+        cluster = machine.plan.cluster
+        if machine.plan.name in self._candidates.get(cluster, ()):
+            self._rank(cluster, [each.plan.name for each in self._of_clusters[cluster]])
+
+    def _rank(self, cluster: str, names: list[str]) -> None:
+        """Those of `names` that come first are the candidates of a cluster; others hear of it."""
+        there = tuple(
+            self._peer(each.plan) for each in self._named(names) if self._is_up[each.plan.name]
+        )
+        candidates = speakers(cluster, there)[:CANDIDATES_MAX]
+        if self._candidates.get(cluster) == candidates:
+            return
+        self._candidates[cluster] = candidates
+        if len(self._candidates) > 1:
+            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+            for other, first in self._candidates.items():
+                if other != cluster:
+                    machines = self._named(first)
+                    if all(each.plan.outward_only for each in machines):
+                        machines = self._of_clusters[other]
+                    for machine in machines:
+                        self._tell_soon(machine)
+
+    def _named(self, names: Iterable[str]) -> list[SimulatedMachine]:
+        return [self._machines[name] for name in dict.fromkeys(names)]
+
+    # --- the own cluster -------------------------------------------------------------------------
+
+    def _spread(self, about: SimulatedMachine) -> None:
+        for machine in self._of_clusters.get(about.plan.cluster, ()):
+            if machine is not about:
+                self._tell_soon(machine)
+
+    def _tell_soon(self, machine: SimulatedMachine) -> None:
+        name = machine.plan.name
+        if name not in self._is_due:
+            self._is_due[name] = None
+            delay_s = self._notice_s * self._dice.random()
+            self._agenda.after(delay_s, partial(self._tell, machine))
+
+    def _tell(self, machine: SimulatedMachine) -> None:
+        """What a machine believes from now on."""
+        self._is_due.pop(machine.plan.name, None)
+        if machine.is_up:
+            machines = self._of_clusters[machine.plan.cluster]
+            there = [each for each in machines if self._is_up[each.plan.name] or each is machine]
+            peers = tuple(self._peer(each.plan) for each in there)
+            self._tell_machine(machine, PeersChanged(peers, self._neighbours))
+
+    def _peer(self, plan: MachinePlan) -> Peer:
+        return Peer(
+            plan.name,
+            plan.steadiness,
+            plan.outward_only,
+            plan.name in self._suspects,
+            Part.NODE in plan.parts,
+            Part.HOME in plan.parts,
+            Part.BROKER in plan.parts,
+        )

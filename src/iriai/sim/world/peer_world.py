@@ -1,0 +1,321 @@
+"""Memberships and directories of many machines in virtual time, without their other parts.
+
+Input: machines, what the network does, what happens to them. Output: what each of them knows. Each
+message goes its own way, after a lognormal delay, unless it is lost; a machine that can only
+connect outwards is reached through others (twice the way), or not at all without relays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from iriai.protocol.directory.directory import DirectorySettings
+from iriai.protocol.incidents import Notices
+from iriai.protocol.membership.cluster_core import Peers
+from iriai.protocol.membership.membership import MembershipSettings
+from iriai.protocol.messages.effects import (
+    Delivered,
+    Effect,
+    EntriesChanged,
+    Inquired,
+    InquiryOver,
+    MembersChanged,
+    Part,
+    PeerNoticed,
+    Send,
+    Wake,
+    WakeAt,
+)
+from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.rpc.inquiries import Inquiries
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
+from iriai.sim.world.rng import Dice, generator
+from iriai.wire.parts import pack, unpack
+
+SIGMA = 0.6
+"""Of the logarithm of delays: the slowest of twenty takes 2.7 times the median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How the network is."""
+
+    delay_s: float = 0.01
+    """The median, one way."""
+    delay_max_s: float = 0.05
+    loss: float = 0.0
+    """The part of all messages that does not arrive."""
+    has_relays: bool = True
+    """Whether machines that can only connect outwards are reached at all, except in answer."""
+    through_wire: bool = False
+    """Whether messages are turned into bytes and back, and the bytes counted."""
+
+
+@dataclass
+class PeerMachine:
+    """One machine of such a world."""
+
+    name: str
+    peers: Peers
+    clock: Clock
+    cannot_be_reached: bool
+    is_up: bool = True
+    is_asleep: bool = False
+    alarms: dict[Part, float] = field(default_factory=dict)
+    """By part, the moment of the world at which it wakes."""
+    inbox: list[Delivered] = field(default_factory=list)
+    """What arrived in its sleep."""
+    changes: list[Member] = field(default_factory=list)
+    """What its membership said, in order."""
+    notices: list[PeerNoticed] = field(default_factory=list)
+    sent_bytes: int = 0
+    sent: int = 0
+    inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Notices()))
+    told: dict[int, bytes | None] = field(default_factory=dict)
+    """How each of its questions ended, by number."""
+
+    def takes_for(self, other: str) -> MemberState | None:
+        """What it takes another machine for; None where it never heard of it."""
+        member = self.peers.members.get(other)
+        return member.state if member else None
+
+
+class PeerWorld:
+    """See the module. Times are seconds of the world, from 0."""
+
+    def __init__(
+        self,
+        seed: int = 1,
+        ways: Ways | None = None,
+        *,
+        membership: MembershipSettings | None = None,
+        directory: DirectorySettings | None = None,
+        needs_certificates: bool = False,
+        agenda: Agenda | None = None,
+        carry: Callable[[PeerMachine, Send], None] | None = None,
+    ) -> None:
+        """`agenda` is that of a larger world; `carry` takes what is sent, instead of `ways`.
+
+        Whoever carries it calls `arrive` in the end.
+        """
+        self.seed = seed
+        self.ways = ways or Ways()
+        self.agenda = agenda or Agenda()
+        self._carry = carry
+        self.machines: dict[str, PeerMachine] = {}
+        self.on_entries: Callable[[PeerMachine, EntriesChanged], None] | None = None
+        """Called with what each directory learns."""
+        self.on_members: Callable[[PeerMachine, tuple[Member, ...]], None] | None = None
+        """Called with what each membership says."""
+        self.on_send: Callable[[PeerMachine, Send], None] | None = None
+        """Called with what is sent, whether it arrives or not."""
+        self._membership = membership
+        self._directory = directory
+        self._needs_certificates = needs_certificates
+        self._delays = Dice(seed, "delays")
+        self._losses = Dice(seed, "losses")
+        self._sides: dict[str, int] = {}
+        """Which side of a partition each machine is on; all on 0 where there is none."""
+        self._answering = ("", "")
+        """Who handles a message now, and whose."""
+        self._lives = 0
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self.agenda.now_s
+
+    # --- machines --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        name: str,
+        seeds: Sequence[str] = (),
+        *,
+        clock: Clock | None = None,
+        is_outward_only: bool = False,
+        cluster: str = "lab",
+        instance: str = "",
+        incarnation: int | None = None,
+        cluster_name: str = "",
+        parts: tuple[str, ...] = ("node", "home", "broker"),
+        came_up_s: float | None = None,
+    ) -> PeerMachine:
+        """A machine comes up for the first time, or again with nothing kept.
+
+        `came_up_s`: when, if it was there before now.
+        """
+        self._lives += 1
+        clock = clock or Clock()
+        member = Member(
+            name=name,
+            incarnation=0,
+            state=MemberState.ALIVE,
+            cluster=cluster,
+            addresses=() if is_outward_only else (f"{name}:7333",),
+            is_outward_only=is_outward_only,
+            instance=instance or f"{name}-{self._lives}",
+            cluster_name=cluster_name,
+            parts=parts,
+        )
+        peers = Peers(
+            member,
+            incarnation=self._lives if incarnation is None else incarnation,
+            signer=KeyedSigner(self.seed, name),
+            verifier=KeyedVerifier(self.seed, self._needs_certificates),
+            rng=generator(self.seed, f"{name}/{self._lives}"),
+            seeds=seeds,
+            membership=self._membership,
+            directory=self._directory,
+        )
+        machine = PeerMachine(name, peers, clock, is_outward_only)
+        self.machines[name] = machine
+        began_s = self.now_s if came_up_s is None else came_up_s
+        self.perform(machine, peers.begin(clock.at(began_s)))
+        return machine
+
+    def crash(self, name: str) -> None:
+        """A machine is gone without a word."""
+        self.machines[name].is_up = False
+
+    def leave(self, name: str) -> None:
+        """A machine says that it goes; it goes on for three seconds."""
+        machine = self.machines[name]
+        self.perform(machine, machine.peers.leave(machine.clock.at(self.now_s)))
+        self.agenda.after(3.0, partial(self._stop, machine))
+
+    def sleep(self, name: str, for_s: float) -> None:
+        """A machine sleeps: its clock goes on, it does nothing."""
+        machine = self.machines[name]
+        machine.is_asleep = True
+        self.agenda.after(for_s, partial(self._wake_up, machine))
+
+    def ask(self, name: str, other: str, question: bytes) -> int:
+        """A machine asks another, which says the same back; the question's number."""
+        machine = self.machines[name]
+        number, effects = machine.inquiries.ask(other, question, machine.clock.at(self.now_s))
+        self.perform(machine, effects)
+        return number
+
+    def part(self, sides: dict[str, int]) -> None:
+        """Nothing passes between machines of different sides; side 0 for those not named."""
+        self._sides = sides
+
+    def heal(self) -> None:
+        """Everything passes again."""
+        self._sides = {}
+
+    def run_until(self, until_s: float) -> None:
+        """Let everything happen that does by then."""
+        agenda = self.agenda
+        while agenda.next_s <= until_s:
+            agenda.run_one()
+        agenda.now_s = max(agenda.now_s, until_s)
+
+    def run_until_true(self, condition: Callable[[], bool], until_s: float) -> float | None:
+        """Run, and look each tenth of a second; when it held first, or None by `until_s`."""
+        while not condition():
+            if self.now_s >= until_s:
+                return None
+            self.run_until(self.now_s + 0.1)
+        return self.now_s
+
+    def up(self) -> list[PeerMachine]:
+        """The machines that are there."""
+        return [machine for machine in self.machines.values() if machine.is_up]
+
+    def perform(self, machine: PeerMachine, effects: list[Effect]) -> None:
+        """Do what a core asked for."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._send(machine, effect)
+            elif isinstance(effect, WakeAt):
+                at_s = machine.clock.world_s(effect.steady_s)
+                machine.alarms[effect.part] = at_s
+                self.agenda.at(at_s, partial(self._alarm, machine, effect.part, at_s))
+            elif isinstance(effect, MembersChanged):
+                machine.changes += effect.members
+                if self.on_members is not None:
+                    self.on_members(machine, effect.members)
+            elif isinstance(effect, PeerNoticed):
+                machine.notices.append(effect)
+            elif isinstance(effect, Inquired):
+                asked, answer = effect, effect.question
+                self.perform(machine, machine.inquiries.answer(asked.machine, asked.number, answer))
+            elif isinstance(effect, InquiryOver):
+                assert effect.number not in machine.told, "a question ended twice"
+                machine.told[effect.number] = effect.answer
+            elif isinstance(effect, EntriesChanged) and self.on_entries is not None:
+                self.on_entries(machine, effect)
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _send(self, machine: PeerMachine, send: Send) -> None:
+        to = self.machines.get(send.machine)
+        message = send.message
+        machine.sent += 1
+        if self.on_send is not None:
+            self.on_send(machine, send)
+        if self._carry is not None:
+            self._carry(machine, send)
+            return
+        if self.ways.through_wire:
+            envelope = pack(send.part, message)
+            machine.sent_bytes += len(bytes(envelope.body))
+            message = unpack(envelope)
+        if to is None or self._losses.chance(self.ways.loss):
+            return
+        legs = 1
+        if to.cannot_be_reached and not self._answers(machine, to):
+            if not self.ways.has_relays:
+                return
+            legs = 2
+        delay_s = sum(self._delay_s() for _ in range(legs))
+        event = Delivered(machine.name, send.part, message)
+        self.agenda.after(delay_s, partial(self.arrive, to, event))
+
+    def _answers(self, machine: PeerMachine, to: PeerMachine) -> bool:
+        """Whether it is in answer to `to`, over the connection that `to` opened."""
+        return self._answering == (machine.name, to.name)
+
+    def _delay_s(self) -> float:
+        return min(self._delays.lognormal(self.ways.delay_s, SIGMA), self.ways.delay_max_s)
+
+    def arrive(self, machine: PeerMachine, event: Delivered) -> None:
+        """A message reaches a machine, if anything does."""
+        if not machine.is_up:
+            return
+        if self._sides.get(machine.name, 0) != self._sides.get(event.sender, 0):
+            return
+        if machine.is_asleep:
+            machine.inbox.append(event)
+            return
+        self._answering = (machine.name, event.sender)
+        self._handle(machine, event)
+        self._answering = ("", "")
+
+    def _alarm(self, machine: PeerMachine, part: Part, at_s: float) -> None:
+        if not machine.is_up or machine.is_asleep or machine.alarms.get(part) != at_s:
+            return
+        del machine.alarms[part]
+        self._handle(machine, Wake(part))
+
+    def _wake_up(self, machine: PeerMachine) -> None:
+        machine.is_asleep = False
+        late, machine.inbox = machine.inbox, []
+        for event in late:
+            self._handle(machine, event)
+        for part, at_s in list(machine.alarms.items()):
+            if at_s <= self.now_s:
+                self._alarm(machine, part, at_s)
+
+    def _stop(self, machine: PeerMachine) -> None:
+        machine.is_up = False
+
+    def _handle(self, machine: PeerMachine, event: Delivered | Wake) -> None:
+        of_part = machine.inquiries if event.part is Part.INQUIRY else machine.peers
+        self.perform(machine, of_part.handle(event, machine.clock.at(self.now_s)))

@@ -1,0 +1,198 @@
+"""A world in virtual time: machines with their own clocks, a network, people, and what goes wrong.
+
+One seed decides everything that is left to chance, each source of it by a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from random import Random
+
+from iriai.machine.core import MachineEvent, Turn
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Message
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.event_queue import STEP, Agenda
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.network import Network, NetworkPlan
+from iriai.sim.world.oracle_membership import Members
+from iriai.sim.world.rng import generator
+from iriai.sim.world.work import Work, Works
+from iriai.wire.parts import pack, unpack
+
+ZERO_DELAY = NetworkPlan()
+
+Watcher = Callable[[SimulatedMachine, Turn, Instant], None]
+
+
+class World:
+    """Times are seconds of the world, from 0."""
+
+    def __init__(
+        self, seed: int = 1, network: NetworkPlan = ZERO_DELAY, *, through_wire: bool = False
+    ) -> None:
+        self.seed = seed
+        self.agenda = Agenda()
+        self.works = Works()
+        self.machines: dict[str, SimulatedMachine] = {}
+        self.network = Network(network, self.agenda, seed, self.arrive)
+        if through_wire:
+            self.network.pass_through = _through_wire
+        self.members = Members(self.agenda, seed, self.arrive)
+        self.watchers: list[Watcher] = []
+        """Called after each turn of a machine."""
+        self.accepted: dict[JobId, float] = {}
+        """Jobs whose ids were told, and when."""
+        self.gone: dict[str, None] = {}
+        """Machines that never come back."""
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self.agenda.now_s
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    def add(
+        self, plan: MachinePlan, clock: Clock | None = None, broker_dice: Random | None = None
+    ) -> SimulatedMachine:
+        """A machine comes up, linked with all that its parts talk to.
+
+        Every machine with a home or a broker is linked with each other one; where brokers are
+        elected, its cluster has one more member. `broker_dice` is for
+        those who want the throws of another simulation.
+        """
+        clock = clock or Clock()
+        name = plan.name
+        machine = SimulatedMachine(
+            plan,
+            clock,
+            self.works,
+            generator(self.seed, f"{name}/node"),
+            broker_dice or generator(self.seed, f"{name}/broker"),
+        )
+        machine.on_send = self.network.send
+        machine.on_turn = self._has_turned
+        others = list(self.machines.values()) if self.network.has_links else []
+        self.machines[name] = machine
+        machine.on_due = partial(self._step, machine)
+        machine.on_alarm = partial(self._alarm, machine)
+        self.come_up(machine)
+        for other in others:
+            talk = (Part.HOME, Part.BROKER)
+            if any(part in each.plan.parts for each in (machine, other) for part in talk):
+                self.network.join(machine, other)
+        return machine
+
+    def submit(self, home: str, spec: JobSpec, work: Work | None = None) -> JobId | None:
+        """Hand a job in; None where nobody is there. Its id is told when the job is durable."""
+        machine = self.machines[home]
+        if not machine.is_up or machine.is_stopped:
+            return None
+        job = machine.submit(spec, self.now_s, self._is_accepted)
+        if work is not None:
+            self.works.give(home, job.number, work)
+        self.touch(machine)
+        return job
+
+    def _is_accepted(self, job: JobId) -> None:
+        self.accepted[job] = self.now_s
+
+    def present(self) -> list[SimulatedMachine]:
+        """Every machine but those that are gone for ever."""
+        return [machine for name, machine in self.machines.items() if name not in self.gone]
+
+    # --- what happens to machines ----------------------------------------------------------------
+
+    def come_up(self, machine: SimulatedMachine) -> None:
+        """Its daemon comes up, if it is not."""
+        if not machine.is_up and machine.plan.name not in self.gone:
+            machine.come_up(self.now_s)
+            self.members.came_up(machine)
+            self.touch(machine)
+
+    def go_down(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
+        """Its daemon dies; of the turns that were not committed so many may be kept."""
+        if machine.is_up:
+            machine.go_down(kept_turns)
+            self.members.went_down(machine)
+            self.network.break_all_of(machine.plan.name)
+            self.touch(machine)
+
+    def power_off(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
+        """The whole machine dies, its tasks with it."""
+        machine.power_off(self.now_s, kept_turns)
+        self.members.went_down(machine)
+        self.network.break_all_of(machine.plan.name)
+        self.touch(machine)
+
+    def power_on(self, machine: SimulatedMachine) -> None:
+        """It boots: launcher and daemon."""
+        if not machine.launcher.is_up and machine.plan.name not in self.gone:
+            machine.start_launcher(self.now_s)
+        self.come_up(machine)
+        self.touch(machine)
+
+    def stop(self, machine: SimulatedMachine) -> None:
+        """Its daemon sleeps (SIGSTOP); what reaches it waits."""
+        machine.is_stopped = True
+
+    def wake(self, machine: SimulatedMachine) -> None:
+        """Its daemon goes on, if it sleeps."""
+        if machine.is_up and machine.is_stopped:
+            machine.is_stopped = False
+            self.touch(machine)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def arrive(self, machine: SimulatedMachine, event: MachineEvent) -> None:
+        """Something reaches a daemon; it is handled with all else of this moment."""
+        machine.inbox.append(event)
+        if not machine.is_due:
+            self.touch(machine)
+
+    def touch(self, machine: SimulatedMachine) -> None:
+        """Something about the machine changed: its next step may be earlier now."""
+        if machine.is_due:
+            return
+        now_s, planned_s = self.agenda.now_s, machine.planned_s
+        next_s = machine.next_s(now_s)
+        if next_s <= now_s:
+            machine.is_due = True
+            self.agenda.at(now_s, machine.on_due, STEP)
+        elif not planned_s or next_s < planned_s[-1]:
+            planned_s.append(next_s)
+            self.agenda.at(next_s, machine.on_alarm, STEP)
+
+    def run_until(self, until_s: float) -> None:
+        """Let everything happen that does by then."""
+        agenda = self.agenda
+        while agenda.next_s <= until_s:
+            agenda.run_one()
+        if until_s < inf:
+            agenda.now_s = max(agenda.now_s, until_s)
+
+    def _alarm(self, machine: SimulatedMachine) -> None:
+        """A moment has come for which a step was planned; there may be nothing to do any more."""
+        machine.planned_s.pop()
+        if not machine.is_due:
+            self._step(machine)
+
+    def _step(self, machine: SimulatedMachine) -> None:
+        machine.is_due = False
+        machine.step(self.agenda.now_s)
+        self.touch(machine)
+
+    def _has_turned(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher(machine, turn, now)
+
+
+def _through_wire(part: Part, message: Message) -> Message:
+    return unpack(pack(part, message))

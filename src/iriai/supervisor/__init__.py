@@ -1,0 +1,1 @@
+"""`iriai up`: start, watch and restart the launcher and the daemon."""

@@ -1,0 +1,49 @@
+"""What an `iriai down` left running: the launcher with its tasks, ended without a daemon."""
+
+from __future__ import annotations
+
+import select
+import signal
+
+from iriai.daemon.startup.state_directory import absolute_paths
+from iriai.model.problem import NotAllowed, Unreachable
+from iriai.system.lock_file import adopt_holder, lock_holder
+
+END_WAIT_S = 60.0
+"""For a launcher to end: tasks get their grace first, at most 5 s, then it cleans up."""
+
+
+def end_launcher(directory: str) -> int | None:
+    """End the launcher of a state directory and its tasks; returns its process id.
+
+    Returns None where none runs. Raises a `Problem` where it may not, or does not end.
+    """
+    paths = absolute_paths(directory)
+    try:
+        supervisor = lock_holder(paths.lock("supervisor"))
+        watched = adopt_holder(paths.lock("launcher"))
+        if watched is None:
+            return None
+        if supervisor is not None:
+            raise Unreachable(
+                "being-restarted",
+                f"the daemon does not answer, but its supervisor runs (process {supervisor})",
+                "try again in a moment, or end that process first",
+            )
+        watched.send(signal.SIGTERM)
+    except PermissionError:
+        raise NotAllowed(
+            "not-your-launcher",
+            f"the launcher of {directory} is not yours to end",
+            "do it as the owner of that directory",
+        ) from None
+    poll = select.poll()
+    poll.register(watched.descriptor, select.POLLIN)
+    if not poll.poll(END_WAIT_S * 1000):
+        raise Unreachable(
+            "still-ending",
+            f"the launcher, process {watched.pid}, has not ended for {END_WAIT_S:.0f} s",
+            f"see {paths.log_of('launcher')}",
+        )
+    watched.exit_code()
+    return watched.pid

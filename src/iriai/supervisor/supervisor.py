@@ -1,0 +1,316 @@
+"""The supervisor: a small process that starts launcher and daemon again when they die.
+
+`python -m iriai.supervisor.supervisor DIR DAEMON_UID MINIMUM_UID RUNS MODE`, RUNS `launcher`, or
+`no-launcher` for a machine that runs nothing, MODE `detached` or `foreground`; started by `iriai
+up` after everything was checked. It imports little, since it stays.
+SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now
+what is waiting to be tried again. When it is killed itself, launcher and daemon go on, and the next
+`iriai up` finds and watches them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from iriai.model.paths import StatePaths
+from iriai.model.plain_text import line_of
+from iriai.model.problem import ExitCode, Problem
+from iriai.supervisor.children import DaemonPart, LauncherPart, Part
+from iriai.supervisor.log_rotation import LOOK_S, LogRotation
+from iriai.supervisor.restart_backoff import DELAY_MAX_S
+from iriai.system.exit_report import Ending, announce, ending_of, open_ending
+from iriai.system.lock_file import LockHeld, adopt_holder, lock_holder, take_lock
+from iriai.system.standard_descriptors import keep_standard_descriptors
+
+FIRST_TRIES = 3
+"""A part that dies so often right after its first start will not do better at the fourth."""
+STOP_WAIT_S = 20.0
+"""For a daemon that was asked to end, before it is killed; what it has accepted is durable."""
+
+
+class Plan(NamedTuple):
+    """What the supervisor is told."""
+
+    paths: StatePaths
+    launcher: list[str]
+    """The command that starts it; empty: none is wanted."""
+    daemon: list[str]
+    daemon_uid: int = -1
+    """Whom the daemon runs as, who owns its log."""
+    foreground: bool = False
+    """Whether somebody sits at our standard error who wants to know what goes wrong."""
+
+
+class Supervisor:
+    """Watches both parts until someone wants the end, or they cannot be started at all."""
+
+    def __init__(self, plan: Plan, ending: int) -> None:
+        self._plan = plan
+        self._ending = ending
+        self._daemon = DaemonPart(plan.daemon, plan.paths)
+        # The daemon last: it looks for its launcher at once.
+        self._parts: list[Part] = [self._daemon]
+        if plan.launcher:
+            self._parts.insert(0, LauncherPart(plan.launcher, plan.paths))
+        self._logs = LogRotation(plan.paths, plan.daemon_uid)
+        self._logs_at_s = 0.0
+        """When logs are looked at again, on the steady clock."""
+        self._over: Ending | None = None
+        self._stop_by_s: float | None = None
+        """Set while the daemon is to end: when it is killed."""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> Ending:
+        """Supervise; returns why it is over."""
+        self._catch_signals()
+        self._logs.prepare()
+        while self._over is None:
+            now_s = time.monotonic()
+            if now_s >= self._logs_at_s:
+                self._logs_at_s = now_s + LOOK_S
+                self._logs.look()
+            for part in self._parts:
+                if part.due_s is not None and now_s >= part.due_s:
+                    self._start(part, now_s)
+            if self._over is None:
+                self._wait(now_s)
+                self._bury(time.monotonic())
+        if self._over.exit_code != ExitCode.DONE:
+            self._end_what_is_new()
+        elif not self._over.kill:
+            self._say("the launcher and its tasks go on", aloud=True)
+        return self._over
+
+    def _start(self, part: Part, now_s: float) -> None:
+        try:
+            self._say(part.find_or_start(now_s))
+        except OSError as error:
+            if not Path(self._plan.paths.directory).is_dir():
+                self._over = ending_of(_directory_gone(self._plan.paths))
+                return
+            line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
+            self._say(line, aloud=True)
+            part.due_s = now_s + DELAY_MAX_S
+
+    def _catch_signals(self) -> None:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, lambda _number, _frame: None)
+
+    def _wait(self, now_s: float) -> None:
+        """Until a process ends, a signal comes, or something is due."""
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        for part in self._parts:
+            if part.watched is not None:
+                poll.register(part.watched.descriptor, select.POLLIN)
+        moments = [*(part.due_s for part in self._parts), self._stop_by_s, self._logs_at_s]
+        waits_s = [max(moment - now_s, 0.0) for moment in moments if moment is not None]
+        poll.poll(min(waits_s) * 1000 + 1 if waits_s else None)
+        try:
+            caught = os.read(self._wake_read, 64)
+        except BlockingIOError:
+            caught = b""
+        for number in caught:
+            self._take_signal(signal.Signals(number))
+        if self._stop_by_s is not None and time.monotonic() >= self._stop_by_s:
+            self._kill_daemon()
+
+    def _take_signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGUSR1:
+            for part in self._parts:
+                part.back_off.forget()
+                if part.due_s is not None:
+                    part.due_s = 0.0
+        elif self._daemon.watched is None:
+            self._over = Ending(ExitCode.DONE)
+        elif self._stop_by_s is None:
+            self._say(f"{number.name}: ending the daemon", aloud=True)
+            announce(self._ending, Ending(ExitCode.DONE))
+            self._stop_by_s = time.monotonic() + STOP_WAIT_S
+            self._daemon.watched.send(signal.SIGTERM)
+        elif number is signal.SIGINT:
+            self._kill_daemon()
+
+    def _kill_daemon(self) -> None:
+        self._say("killing the daemon, which did not end", aloud=True)
+        self._stop_by_s = None
+        if self._daemon.watched is not None:
+            self._daemon.watched.send(signal.SIGKILL)
+        self._over = Ending(ExitCode.DONE)
+
+    def _bury(self, now_s: float) -> None:
+        # The daemon first: what it said decides whether the launcher's end was wanted.
+        for part in reversed(self._parts):
+            if part.watched is None or not part.watched.ended():
+                continue
+            lived_s, code = part.bury(now_s)
+            said = self._daemon.last_word()
+            if part is self._daemon:
+                self._daemon_ended(said, lived_s, code)
+            elif said is not None and said.kill:
+                self._say("launcher ended, as it was to")
+            else:
+                self._died(part, lived_s, code)
+
+    def _daemon_ended(self, said: Ending | None, lived_s: float, code: int | None) -> None:
+        daemon = self._daemon
+        if self._stop_by_s is not None:
+            self._over = Ending(ExitCode.DONE)
+        elif said is None:
+            self._died(daemon, lived_s, code)
+        elif said.again:
+            self._say("daemon ended, to begin anew")
+            daemon.due_s = time.monotonic()
+        elif said.exit_code == ExitCode.DONE:
+            self._say("daemon ended, as it was to")
+            self._over = said
+        elif daemon.has_worked:
+            # It worked before: the cause may pass (a full disk), and nobody is here to be told.
+            line = f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s"
+            self._say(line, aloud=True)
+            daemon.due_s = time.monotonic() + DELAY_MAX_S
+        else:
+            self._over = said
+
+    def _died(self, part: Part, lived_s: float, code: int | None) -> None:
+        now_s = time.monotonic()
+        killed = code is None or code == -signal.SIGKILL
+        delay_s = part.back_off.delay_s(lived_s, killed=killed)
+        how = _describe_end(code)
+        if self._is_new(part) and part.back_off.failures >= FIRST_TRIES:
+            self._over = ending_of(
+                Problem(
+                    f"{part.name}-does-not-start",
+                    f"the {part.name} does not start: {how}, {FIRST_TRIES} times in a row",
+                    f"its last words: {part.last_line()} (in {part.log})",
+                )
+            )
+            return
+        line = f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s"
+        self._say(line, aloud=True)
+        part.due_s = now_s + delay_s
+
+    def _is_new(self, part: Part) -> bool:
+        """Whether `part` never worked, and the daemon never was there to miss it."""
+        return not (part.has_worked or self._daemon.has_worked)
+
+    def _end_what_is_new(self) -> None:
+        """Leave nothing behind of a start that failed; what was found running stays."""
+        if self._daemon.has_worked:
+            return
+        for part in reversed(self._parts):
+            watched = part.watched
+            if watched is None or not watched.child:
+                continue
+            watched.send(signal.SIGTERM)
+            poll = select.poll()
+            poll.register(watched.descriptor, select.POLLIN)
+            if not poll.poll(STOP_WAIT_S * 1000):
+                watched.send(signal.SIGKILL)
+            watched.exit_code()
+
+    def _say(self, line: str, *, aloud: bool = False) -> None:
+        """Put `line` into the log; `aloud` also before whoever sits at the terminal."""
+        stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line_of(line)}\n"
+        # Where the log is full or the terminal gone there is nobody to tell.
+        with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
+            log.write(stamped)
+        if aloud and self._plan.foreground:
+            with suppress(OSError):
+                sys.stderr.write(stamped)
+
+
+def _directory_gone(paths: StatePaths) -> Problem:
+    return Problem(
+        "state-gone",
+        f"{paths.directory} was removed while it was in use",
+        "nothing is left to be supervised; 'iriai up' begins anew",
+    )
+
+
+def _describe_end(code: int | None) -> str:
+    if code is None:
+        return "nobody told how"
+    if code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def supervisor_command(
+    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, has_launcher: bool, foreground: bool
+) -> list[str]:
+    """What to run to supervise a state directory."""
+    words = [paths.directory, str(daemon_uid), str(minimum_uid)]
+    words += [
+        "launcher" if has_launcher else "no-launcher",
+        "foreground" if foreground else "detached",
+    ]
+    return [sys.executable, "-P", "-m", "iriai.supervisor.supervisor", *words]
+
+
+def retry_now(paths: StatePaths) -> bool:
+    """Have the running supervisor try again at once what it would try later.
+
+    Returns False where no supervisor runs.
+    """
+    watched = adopt_holder(paths.lock("supervisor"))
+    if watched is None:
+        return False
+    watched.send(signal.SIGUSR1)
+    os.close(watched.descriptor)
+    return True
+
+
+def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mode: str) -> Plan:
+    """Our own launcher and daemon, for one state directory."""
+    python = [sys.executable, "-P", "-m"]
+    launcher = []
+    if runs == "launcher":
+        launcher = [*python, "iriai.launcher", "--state", paths.directory]
+        launcher += ["--socket", paths.launcher_socket]
+        launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
+    daemon = [*python, "iriai.daemon", "--state", paths.directory]
+    daemon += ["--supervisor-pid", str(os.getpid())]
+    return Plan(paths, launcher, daemon, int(daemon_uid), mode == "foreground")
+
+
+def supervise(plan: Plan) -> int:
+    """Be the one supervisor of the plan's state directory; returns the exit code."""
+    paths = plan.paths
+    try:
+        lock = take_lock(paths.lock("supervisor"))
+    except LockHeld as held:
+        # Somebody else's `iriai up` was faster; both wait for the same daemon.
+        sys.stderr.write(f"supervised by process {held.pid} already\n")
+        return ExitCode.DONE
+    ending = open_ending(paths.end("supervisor"))
+    over = Supervisor(plan, ending).run()
+    announce(ending, over)
+    if over.exit_code != ExitCode.DONE:
+        sys.stderr.write(f"iriai: {over.problem()}\n")
+    if lock_holder(paths.lock("daemon")) is None:
+        Path(paths.daemon_socket).unlink(missing_ok=True)
+    os.close(lock)
+    return over.exit_code
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Supervise one state directory; returns the exit code."""
+    keep_standard_descriptors()
+    directory, daemon_uid, minimum_uid, runs, mode = arguments
+    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, runs, mode)
+    os.chdir("/")
+    return supervise(plan)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

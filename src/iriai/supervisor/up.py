@@ -1,0 +1,192 @@
+"""`iriai up`: check everything that can be checked, then have supervisor, launcher and daemon run.
+
+Safe to repeat: what runs already is left alone, what is missing is brought back.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from iriai.daemon.startup.hardware import measure
+from iriai.daemon.startup.role import AS_BEFORE, Wanted
+from iriai.daemon.startup.settings import read_configuration, settle_directory
+from iriai.daemon.startup.state_directory import absolute_paths, check_space
+from iriai.model.paths import StatePaths
+from iriai.model.problem import Problem, Unreachable
+from iriai.supervisor.daemon_probe import Standing, standing_of
+from iriai.supervisor.supervisor import retry_now, supervisor_command
+from iriai.system.exit_report import read_ending
+from iriai.system.lock_file import lock_holder
+from iriai.system.process_handle import Watched, adopt, spawn
+
+START_WAIT_S = 60.0
+"""For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
+END_WAIT_S = 60.0
+"""For a daemon to end; with its tasks it gives them their grace first."""
+_PAUSE_S = 0.02
+_CLOCK_COARSENESS_S = 0.05
+"""Files are stamped by a clock that lags behind the one we read by a tick or a few."""
+
+
+class _Checked(NamedTuple):
+    """What was found good before anything starts."""
+
+    paths: StatePaths
+    daemon_uid: int
+    minimum_uid: int
+    has_launcher: bool
+
+    def command(self, *, foreground: bool) -> list[str]:
+        """What to run as its supervisor."""
+        return supervisor_command(
+            self.paths,
+            self.daemon_uid,
+            self.minimum_uid,
+            has_launcher=self.has_launcher,
+            foreground=foreground,
+        )
+
+
+def bring_up(directory: str, user: str | None = None, wanted: Wanted = AS_BEFORE) -> Standing:
+    """Bring up the daemon of a state directory, detached; returns when nothing of it is missing.
+
+    `user` is whom root wants the daemon to run as (None: as before, or `iriai`), `wanted` what else
+    a new directory is to remember.
+
+    Raises:
+        Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
+            was not before, but for a start that is only slow and goes on.
+    """
+    checked = _check(directory, user, wanted)
+    paths = checked.paths
+    _let_it_end(paths)
+    standing = standing_of(paths)
+    if standing is not None and standing.is_complete:
+        return standing
+    since_s = time.time()
+    child = None
+    if not retry_now(paths):
+        child = spawn(checked.command(foreground=False), paths.log_of("supervisor"))
+    return _await_answer(paths, since_s, child)
+
+
+def stay_up(  # noqa: RET503 - where it does not return it has become the supervisor
+    directory: str,
+    user: str | None,
+    announce: Callable[[Standing], None],
+    wanted: Wanted = AS_BEFORE,
+) -> Standing:
+    """Bring up the daemon and become its supervisor.
+
+    `announce` is called once it answers, in a process of its own that ends right after: it has to
+    write out what it says, and so has the caller before.
+
+    Returns only where it was up already. A start that fails ends this process with the problem's
+    exit code and its words on standard error.
+
+    Raises:
+        Problem: as `bring_up`, before anything started.
+    """
+    checked = _check(directory, user, wanted)
+    paths = checked.paths
+    _let_it_end(paths)
+    standing = standing_of(paths)
+    if standing is not None and standing.is_complete:
+        return standing
+    if retry_now(paths):
+        return _await_answer(paths, time.time(), None)
+    _announce_later(paths, announce)
+    _become(checked.command(foreground=True))
+
+
+def _become(command: list[str]) -> NoReturn:
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+
+
+def _check(directory: str, user: str | None, wanted: Wanted) -> _Checked:
+    paths = absolute_paths(directory)
+    configuration = read_configuration(paths)
+    identity = settle_directory(paths, configuration, measure(), user, wanted)
+    # A daemon that runs waits for room, and tells who asks.
+    if lock_holder(paths.lock("daemon")) is None:
+        check_space(paths)
+    uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
+    minimum_uid = configuration.identity.minimum_uid
+    return _Checked(paths, uid, minimum_uid, identity.role.has_launcher)
+
+
+def _let_it_end(paths: StatePaths) -> None:
+    """Wait for an `iriai down` that is still under way: what answers now will not for long."""
+    deadline_s = time.monotonic() + END_WAIT_S
+    for part in ("daemon", "supervisor"):
+        while (pid := lock_holder(paths.lock(part))) is not None and _is_ending(paths):
+            if time.monotonic() > deadline_s:
+                raise Unreachable(
+                    "still-ending",
+                    f"the {part}, process {pid}, is to end and has not for {END_WAIT_S:.0f} s",
+                    "see why with 'iriai status', or end that process",
+                )
+            time.sleep(_PAUSE_S)
+
+
+def _is_ending(paths: StatePaths) -> bool:
+    endings = [read_ending(paths.end(part)) for part in ("daemon", "supervisor")]
+    return any(each is not None and each.exit_code == 0 and not each.again for each in endings)
+
+
+def _await_answer(paths: StatePaths, since_s: float, supervisor: Watched | None) -> Standing:
+    """The daemon once it answers; `supervisor` is the process to watch, where it is ours."""
+    deadline_s = time.monotonic() + START_WAIT_S
+    standing = None
+    while time.monotonic() < deadline_s:
+        standing = standing_of(paths)
+        if standing is not None and standing.is_complete:
+            return standing._replace(started=True)
+        # Our own supervisor has the last word, once it has ended; of another we ask the daemon.
+        if supervisor is not None and supervisor.ended():
+            if not supervisor.child:  # whoever waits for that one hears from it
+                raise Unreachable("supervisor-ended", "the supervisor has ended")
+            supervisor.exit_code()
+            supervisor = None
+        parts = ("supervisor", "daemon") if supervisor is None else ()
+        for problem in (_why_not(paths, part, since_s) for part in parts):
+            if problem is not None:
+                raise problem
+        time.sleep(_PAUSE_S)
+    what = "the daemon has not answered" if standing is None else "the launcher has not come up"
+    raise Unreachable(
+        "daemon-silent" if standing is None else "launcher-missing",
+        f"{what} for {START_WAIT_S:.0f} s",
+        f"see the files in {paths.log}",
+    )
+
+
+def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
+    """The problem that `part` has named since then, if any."""
+    with suppress(OSError):
+        if Path(paths.end(part)).stat().st_mtime < since_s - _CLOCK_COARSENESS_S:
+            return None
+    ending = read_ending(paths.end(part))
+    return ending.problem() if ending is not None and ending.exit_code != 0 else None
+
+
+def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> None:
+    """Have a process of its own wait for the daemon, since this one is about to be another."""
+    supervisor = os.getpid()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        # Twice, so that nobody has to bury the one that waits.
+        if os.fork() == 0:
+            with suppress(Problem):
+                announce(_await_answer(paths, time.time(), adopt(supervisor)))
+    finally:
+        os._exit(0)

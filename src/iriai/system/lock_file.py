@@ -1,0 +1,111 @@
+"""One process of a kind for each state directory: a locked file that says which process that is.
+
+Whoever can open a file can lock it. So the file is its owner's alone, and what is in it is believed
+of a process only that was there when it was written, and while the lock is really held.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from iriai.system.lock_owner import LOCK_MODE, owner_in, owner_text
+from iriai.system.process_handle import Watched, adopt
+
+WAIT_S = 0.5
+"""How long a lock is asked for again: someone who only looks holds it for a moment."""
+_PAUSE_S = 0.01
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class LockHeld(Exception):
+    """Another process holds the lock; `pid` is its process id, or None where it is not known."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(f"held by process {pid}")
+        self.pid = pid
+
+
+def take_lock(path: str) -> int:
+    """Take the lock for the life of this process and write into it who we are.
+
+    Returns the descriptor, which has to stay open. Raises `LockHeld`, or OSError where the file
+    cannot be made.
+    """
+    descriptor = os.open(path, _FLAGS | os.O_RDWR | os.O_CREAT, LOCK_MODE)
+    deadline_s = time.monotonic() + WAIT_S
+    try:
+        _check_ours(descriptor, path)
+        while not _try(descriptor, fcntl.LOCK_EX):
+            if time.monotonic() > deadline_s:
+                raise LockHeld(owner_in(descriptor))
+            time.sleep(_PAUSE_S)
+        # In place: a full disk still has the room that the last holder used.
+        os.pwrite(descriptor, owner_text(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def lock_holder(path: str) -> int | None:
+    """The process that holds the lock; None where nobody does, or nobody says so of themselves."""
+    descriptor = open_lock(path)
+    if descriptor is None:
+        return None
+    try:
+        return holder_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_lock(path: str) -> int | None:
+    """A descriptor for `holder_of`, good also after privileges are dropped; None: no such file."""
+    try:
+        return os.open(path, _FLAGS | os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+
+
+def holder_of(descriptor: int) -> int | None:
+    """As `lock_holder`, of an open file."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not _try(descriptor, fcntl.LOCK_SH):
+        pid = owner_in(descriptor)
+        # A holder writes who it is right after it has taken the lock.
+        if pid is not None or time.monotonic() > deadline_s:
+            return pid
+        time.sleep(_PAUSE_S)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return None
+
+
+def adopt_holder(path: str) -> Watched | None:
+    """Watch the process that holds the lock; None where nobody does."""
+    pid = lock_holder(path)
+    watched = adopt(pid) if pid else None
+    if watched is not None and lock_holder(path) != pid:  # it ended, and its number is another's
+        os.close(watched.descriptor)
+        return None
+    return watched
+
+
+def _check_ours(descriptor: int, path: str) -> None:
+    """Raise OSError where the file could be locked by others, and cannot be kept from them."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        raise OSError(errno.EPERM, "it is not a file of ours alone; remove it", path)
+    os.fchmod(descriptor, LOCK_MODE)
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True

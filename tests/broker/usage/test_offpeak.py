@@ -1,0 +1,98 @@
+"""What a broker publishes of off-peak."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iriai.broker.usage.offpeak import REPEAT_S, QuietNews
+from iriai.model.resources import Resources
+from iriai.policy.accounting.offpeak import PAPER000, PER_CPU, MachineLoad
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Idle, Quiet
+
+MACHINES = ("b1", "b2")
+
+
+def idle(machine: str, load: float, *, cpus: int = 4, is_known: bool = True) -> Idle:
+    return Idle(
+        machine, 1, 1, Resources(cpus), (), (), (), (), True, None, 1.0, load, 0.0, is_known
+    )
+
+
+def news(*loads: float, rule=PER_CPU) -> QuietNews:
+    quiet = QuietNews(rule)
+    for machine, load in zip(MACHINES, loads, strict=False):
+        quiet.measured(idle(machine, load))
+    return quiet
+
+
+def test_every_machine_is_told_when_it_begins_and_ends():
+    quiet = news(1.0, 2.0)
+    assert quiet.publish(MACHINES, 0.0) == [
+        Send("b1", Part.NODE, Quiet(True)),
+        Send("b2", Part.NODE, Quiet(True)),
+    ]
+    quiet.measured(idle("b1", 4.0))
+    assert [send.message for send in quiet.publish(MACHINES, 1.0)] == [Quiet(False)] * 2
+
+
+def test_it_is_said_again_while_it_lasts_and_not_otherwise():
+    quiet = news(1.0)
+    quiet.publish(MACHINES, 0.0)
+    assert quiet.next_s == REPEAT_S
+    assert quiet.publish(MACHINES, REPEAT_S - 1) == []
+    assert len(quiet.publish(MACHINES, REPEAT_S)) == 2
+    quiet.measured(idle("b1", 4.0))
+    quiet.publish(MACHINES, REPEAT_S + 1)
+    assert quiet.next_s is None
+
+
+def test_a_machine_that_comes_while_it_lasts_is_told_at_once():
+    quiet = news(1.0)
+    quiet.publish(MACHINES, 0.0)
+    quiet.measured(idle("b2", 1.0))
+    assert quiet.publish(MACHINES, 1.0) == [Send("b2", Part.NODE, Quiet(True))]
+    assert quiet.publish(MACHINES, 2.0) == []
+
+
+def test_machines_that_never_measured_do_not_count():
+    quiet = QuietNews(PER_CPU)
+    quiet.measured(idle("b1", 0.0, is_known=False))
+    assert quiet.publish(MACHINES, 0.0) == []
+
+
+def test_a_machine_that_is_away_does_not_count():
+    quiet = news(0.0, 4.0)
+    quiet.publish(MACHINES, 0.0)
+    assert quiet.is_offpeak
+    quiet.away("b1")
+    assert quiet.publish(MACHINES, 1.0)
+    assert not quiet.is_offpeak
+
+
+def test_paper000_s_definition():
+    quiet = news(1.2, 0.7, rule=PAPER000)
+    assert quiet.publish(MACHINES, 0.0)
+    quiet.measured(idle("b2", 0.9))
+    quiet.publish(MACHINES, 1.0)
+    assert not quiet.is_offpeak
+
+
+reports = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.floats(0, 100), st.booleans()), max_size=60
+)
+
+
+@given(reports)
+def test_the_running_mean_is_the_mean(steps):
+    quiet, loads = QuietNews(PER_CPU), {}
+    for machine, load, is_here in steps:
+        if is_here:
+            quiet.measured(idle(machine, load))
+            loads[machine] = PER_CPU.measure(MachineLoad(load, 4))
+        else:
+            quiet.away(machine)
+            loads.pop(machine, None)
+        assert quiet._sum == pytest.approx(sum(loads.values()), abs=1e-9)

@@ -1,0 +1,87 @@
+"""What a broker counts for an account before its charges have come."""
+
+import pytest
+
+from iriai.broker.usage.usage import Standings
+from iriai.model.account import Account
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.fairshare import ChargeRule
+
+ANN, BEN = Account("lab", "ann"), Account("lab", "ben")
+NOW_S = 1_800_000_000.0
+ONE_CPU = Resources(cpus=1)
+
+
+def standings(**runs):
+    """Of accounts of lab that ended so many runs, of so many seconds each."""
+    told = Standings(Fading(604_800.0), ChargeRule())
+    for user, (count, each_s) in runs.items():
+        account = Account("lab", user)
+        row = LedgerRow(account, 0.0, 0.0, count, min(count, 8) * each_s)
+        told.counted("ume", row, account)
+    return told
+
+
+def test_a_running_task_counts_as_what_it_is_expected_to_cost():
+    told = standings(ann=(8, 100.0))
+    told.began("a", ANN, Resources(cpus=2), None, urgency=3.0, speed=1.5)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(2 * 100 * 3 * 1.5)
+
+    told.charged("a", 500.0)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(400)
+    told.ended("a")
+    assert told.usage_s(ANN, NOW_S) == 0
+
+
+def test_a_draw_expects_neither_urgency_nor_speed_which_weigh_elsewhere():
+    told = standings(ann=(8, 100.0))
+    assert told.expected_s(ANN, Resources(cpus=2), None) == 200
+    assert told.expected_s(ANN, Resources(cpus=2), 30.0) == 60
+
+
+def test_a_gpu_is_expected_to_cost_what_it_is_charged():
+    told = standings(ann=(8, 100.0))
+    assert told.expected_s(ANN, Resources(cpus=1, gpus=1), None) == 900
+
+
+def test_a_newcomer_is_expected_to_run_as_long_as_the_others():
+    assert standings().expected_s(BEN, ONE_CPU, None) == 600
+    assert standings(ann=(8, 100.0)).expected_s(BEN, ONE_CPU, None) == 100
+
+
+def test_what_a_machine_counted_is_forgotten_and_what_others_did_is_not():
+    told = standings(ann=(8, 100.0), ben=(8, 300.0))
+    told.counted("kiri", LedgerRow(ANN, 5.0, NOW_S, 4, 80.0, 2.0), ANN)
+    told.take_changed()
+    for _ in range(2):
+        told.forget("kiri", ANN, ANN)
+    assert told.usage_s(ANN, NOW_S) == 0.0
+    assert told.advance_s(ANN, NOW_S) == 0.0
+    assert told.expected_s(ANN, ONE_CPU, None) == standings(
+        ann=(8, 100.0), ben=(8, 300.0)
+    ).expected_s(ANN, ONE_CPU, None)
+    assert told.take_changed() == [ANN]
+
+
+def test_a_report_that_comes_again_changes_nothing():
+    told = standings(ann=(8, 100.0), ben=(8, 300.0))
+    before = told.expected_s(ANN, ONE_CPU, None)
+    told.counted("ume", LedgerRow(ANN, 0.0, 0.0, 8, 800.0), ANN)
+    told.counted("ume", LedgerRow(ANN, 0.0, 0.0, 2, 10.0), ANN)
+    assert told.expected_s(ANN, ONE_CPU, None) == before
+
+
+def test_runs_on_all_machines_count():
+    told = standings(ann=(8, 100.0))
+    told.counted("sugi", LedgerRow(ANN, 0.0, 0.0, 8, 8 * 300.0), ANN)
+    assert told.expected_s(ANN, ONE_CPU, None) == 200
+
+
+def test_counters_of_two_groups_may_count_for_one_account():
+    told = Standings(Fading(604_800.0), ChargeRule())
+    for group, used_s in (("lab", 30.0), ("art", 12.0)):
+        row = LedgerRow(Account(group, "ann"), used_s, NOW_S, 8, 80.0)
+        told.counted("ume", row, ANN)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(42)

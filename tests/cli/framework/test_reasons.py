@@ -1,0 +1,26 @@
+"""Reasons of many machines, as people read them."""
+
+from iriai.cli.framework.reasons import MACHINES_SHOWN_MAX, alike, reason_lines
+from iriai.client.answers import Why
+from iriai.model.reason import Rule
+
+
+def busy(machine: str, had: str = "0 cpus free") -> Why:
+    return Why(Rule.MACHINE_BUSY, "1 cpu", had, machine)
+
+
+def test_machines_of_which_the_same_holds_stand_together_in_the_order_of_the_reasons():
+    reasons = [busy("ume"), busy("take", "1 cpu free"), busy("kiku")]
+    assert [each.machine for each in alike(reasons)] == ["ume, kiku", "take"]
+    assert "on     ume, kiku\n" in reason_lines(alike(reasons)[0])
+
+
+def test_of_very_many_only_some_are_named():
+    [reason] = alike([busy(f"m{number}") for number in range(MACHINES_SHOWN_MAX + 3)])
+    assert reason.machine.startswith("m0, m1, ")
+    assert reason.machine.endswith(", m7 and 3 more")
+
+
+def test_what_names_no_machine_stays_so():
+    [reason] = alike([Why(Rule.HELD, "iriai release ume-1", "the job is held")])
+    assert reason.machine == ""

@@ -1,0 +1,196 @@
+"""`iriai.toml`: what it may say, and what is said where it may not."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
+from iriai.config.sections import KEYS
+from iriai.model.problem import ExitCode
+
+WHERE = "/srv/iriai.toml"
+
+FULL = """
+[machine]
+name = "ume"
+cpus = 8
+memory = "24G"
+gpus = 2
+speed = 1.5
+[machine.resources]
+licence = 3
+
+[groups.physics]
+right = 4
+[groups.physics.users]
+ann = 2
+bob = 0.5
+
+[order]
+name = "stride"
+half_life_s = "2d"
+usage_floor_s = 30
+idle_weight = 0.5
+gpu_weight = 4
+memory_weight = 0.25
+burst = 3
+offpeak_factor = 0
+running_cap_cpus = 100
+
+[jobs]
+time_limit_s = "24h"
+kill_grace_s = 0
+end_slack_s = 2
+max_array = 500
+processes = 100
+
+[identity]
+minimum_uid = 500
+name_accounts = true
+operators = "wheel"
+default_group = "physics"
+"""
+
+
+def refusal(text: str) -> BadConfiguration:
+    with pytest.raises(BadConfiguration) as caught:
+        parse_configuration(text, WHERE)
+    return caught.value
+
+
+def test_an_empty_file_is_all_defaults():
+    read = parse_configuration("", WHERE)
+    assert (read.machine, read.groups, read.order) == (
+        Configuration().machine,
+        {},
+        Configuration().order,
+    )
+    assert (read.jobs, read.identity) == (Configuration().jobs, Configuration().identity)
+
+
+def test_the_defaults_are_those_of_the_design():
+    order, jobs = Configuration().order, Configuration().jobs
+    assert (order.name, order.half_life_s, order.usage_floor_s) == ("lottery", 604_800, 60)
+    assert (order.idle_weight, order.burst, order.offpeak_factor) == (1, 2, 0.5)
+    assert order.running_cap_cpus is None
+    assert (jobs.time_limit_s, jobs.kill_grace_s, jobs.max_array) == (None, 10, 1_000_000)
+    assert (jobs.processes, jobs.end_slack_s) == (4096, 5)
+
+
+def test_every_value_of_a_full_file_arrives():
+    read = parse_configuration(FULL, WHERE)
+    machine, order = read.machine, read.order
+    assert (machine.name, machine.cpus, machine.memory_bytes) == ("ume", 8, 24 << 30)
+    assert (machine.gpus, machine.speed, machine.resources) == (2, 1.5, {"licence": 3})
+    assert (order.name, order.half_life_s, order.usage_floor_s) == ("stride", 172_800, 30)
+    assert (order.idle_weight, order.gpu_weight, order.memory_weight) == (0.5, 4, 0.25)
+    assert (order.burst, order.offpeak_factor, order.running_cap_cpus) == (3, 0, 100)
+    jobs, identity = read.jobs, read.identity
+    assert (jobs.time_limit_s, jobs.kill_grace_s) == (86_400, 0)
+    assert (jobs.max_array, jobs.processes, jobs.end_slack_s) == (500, 100, 2)
+    assert (identity.minimum_uid, identity.name_accounts) == (500, True)
+    assert (identity.operators, identity.default_group) == ("wheel", "physics")
+
+
+def test_rights_are_one_unless_said_otherwise():
+    read = parse_configuration(FULL, WHERE)
+    assert (read.right_of_group("physics"), read.right_of_group("chemistry")) == (4, 1)
+    assert read.right_of_user("physics", "ann") == 2
+    assert read.right_of_user("physics", "carl") == 1
+    assert read.right_of_user("chemistry", "ann") == 1
+
+
+def test_a_group_with_users_alone_has_right_one():
+    read = parse_configuration("[groups.physics.users]\nann = 2", WHERE)
+    assert read.right_of_group("physics") == 1
+
+
+def test_paper000_counts_cpu_time_alone_unless_told_otherwise():
+    paper = parse_configuration('[order]\nname = "paper000"', WHERE).order
+    assert (paper.idle_weight, paper.gpu_weight, paper.memory_weight) == (0, 0, 0)
+    told = parse_configuration('[order]\nname = "paper000"\nidle_weight = 1\ngpu_weight = 8', WHERE)
+    assert (told.order.idle_weight, told.order.gpu_weight) == (1, 8)
+
+
+def test_none_takes_a_limit_away():
+    read = parse_configuration('[jobs]\ntime_limit_s = "none"', WHERE)
+    assert read.jobs.time_limit_s is None
+
+
+def test_rows_name_the_source_of_each_value():
+    rows = {key: (value, source) for key, value, source in parse_configuration(FULL, WHERE).rows()}
+    assert rows["machine.memory"] == ("24G", WHERE)
+    assert rows["machine.resources.licence"] == ("3", WHERE)
+    assert rows["groups.physics.users.bob"] == ("0.5", WHERE)
+    plain = {key: (value, source) for key, value, source in Configuration().rows()}
+    assert plain["machine.cpus"] == ("", "measured")
+    assert plain["order.half_life_s"] == ("604800", "default")
+    assert plain["jobs.time_limit_s"] == ("none", "default")
+
+
+def test_rows_hold_every_key():
+    shown = [key for key, _, _ in Configuration().rows()]
+    assert shown == [f"{section}.{key.name}" for section, keys in KEYS.items() for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("[machine]\ncpus = = 4", "is not valid TOML: Invalid value (at line 2, column 8)", "mend"),
+        ("[order]\n[order]", "(at line 2", "mend"),
+        ("[machine", "at line 1, the end of the document", "mend"),
+        ("[machin]", "there is no section [machin]", "did you mean machine?"),
+        (
+            "[zebra]",
+            "there is no section [zebra]",
+            "machine, order, jobs, identity, users, limits, groups, homes",
+        ),
+        ("[machine]\ncpu = 4", "there is no key machine.cpu", "did you mean cpus?"),
+        ("[groups.a]\nrights = 4", "there is no key groups.a.rights", "did you mean right?"),
+        ("machine = 4", "machine is 4", "write a section, [machine]"),
+        ("[groups]\na = 4", "groups.a is 4", "write a section, [groups.a]"),
+        ("[[jobs]]", "jobs is a list", "write a section, [jobs]"),
+        ("[machine]\ncpus = '4'", "machine.cpus is '4'", "a whole number from 1"),
+        ("[machine]\ncpus = true", "machine.cpus is true", "a whole number"),
+        ("[machine]\ncpus = 0", "machine.cpus is 0", "from 1 to 65536"),
+        ("[machine]\nmemory = 'much'", "machine.memory is 'much'", "a size such as '16G'"),
+        ("[machine]\nmemory = true", "machine.memory is true", "a size"),
+        ("[machine]\nname = 'Ume'", "machine.name is 'Ume'", "small letters"),
+        ("[machine.resources]\nlicence = 0", "machine.resources.licence is 0", "from 1"),
+        ("[machine.resources]\n'a/b' = 1", "has a name that cannot be one: 'a/b'", "without /"),
+        ("[groups.a]\nright = 0", "groups.a.right is 0", "more than 0"),
+        ("[groups.a]\nright = nan", "groups.a.right is nan", "a number"),
+        ("[groups.a.users]\nann = -1", "groups.a.users.ann is -1", "more than 0"),
+        ("[groups.'a/b']\nright = 1", "has a name that cannot be one", "without /"),
+        ("[order]\nhalf_life_s = 0", "order.half_life_s is 0", "above 0"),
+        ("[order]\nburst = 0.5", "order.burst is 0.5", "at least 1"),
+        ("[order]\nburst = inf", "order.burst is inf", "a number"),
+        ("[order]\noffpeak_factor = 2", "order.offpeak_factor is 2", "at most 1"),
+        ("[jobs]\ntime_limit_s = 'abc'", "jobs.time_limit_s is 'abc'", "or 'none'"),
+        ("[jobs]\nkill_grace_s = -1", "jobs.kill_grace_s is -1", "from 0"),
+        ("[identity]\nname_accounts = 1", "identity.name_accounts is 1", "true or false"),
+        ("[identity]\nminimum_uid = -1", "identity.minimum_uid is -1", "from 0"),
+        ("a = " + "[" * 5000, "is nested too deeply", "section"),
+        ("#" * (1 << 21), "is longer than", "which file"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where_and_what_instead(text: str, message: str, hint: str):
+    problem = refusal(text)
+    assert problem.message.startswith(WHERE)
+    assert message in problem.message
+    assert hint in problem.hint
+    assert "\n" not in str(problem)
+    assert problem.exit_code is ExitCode.USAGE
+    assert problem.code == "bad-configuration"
+
+
+def test_a_long_wrong_value_is_shortened():
+    assert len(refusal(f"[jobs]\nmax_array = '{'x' * 10_000}'").message) < 200
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_and_nothing_else(text: str):
+    with suppress(BadConfiguration):
+        parse_configuration(text, WHERE)

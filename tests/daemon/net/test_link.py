@@ -1,0 +1,301 @@
+"""Two ends of a link in one event loop: what is said arrives once, in order, or not at all."""
+
+import os
+import socket
+
+import pytest
+from msgspec.structs import replace
+
+from iriai.daemon.net import keepalive
+from iriai.daemon.net import link as link_module
+from iriai.daemon.net.link import LOCAL, NETWORK, MachineLink, Manner
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads, digest_of
+from iriai.daemon.transport.framed_stream import Stream
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import Acknowledge, Run
+from iriai.wire.frames import frame
+from iriai.wire.links import PIECE_BYTES, Batch, Bid, Obeyed, Piece, link_frame
+from iriai.wire.machines import Resume
+from tests.support.loops import in_loop, until
+
+SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
+
+
+class End:
+    """One machine's end of the link, and all that it was told."""
+
+    def __init__(self, connection: socket.socket, peer: str, manner: Manner = LOCAL) -> None:
+        self.messages: list[tuple[Part, object]] = []
+        self.texts_told: list[tuple[dict[str, bytes], bool]] = []
+        self.bids: list[Bid] = []
+        self.answers: list[Obeyed] = []
+        self.over: list[str] = []
+        self.circuits: list[object] = []
+        self.byes: list[str] = []
+        self.store: dict[str, bytes] = {}
+        self.descriptors = Descriptors()
+        self.stream = Stream(connection, list, str)
+        payloads = Payloads(self.store.__getitem__)
+        self.link = MachineLink(self.stream, peer, self, payloads, self.descriptors, manner)
+
+    def delivered(self, link, part, message) -> None:
+        self.messages.append((part, message))
+
+    def bid(self, link, bid) -> None:
+        self.bids.append(bid)
+
+    def obeyed(self, link, answer) -> None:
+        self.answers.append(answer)
+
+    def texts(self, link, texts, *, forget) -> None:
+        self.texts_told.append((dict(texts), forget))
+
+    def circuit(self, link, frame) -> None:
+        self.circuits.append(frame)
+
+    def bye(self, link, reason) -> None:
+        self.byes.append(reason)
+
+    def link_over(self, link, reason) -> None:
+        self.over.append(reason)
+
+
+def story(body, manner: Manner = LOCAL) -> None:
+    """Run `body(front, back)` with both ends of a fresh link."""
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX)
+        front, back = End(ours, "b1", manner), End(theirs, "front", manner)
+        try:
+            await body(front, back)
+        finally:
+            for end in (front, back):
+                end.stream.close("the test is over")
+
+    in_loop(run)
+
+
+def run(number: int, **fields: object) -> Send:
+    attempt = AttemptId("front", number, 0, 1)
+    return Send("b1", Part.NODE, Run(attempt, replace(SPEC, **fields), None))
+
+
+def test_a_batch_arrives_whole_and_in_order():
+    async def body(front: End, back: End) -> None:
+        sends = [run(number) for number in range(100)]
+        acknowledge = Send("b1", Part.NODE, Acknowledge(AttemptId("front", 7, 0, 1)))
+        front.link.send([*sends, acknowledge])
+        await until(lambda: len(back.messages) == 101)
+        assert back.messages == [(each.part, each.message) for each in (*sends, acknowledge)]
+
+    story(body)
+
+
+def test_a_text_travels_once_and_before_what_needs_it():
+    async def body(front: End, back: End) -> None:
+        front.store |= {"e": b"environment", "s": b"script"}
+        front.link.send([run(1, environment="e"), run(2, environment="e", script="s")])
+        front.link.send([run(3, environment="e")])
+        await until(lambda: len(back.messages) == 3)
+        assert back.texts_told == [({"e": b"environment", "s": b"script"}, False)]
+
+    story(body)
+
+
+def test_what_was_sent_long_ago_is_not_counted_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "TEXTS_BYTES_MAX", 1000)
+
+    async def body(front: End, back: End) -> None:
+        front.store |= {"a": b"a" * 1500, "b": b"b"}
+        for digest in ("a", "b", "a"):
+            front.link.send([run(1, environment=digest)])
+        await until(lambda: len(back.messages) == 3)
+        # `a` was more than is kept: the second frame begins anew, and `a` travels again.
+        told = [(sorted(texts), forget) for texts, forget in back.texts_told]
+        assert told == [(["a"], False), (["b"], True), (["a"], False)]
+
+    story(body)
+
+
+def test_large_batches_are_cut_into_frames():
+    async def body(front: End, back: End) -> None:
+        front.store |= {str(number): bytes(60_000) for number in range(50)}
+        front.link.send([run(number, stdin=str(number)) for number in range(50)])
+        await until(lambda: len(back.messages) == 50)
+        assert len(back.texts_told) == 25
+        assert [message.attempt.number for _, message in back.messages] == list(range(50))
+
+    story(body, LOCAL._replace(batch_bytes_max=100_000))
+
+
+def test_a_long_text_goes_in_pieces_over_a_network():
+    text = os.urandom(3 * PIECE_BYTES + 5)
+    digest = digest_of(text)
+
+    async def body(front: End, back: End) -> None:
+        front.store[digest] = text
+        front.link.send([run(1, script=digest)])
+        await until(lambda: back.messages)
+        assert back.texts_told == [({digest: text}, False)]
+
+    story(body, NETWORK)
+
+
+def test_a_text_that_is_not_what_it_is_called_ends_the_link():
+    async def body(front: End, back: End) -> None:
+        front.link.say(Piece(digest_of(b"the real one"), b"another", is_last=True))
+        await until(lambda: back.over)
+        assert "not what it is called" in back.over[0]
+        assert back.texts_told == []
+        await until(lambda: front.byes)
+        assert "not what it is called" in front.byes[0]
+
+    story(body, NETWORK)
+
+
+def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "MESSAGES_PER_S_MAX", 100)
+
+    async def body(front: End, back: End) -> None:
+        front.link.send([run(number) for number in range(10)])
+        await until(lambda: len(back.messages) == 10)
+        front.link.send([run(number) for number in range(10_000)])
+        await until(lambda: back.over)
+        assert "a flood" in back.over[0]
+        assert len(back.messages) == 10
+
+    story(body, NETWORK)
+
+
+def test_the_clocks_of_both_ends_are_compared(monkeypatch: pytest.MonkeyPatch):
+    async def body(front: End, back: End) -> None:
+        await until(lambda: front.link.offset.best() and back.link.offset.best())
+        for end in (front, back):
+            estimate = end.link.offset.best()
+            assert abs(estimate.offset_s) <= estimate.error_s + 0.001
+
+    story(body, NETWORK)
+
+
+def test_a_descriptor_travels_with_its_job_and_stays_here_too():
+    async def body(front: End, back: End) -> None:
+        read_end, write_end = os.pipe()
+        front.descriptors.keep(5, [read_end])
+        front.link.send([run(4), run(5, descriptors=1)])
+        await until(lambda: len(back.messages) == 2)
+        [received] = back.descriptors.take(5)
+        os.write(write_end, b"through")
+        assert os.read(received, 100) == b"through"
+        # Should the other machine refuse it, the job still has its input.
+        assert front.descriptors.take(5) == [read_end]
+        for descriptor in (read_end, write_end, received):
+            os.close(descriptor)
+
+    story(body)
+
+
+def test_a_machine_elsewhere_cannot_replace_what_came_with_a_job_here():
+    """Nor have numbers of jobs kept, one after the other: over a network nothing is passed."""
+
+    async def body(front: End, back: End) -> None:
+        read_end, write_end = os.pipe()
+        back.descriptors.keep(5, [read_end])
+        front.stream.write(link_frame(Batch((), passed=((5, 0), (6, 0)))))
+        front.link.send([run(4)])
+        await until(lambda: back.messages)
+        assert back.descriptors.take(5) == [read_end]
+        assert back.descriptors.copy(6) == []
+        os.close(read_end)
+        os.close(write_end)
+
+    story(body, NETWORK)
+
+
+def test_an_operators_wish_is_answered():
+    async def body(front: End, back: End) -> None:
+        front.link.say(Bid(1, Resume("b1"), "ann"))
+        await until(lambda: back.bids)
+        back.link.say(Obeyed(1, 3, "not-drained", "b1 is not drained"))
+        await until(lambda: front.answers)
+        assert back.bids == [Bid(1, Resume("b1"), "ann")]
+        assert front.answers == [Obeyed(1, 3, "not-drained", "b1 is not drained")]
+
+    story(body)
+
+
+def test_a_link_is_kept_up_by_pings_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "PING_S", 0.01)
+
+    async def body(front: End, back: End) -> None:
+        for end in (front, back):
+            heard_s = end.link._hearing.heard_s
+            await until(lambda e=end, h=heard_s: e.link._hearing.heard_s > h)
+        assert not front.over
+
+    story(body)
+
+
+def test_who_says_nothing_is_taken_for_away(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "PING_S", 0.02)
+    monkeypatch.setattr(keepalive, "SILENCE_S", 0.2)
+
+    async def body() -> None:
+        ours, silent = socket.socketpair(socket.AF_UNIX)
+        front = End(ours, "b1")
+        await until(lambda: front.over)
+        assert "has not answered" in front.over[0]
+        front.link.send([run(1)])  # into the void
+        silent.close()
+
+    in_loop(body)
+
+
+def test_what_arrived_is_told_before_the_link_is_over():
+    async def body(front: End, back: End) -> None:
+        front.link.send([run(1)])
+        front.stream.close("gone")
+        back.link.close("replaced")  # it was not read yet
+        assert len(back.messages) == 1
+        assert back.over
+
+    story(body)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xc1",
+        b"\x92\x01\x91\x93\xa4node\xa4Idle\x90",
+        b"\x92\x01\x91\x93\xa4node\xa3Run\x90",
+        b"\x92\x01\x91\x93\xa3cat\xa3Run\x90",
+    ],
+    ids=["no message", "not for this part", "not whole", "no part"],
+)
+def test_who_does_not_keep_to_the_protocol_is_cut_off(content: bytes):
+    async def body(front: End, back: End) -> None:
+        front.stream.write(frame(content))
+        await until(lambda: back.over)
+        assert "does not keep to the protocol" in back.over[0]
+        assert not back.messages
+
+    story(body)
+
+
+def test_a_machine_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link_module, "UNSENT_BYTES_MAX", 1_000_000)
+
+    async def body() -> None:
+        ours, deaf = socket.socketpair(socket.AF_UNIX)
+        front = End(ours, "b1")
+        front.store["big"] = bytes(400_000)
+        while not front.over:
+            front.link._known_texts.clear()
+            front.link.send([run(1, stdin="big")])
+        assert "does not read" in front.over[0]
+        deaf.close()
+
+    in_loop(body)

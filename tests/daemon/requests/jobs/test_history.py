@@ -1,0 +1,29 @@
+"""What is answered of jobs that have finished."""
+
+import pytest
+
+from iriai.daemon.requests.jobs.history import Past
+from iriai.model.problem import NotFound
+from iriai.model.records import HistoryDropped
+from iriai.store import Store
+from iriai.store.migrate import migrate_here
+from tests.store.records import accepted, finished, result
+
+
+def test_a_job_that_was_looked_at_is_missed_as_soon_as_it_is_deleted(tmp_path):
+    path = tmp_path / "iriai.db"
+    path.touch(mode=0o600)
+    migrate_here(path)
+    store = Store.open(path)
+    ends_of_round = []
+    past = Past("ume", str(tmp_path), store, ends_of_round.append)
+    store.write([accepted(1), result(1), finished(1)])
+    asked = [past.spec(1), past.spec(1)]
+    store.write([HistoryDropped(1, 100)])
+    for end in ends_of_round:
+        end()
+    with pytest.raises(NotFound) as caught:
+        past.spec(1)
+    store.close()
+    assert asked[0] is asked[1]
+    assert caught.value.code == "beyond-retention"

@@ -1,0 +1,235 @@
+"""Whoever waits for a job hears how it ended once that is durable, and not a commit before."""
+
+import asyncio
+
+import pytest
+
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.requests.jobs.selection import Selected
+from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, Waits
+from iriai.home.core import Home
+from iriai.identity.users.permissions import Caller
+from iriai.machine.core import Machine
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.job import JobSpec
+from iriai.model.problem import Refused
+from iriai.model.records import AttemptResult
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.protocol.messages.effects import Delivered, Part
+from iriai.protocol.messages.scheduling import Begun, Capability, End, Match
+from iriai.system.passwd_cache import Person
+from iriai.wire.requests import Outcome
+
+USER_WAITS_MAX = 1_500_000
+TASKS = ((0, 1, 1),)
+SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/", array=TASKS, is_array=True)
+JOB = JobId("ume", 1)
+
+
+def done(steps):
+    """What comes of `steps`, all at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+class SlowDisk:
+    """Writes are durable when the test says so."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def submit(self, records, urgent=True) -> int:
+        self.written += 1
+        return self.written
+
+
+class NoLauncher:
+    def perform(self, effects) -> None:
+        assert not effects
+
+
+class Asker:
+    """One client, who asks once."""
+
+    def __init__(self, name="ann") -> None:
+        self.caller = Caller(Person(1000, name, "lab", ()), operator=False)
+        self.connection = self
+        self.on_close = []
+        self.is_gone = False
+        self.told = []
+
+    def answer(self, body) -> None:
+        self.told.append(body.outcomes)
+
+    def go_on(self, steps) -> None:
+        done(steps)
+
+    def leave(self) -> None:
+        self.is_gone = True
+        for callback in self.on_close:
+            callback()
+
+
+class Scene:
+    """A home whose jobs run elsewhere, and what of it is in the store."""
+
+    def __init__(self) -> None:
+        self.disk = SlowDisk()
+        self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
+        self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume")
+        self.waits = Waits(self.engine, self._outcome, USER_WAITS_MAX)
+        self.engine.on_changed = self.waits.job_changed
+        self.engine.on_settled = self.waits.job_settled
+        self.stored = 0
+        self.ended_by = {}
+        """Which write holds the end of each task."""
+
+    def _outcome(self, item) -> Outcome:
+        is_stored = all(
+            self.ended_by.get(index, 99) <= self.stored for index in item.indices or (0, 1)
+        )
+        return Outcome(str(item.job), "completed" if is_stored else "unknown", 0, None, "")
+
+    def submit(self) -> None:
+        self.engine.request(lambda now: self.machine.submit(SPEC, (), now))
+        self.engine.turn()
+
+    def wait(self, *indices: int, asker: Asker | None = None) -> Asker:
+        asker = asker or Asker()
+        item = Selected(JOB, indices)
+        self.engine.request(lambda _now: done(self.waits.add(asker, [item], progress=False)))
+        self.engine.turn()
+        return asker
+
+    def hear(self, message) -> int:
+        """The node or the broker says something; the number of the write that follows."""
+        self.engine.event(Delivered("c", Part.HOME, message))
+        self.engine.turn()
+        return self.disk.written
+
+    def begin(self, index: int) -> int:
+        self.hear(Match(JOB, "c", Capability(1, 1, index, index), 10.0))
+        return self.hear(Begun(AttemptId("ume", 1, index, 1), "c", 0.0))
+
+    def end(self, index: int) -> None:
+        attempt = AttemptId("ume", 1, index, 1)
+        result = AttemptResult(
+            attempt, "c", EndCause.COMPLETED, 0, None, Usage(), 0.0, 1.0, 1.0, 1.0
+        )
+        self.ended_by[index] = self.hear(End(result))
+
+    def store(self, sequence: int) -> None:
+        self.stored = sequence
+        self.engine.durable(sequence)
+        if self.engine._is_scheduled:
+            self.engine.turn()
+
+
+def scene(body) -> None:
+    async def play() -> None:
+        body(Scene())
+
+    asyncio.run(play())
+
+
+def test_a_start_that_is_stored_while_the_end_is_not_tells_nobody():
+    def body(scene):
+        scene.submit()
+        task, job = scene.wait(0), scene.wait()
+        began = scene.begin(0)
+        scene.end(0)
+        scene.store(began)
+        assert task.told == job.told == []
+        scene.store(scene.ended_by[0])
+        assert [outcome.cause for (outcome,) in task.told] == ["completed"]
+        assert job.told == []
+
+    scene(body)
+
+
+def test_the_whole_job_is_told_of_when_its_last_end_is_stored():
+    def body(scene):
+        scene.submit()
+        job = scene.wait()
+        scene.begin(0)
+        scene.end(0)
+        began = scene.begin(1)
+        scene.end(1)
+        scene.store(began)
+        assert job.told == []
+        scene.store(scene.disk.written)
+        assert [outcome.cause for (outcome,) in job.told] == ["completed"]
+
+    scene(body)
+
+
+def gather(scene, asker, *selected):
+    return done(scene.waits.gather(asker, [iter(selected)]))
+
+
+def test_what_one_user_waits_for_has_an_end():
+    def body(scene):
+        scene.submit()
+        asker, again, other = Asker(), Asker(), Asker("bob")
+        most = Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
+        done(scene.waits.add(asker, gather(scene, asker, most), progress=False))
+        with pytest.raises(Refused, match="ann has 1500000 jobs and tasks") as refused:
+            gather(scene, again, Selected(JOB, (0,)))
+        assert "waits_per_user in [limits]" in refused.value.hint
+        assert gather(scene, other, most) == [most]
+        asker.leave()
+        assert gather(scene, again, most) == [most]
+
+    scene(body)
+
+
+def test_too_much_is_refused_before_it_is_gathered():
+    def body(scene):
+        def selection():
+            for _ in range(2):
+                yield Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
+            raise AssertionError("it was not too much")
+
+        with pytest.raises(Refused):
+            done(scene.waits.gather(Asker(), [selection()]))
+
+    scene(body)
+
+
+def test_what_all_clients_wait_for_has_an_end():
+    def body(scene):
+        scene.submit()
+        some = Selected(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))
+        askers = [Asker(name) for name in ("ann", "bob", "eve", "tom")]
+        for asker in askers:
+            done(scene.waits.add(asker, gather(scene, asker, some), progress=False))
+        with pytest.raises(Refused, match="5000000 jobs and tasks that all connections"):
+            gather(scene, Asker("kim"), Selected(JOB))
+        askers[0].leave()
+        assert gather(scene, Asker("kim"), some) == [some]
+
+    scene(body)
+
+
+def test_nothing_is_kept_of_who_was_told_or_is_gone():
+    def body(scene):
+        scene.submit()
+        told, gone, late = scene.wait(0), scene.wait(), Asker()
+        scene.wait(0, asker=told)
+        scene.begin(0)
+        scene.end(0)
+        gone.leave()
+        late.leave()
+        scene.wait(asker=late)  # its request was under way
+        scene.store(scene.disk.written)
+        assert [outcome.cause for (outcome,) in told.told] == ["completed", "completed"]
+        assert len(told.on_close) == 1
+        told.leave()
+        assert (scene.waits._by_job, scene.waits._clients, scene.waits._weight) == ({}, {}, 0)
+
+    scene(body)

@@ -1,0 +1,182 @@
+"""What `doctor` finds on a machine that is described to it."""
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from iriai.config.reader import parse_configuration
+from iriai.daemon.requests.machines.doctor import findings
+from iriai.daemon.requests.machines.mounts import Mount, mount_of
+from iriai.daemon.startup.hardware import MachineFacts, capacity
+from iriai.daemon.startup.role import Role
+from iriai.daemon.startup.settings import Mode, Settings, with_mode
+from iriai.launcher.contract.messages import Enforcement
+from iriai.model.paths import StatePaths
+from iriai.system.lock_file import take_lock
+from tests.support.trusted_place import trusted_place
+
+FACTS = MachineFacts(cpus=4, memory_bytes=8 << 30, gpus=0, host_name="ume", boot_id="b")
+
+
+@pytest.fixture
+def paths(tmp_path):
+    made = StatePaths(str(tmp_path))
+    Path(made.store).mkdir()
+    lock = take_lock(made.lock("supervisor"))
+    yield made
+    os.close(lock)
+
+
+def settings(paths: StatePaths, text: str = "", mode: Mode = Mode.SINGLE_USER) -> Settings:
+    configuration = with_mode(parse_configuration(text, "iriai.toml"), mode)
+    return Settings(
+        paths=paths,
+        configuration=configuration,
+        facts=FACTS,
+        capacity=capacity(FACTS, configuration),
+        mode=mode,
+        home="ume",
+        role=Role(),
+        token="",
+        daemon_user="ann",
+        owner_uid=1001,
+        table=(),
+        listener=socket.socket(),
+        ending=-1,
+    )
+
+
+def found(settings: Settings, enforcement=(), trouble=()) -> dict[str, list[str]]:
+    """The messages at each level; the socket of the settings is done with."""
+    levels: dict[str, list[str]] = {"trouble": [], "note": [], "ok": []}
+    rows = findings(settings, enforcement, trouble)
+    assert [row.level for row in rows] == sorted(
+        (row.level for row in rows), key=list(levels).index
+    )
+    for row in rows:
+        levels[row.level].append(f"{row.subject}: {row.message}")
+    settings.listener.close()
+    return levels
+
+
+def test_a_machine_that_is_well_has_no_trouble_and_no_notes(paths):
+    rows = [Enforcement("memory", "cgroup v1 memory"), Enforcement("spawn", "iriai-exec")]
+    levels = found(settings(paths), rows)
+    assert levels["trouble"] == []
+    assert all("lies on" in note for note in levels["note"])
+    assert "memory: cgroup v1 memory" in levels["ok"]
+    assert "daemon: runs as ann, works for ann alone" in levels["ok"]
+
+
+def test_what_the_daemon_knows_comes_first(paths):
+    assert found(settings(paths), (), ["no launcher"])["trouble"] == ["daemon: no launcher"]
+
+
+def test_limits_that_are_only_sampled_are_noted(paths):
+    rows = [
+        Enforcement("memory", "sampling every 0.5 s", "no controller"),
+        Enforcement("cpu-shares", "not enforced"),
+        Enforcement("spawn", "python helper", "slower"),
+    ]
+    notes = found(settings(paths), rows)["note"]
+    assert "memory: sampling every 0.5 s" in notes
+    assert "cpu-shares: not enforced" in notes
+    assert "spawn: python helper" in notes
+
+
+def test_more_than_there_is_is_named(paths):
+    levels = found(settings(paths, '[machine]\ncpus = 200\nmemory = "9G"\ngpus = 1'))
+    assert "cpus: 200 cpus are given away, there are 4" in levels["note"]
+    assert "memory: 9G of memory are given away, there are 8G" in levels["trouble"]
+    assert "gpus: 1 GPUs are given away, 0 were found" in levels["trouble"]
+
+
+def test_a_directory_that_users_cannot_enter_is_trouble_for_a_system_daemon(paths):
+    os.chmod(paths.directory, 0o700)
+    levels = found(settings(paths, mode=Mode.SYSTEM))
+    assert any("users may not enter" in text for text in levels["trouble"])
+    assert not any("may not enter" in text for text in found(settings(paths))["trouble"])
+
+
+def test_a_store_that_is_gone_is_trouble(paths):
+    Path(paths.store).rmdir()
+    assert any(text.startswith("store: ") for text in found(settings(paths))["trouble"])
+
+
+def test_daring_settings_are_noted(paths):
+    text = '[identity]\nminimum_uid = 0\nname_accounts = true\noperators = "no such group"'
+    notes = found(settings(paths, text, Mode.SYSTEM))["note"]
+    assert "users: tasks of root are run as well (minimum_uid = 0)" in notes
+    assert "users: everybody may name another's account (name_accounts)" in notes
+    assert "operators: there is no group 'no such group', so root is the only operator" in notes
+
+
+def test_a_daemon_without_a_supervisor_says_so(paths, tmp_path):
+    other = StatePaths(str(tmp_path / "other"))
+    Path(other.store).mkdir(parents=True)
+    alone = replace(settings(paths), paths=other)
+    assert "supervisor: nobody starts launcher and daemon again" in found(alone)["note"]
+
+
+MOUNTS = r"""
+21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 0:30 / /home rw shared:2 - nfs4 server:/home rw
+23 21 0:31 / /home/ann/my\040disk rw - ext4 /dev/sdb1 rw
+24 21 0:32 / /home rw - autofs x rw
+25 24 0:33 / /home rw - nfs4 server:/home rw
+torn
+"""
+
+
+@pytest.mark.parametrize(
+    ("directory", "mount"),
+    [
+        ("/var/lib/iriai", Mount("/", "ext4")),
+        ("/homely", Mount("/", "ext4")),
+        ("/home", Mount("/home", "nfs4")),
+        ("/home/ann/iriai", Mount("/home", "nfs4")),
+        ("/home/ann/my disk/iriai", Mount("/home/ann/my disk", "ext4")),
+    ],
+)
+def test_a_directory_lies_on_the_nearest_mount(directory, mount):
+    assert mount_of(directory, MOUNTS) == mount
+
+
+def test_a_table_without_mounts_says_nothing():
+    assert mount_of("/", "") is None
+    assert mount_of("/") is not None
+
+
+def test_what_surrounds_tasks_is_looked_at(paths):
+    with trusted_place() as place:
+        look_at_what_surrounds_tasks(paths, place)
+
+
+def look_at_what_surrounds_tasks(paths, place):
+    prolog, epilog = place / "prolog", place / "epilog"
+    prolog.write_text("#!/bin/sh\n")
+    epilog.write_text("#!/bin/sh\n")
+    epilog.chmod(0o777)
+    text = f"""
+[machine]
+tmp = "/no/such/place"
+prolog = "{prolog}"
+epilog = "{epilog}"
+[jobs]
+sendmail = "/no/such/sendmail"
+"""
+    described = replace(settings(paths, text), owner_uid=os.geteuid())
+    trouble = found(described)["trouble"]
+    assert "tmp: there is no directory /no/such/place" in trouble
+    assert f"prolog: {prolog} is not executable" in trouble
+    assert f"epilog: {epilog} is not run: others can write it" in trouble
+    assert "mail: there is no /no/such/sendmail" in trouble
+    prolog.chmod(0o755)
+    epilog.unlink()
+    trouble = found(replace(settings(paths, text), owner_uid=os.geteuid()))["trouble"]
+    assert [line for line in trouble if "log:" in line] == [
+        f"epilog: {epilog} cannot be run: No such file or directory"
+    ]

@@ -1,0 +1,155 @@
+"""Orders to the launcher: in messages that both sides can hold."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import msgspec
+
+from iriai.daemon.payloads.passed_descriptors import Descriptors
+from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.tasks import launcher_client
+from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.launcher.contract.messages import (
+    LAUNCHER_VERSION,
+    Defective,
+    FromLauncher,
+    Launch,
+    ToLauncher,
+    Welcome,
+)
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction, JobSpec
+from iriai.model.state import EndCause
+from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, LauncherEvent
+from iriai.wire.frames import FrameReader, frame
+from tests.support.loops import in_loop, until
+
+WELCOME = Welcome(LAUNCHER_VERSION, 1, "boot", (), (), ())
+TEXTS = {"a": b"a" * 600, "b": b"b" * 600, "c": b"c" * 5_000, "d": b"d" * 100}
+
+
+class FakeLauncher:
+    """Listens where a launcher does, and keeps what it is told."""
+
+    def __init__(self, path: str) -> None:
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(path)
+        self._listening.listen()
+        self._reader = FrameReader()
+        self.told: list[ToLauncher] = []
+
+    def accept(self) -> None:
+        self._connection, _ = self._listening.accept()
+        self._connection.setblocking(False)
+        self.tell(WELCOME)
+
+    def tell(self, message: FromLauncher) -> None:
+        self._connection.send(frame(msgspec.msgpack.encode(message)))
+
+    def take(self) -> list[Launch]:
+        """The orders so far."""
+        try:
+            frames = self._reader.feed(self._connection.recv(1 << 20))
+        except BlockingIOError:
+            frames = []
+        self.told += [msgspec.msgpack.decode(each, type=ToLauncher) for each in frames]
+        return [each for each in self.told if isinstance(each, Launch)]
+
+    def close(self) -> None:
+        self._connection.close()
+        self._listening.close()
+
+
+def order(number: int, environment: str) -> LaunchAttempt:
+    spec = JobSpec(Account("staff", "ann"), "ann", "job", ("true",), "/", environment=environment)
+    return LaunchAttempt(AttemptId("ume", number, 0, 1), spec, ())
+
+
+def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher_client, "LAUNCH_BYTES_MAX", 1_000)
+    monkeypatch.setattr(launcher_client, "TEMPLATE_BYTES_MAX", 4_000)
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+    heard: list[LauncherEvent] = []
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link.on_event = heard.append
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        link.perform([order(1, "a"), order(2, "b"), order(3, "c"), order(4, "d"), order(2, "b")])
+        await until(lambda: sum(len(each.orders) for each in launcher.take()) == 4)
+        link.close()
+
+    in_loop(body)
+    launches = launcher.take()
+    launcher.close()
+    sizes = [sum(len(each.environment) for each in launch.templates) for launch in launches]
+    assert sizes == [600, 700]
+    assert [[each.attempt.number for each in launch.orders] for launch in launches] == [
+        [1],
+        [2, 4, 2],
+    ]
+    [end] = [each for each in heard if isinstance(each, AttemptExited)]
+    assert (end.attempt.number, end.cause, end.exit_code) == (3, EndCause.FAILED, 126)
+    assert "5000 bytes" in end.message
+    assert "TEMPLATE_BYTES_MAX" in end.message
+
+
+def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+    descriptors = Descriptors(1_000)
+    gone: list[AttemptId] = []
+    orders = []
+    for number in range(1, 301):
+        descriptors.keep(number, [os.open(os.devnull, os.O_RDONLY)])
+        base = order(number, "")
+        spec = msgspec.structs.replace(base.spec, interaction=Interaction.STREAM, descriptors=1)
+        orders.append(msgspec.structs.replace(base, spec=spec))
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), descriptors, gone.append)
+        link.home = lambda: "ume"
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        link.perform(orders)
+        await until(lambda: sum(len(each.orders) for each in launcher.take()) == 300)
+        link.close()
+
+    in_loop(body)
+    assert [len(each.orders) for each in launcher.take()] == [253, 47]
+    assert not gone
+    launcher.close()
+
+
+def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+
+    async def body() -> None:
+        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        assert link.trouble() == []
+        launcher.tell(Defective(3, "ValueError at x.py:1"))
+        await until(lambda: bool(link.trouble()))
+        [line] = link.trouble()
+        assert "in the launcher cost an attempt or a message 3 times" in line
+        assert "ValueError at x.py:1" in line
+        assert "log/launcher.log" in line
+        launcher.tell(WELCOME)
+        await until(lambda: not link.trouble())
+        launcher.tell(msgspec.structs.replace(WELCOME, defective=Defective(1, "KeyError")))
+        await until(lambda: bool(link.trouble()))
+        assert "once, the last: KeyError" in link.trouble()[0]
+        link.close()
+
+    in_loop(body)
+    launcher.close()

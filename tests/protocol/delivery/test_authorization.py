@@ -1,0 +1,94 @@
+"""Each message may be said by the machine that it speaks for, and by no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.protocol.delivery.authorization import is_of_cluster, may_say
+from iriai.protocol.messages.output import AskOutput, Output
+from iriai.protocol.messages.scheduling import (
+    Accepted,
+    Acknowledge,
+    Begun,
+    Counted,
+    Explain,
+    Explained,
+    Forward,
+    Refusal,
+    Renew,
+    Renewed,
+    Returned,
+    Stop,
+    Summary,
+    Want,
+    Wants,
+    Withdraw,
+)
+from tests.home.lone_home import end
+
+HOME, NODE, LIAR = "ume", "take", "oni"
+ATTEMPT, JOB = AttemptId(HOME, 1, 0, 1), JobId(HOME, 1)
+REFUSED = Reason(Rule.MACHINE_BUSY, "1 cpu", "0 free", NODE)
+OF_HOME = [
+    Stop(ATTEMPT, EndCause.CANCELLED, 1.0),
+    Acknowledge(ATTEMPT),
+    AskOutput(ATTEMPT, "out", 0),
+    Renewed(HOME, 1.0),
+    Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1),
+    Withdraw(JOB),
+    Wants(HOME),
+    Explain(JOB),
+]
+OF_NODE = [
+    Accepted(ATTEMPT, NODE),
+    Begun(ATTEMPT, NODE, 0.0),
+    Refusal(ATTEMPT, REFUSED),
+    end(ATTEMPT, machine=NODE),
+    Renew(NODE, 1.0),
+    Counted(NODE, (), ()),
+]
+OF_BROKER = [
+    Summary(NODE, "east", (), (), 0),
+    Forward(NODE, 1, "east", 1, Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1)),
+    Returned(NODE, 1, 1),
+]
+TO_HOME = [*OF_NODE[:4], Output(ATTEMPT, "out", 0, b"", is_complete=True), Explained(JOB, ())]
+
+
+def name(message: object) -> str:
+    return type(message).__name__
+
+
+@pytest.mark.parametrize("message", OF_HOME, ids=name)
+def test_a_home_speaks_of_its_own(message):
+    assert may_say(HOME, NODE, message)
+    assert not may_say(LIAR, NODE, message)
+
+
+@pytest.mark.parametrize("message", OF_NODE, ids=name)
+def test_a_node_speaks_for_itself(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(LIAR, HOME, message)
+
+
+@pytest.mark.parametrize("message", OF_BROKER, ids=name)
+def test_a_broker_speaks_for_itself(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(LIAR, HOME, message)
+
+
+@pytest.mark.parametrize("message", OF_BROKER[:2], ids=name)
+def test_and_for_its_own_cluster(message):
+    assert is_of_cluster("east", message)
+    assert not is_of_cluster("west", message)
+
+
+@pytest.mark.parametrize("message", TO_HOME, ids=name)
+def test_a_home_hears_of_its_own_alone(message):
+    assert may_say(NODE, HOME, message)
+    assert not may_say(NODE, LIAR, message)

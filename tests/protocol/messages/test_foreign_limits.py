@@ -1,0 +1,49 @@
+"""Limits that no machine could keep are refused where they come in, whoever says them."""
+
+import msgspec
+import pytest
+
+from iriai.model.account import Account
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Run, Stop, Want
+from iriai.wire.parts import pack, unpack
+
+ATTEMPT, ANN = AttemptId("ume", 1, 0, 1), Account("lab", "ann")
+NO_LIMITS = (float("inf"), float("nan"), 1e300, -1.0)
+
+
+def want(**fields) -> Want:
+    known = {"limit_s": None, "urgency": 1.0, "waited_s": 0.0, "count": 1} | fields
+    return Want(JobId("ume", 1), ANN, Resources(1), **known)
+
+
+def run(lease_s=None, **fields) -> Run:
+    return Run(ATTEMPT, JobSpec(ANN, "ann", "x", ("true",), "/", **fields), None, lease_s)
+
+
+MESSAGES = [
+    (Part.BROKER, lambda limit: want(limit_s=limit)),
+    (Part.BROKER, lambda limit: want(grace_s=limit)),
+    (Part.NODE, lambda limit: run(lease_s=limit)),
+    (Part.NODE, lambda limit: run(time_limit_s=limit)),
+    (Part.NODE, lambda limit: run(cpu_limit_s=limit)),
+    (Part.NODE, lambda limit: run(kill_grace_s=limit)),
+    (Part.NODE, lambda limit: Stop(ATTEMPT, EndCause.CANCELLED, limit)),
+]
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+@pytest.mark.parametrize(("part", "message"), MESSAGES)
+def test_what_cannot_be_kept_is_no_message(part, message, limit):
+    with pytest.raises(msgspec.ValidationError):
+        unpack(pack(part, message(limit)))
+
+
+@pytest.mark.parametrize(("part", "message"), MESSAGES)
+def test_a_year_can(part, message):
+    said = message(31_557_600.0)
+    assert unpack(pack(part, said)) == said

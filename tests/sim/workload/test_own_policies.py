@@ -1,0 +1,140 @@
+"""Policies from files in the simulator: the example, and everything they may not do."""
+
+from __future__ import annotations
+
+import pytest
+
+from iriai.model.account import Account
+from iriai.model.problem import ExitCode, Refused
+from iriai.policy.policy_error import PolicyMistake
+from iriai.sim.workload.log import Log, LogJob
+from iriai.sim.workload.replay import replay
+from iriai.sim.workload.settings import Settings
+from tests.cli.shell import Shell
+from tests.sim.logs import as_numbers, coincidental
+from tests.sim.naive import schedule
+from tests.support.shared import ROOT
+
+FIFO = f"{ROOT}/examples/fifo.py:Fifo"
+ANN = Account("g1", "u1")
+TWO_JOBS = Log("two", 4, [LogJob(1, 0, 10, 3, 10, ANN), LogJob(2, 5, 10, 3, 10, ANN)])
+
+
+def starts(log, policy, **settings):
+    records = replay(log, Settings(policy=policy, is_checked=True, **settings))
+    return {record.job.number: record.start_s for record in records}
+
+
+def test_the_example_is_short():
+    assert len((ROOT / "examples" / "fifo.py").read_text().splitlines()) <= 40
+
+
+def test_the_example_is_first_come_first_served():
+    for seed in range(150):
+        log = coincidental(seed)
+        assert starts(log, FIFO) == schedule(as_numbers(log), log.processors, "fcfs")
+        assert starts(log, FIFO) == starts(log, "fcfs")
+
+
+@pytest.mark.parametrize("order", ["lottery", "stride", "paper000"])
+def test_a_plan_takes_jobs_in_any_order(order):
+    for seed in range(20):
+        for policy in (FIFO, "conservative"):
+            log = coincidental(seed)
+            assert set(starts(log, policy, order=order)) == {job.number for job in log.jobs}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*body):
+        lines = ["from iriai.policy.placement.policy_api import Start, Promise", "class Mine:"]
+        lines += ["    def plan(self, view, now):", *(f"        {line}" for line in body)]
+        (tmp_path / "mine.py").write_text("\n".join(lines) + "\n")
+        return f"{tmp_path}/mine.py:Mine"
+
+    return write
+
+
+ALL = "for job in view.queue():"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "what"),
+    [
+        (("raise KeyError('x')",), 4, "KeyError: 'x'"),
+        ((ALL, "    yield Start(job.id, 'machine')"), 5, "log-2 takes 3 cpus; machine has 1 cpus"),
+        ((ALL, "    yield Start(job.id, 'moon')"), 5, "there is no machine 'moon'"),
+        ((ALL, "    yield Start('log-1', 'machine')"), 5, "no job 'log-1' waits"),
+        ((ALL, "    yield Promise(job.id, 'machine', float('nan'))"), 5, "nan is no moment"),
+        ((ALL, "    yield job.id"), 5, "is no decision; there are Start and Promise"),
+        ((ALL, "    job.free += 1", "    yield 1"), 5, "AttributeError"),
+        (("while True:", "    yield Promise(next(view.queue()).id, 'machine', 1.0)"), 5, "100,000"),
+    ],
+)
+def test_what_a_policy_may_not_do_is_refused_with_its_line(write, body, line, what):
+    with pytest.raises(PolicyMistake) as refused:
+        starts(TWO_JOBS, write(*body))
+    assert f"mine.py, line {line}: " in refused.value.message
+    assert what in refused.value.message
+
+
+def test_a_list_of_decisions_will_do(write):
+    policy = write("return [Start(job.id, 'machine') for job in view.queue()][:1]")
+    log = Log("one", 4, [LogJob(1, 0, 10, 3, 10, ANN)])
+    assert starts(log, policy) == {1: 0}
+
+
+def test_something_else_than_decisions_is_refused(write):
+    with pytest.raises(PolicyMistake, match="not iterable"):
+        starts(TWO_JOBS, write("return 7"))
+
+
+def test_a_policy_that_leaves_jobs_waiting_is_told_so(write):
+    with pytest.raises(Refused, match="nothing more happens, and 2 jobs wait yet"):
+        starts(TWO_JOBS, write("return []"))
+
+
+def test_a_policy_may_ask_to_be_woken(tmp_path):
+    (tmp_path / "late.py").write_text(
+        "from iriai.policy.placement.policy_api import Start\n"
+        "class Late:\n"
+        "    wake_s = None\n"
+        "    def plan(self, view, now):\n"
+        "        self.wake_s = 100.0 if now.steady_s < 100 else None\n"
+        "        if now.steady_s >= 100:\n"
+        "            for job in view.queue():\n"
+        "                if job.resources.fits_in(view.machines[0].free):\n"
+        "                    yield Start(job.id, view.machines[0].name)\n"
+    )
+    assert starts(TWO_JOBS, f"{tmp_path}/late.py:Late") == {1: 100, 2: 110}
+
+
+def test_a_machine_shows_what_it_runs_and_when_something_fits(write):
+    policy = write(
+        "machine = view.machines[0]",
+        "runs = [(each.resources.cpus, each.end_s) for each in machine.claimed()]",
+        ALL,
+        "    if job.id.number == 2 and now.steady_s == 5:",
+        "        assert runs == [(3, 10.0)], runs",
+        "        assert machine.earliest_s(job.resources) == 10.0",
+        "        assert (machine.free.cpus, machine.capacity.cpus, machine.ended) == (1, 4, 0)",
+        "        return",
+        "    yield Start(job.id, machine.name)",
+    )
+    assert starts(TWO_JOBS, policy) == {1: 0, 2: 10}
+
+
+def test_the_command_ends_with_the_line_and_without_a_traceback(capsys, write):
+    shell = Shell(capsys)
+    policy = write("raise ValueError('no idea')")
+    said = shell("simulate", "--generate", "poisson", "--jobs", "5", "--policy", policy)
+    assert said.code == ExitCode.REFUSED
+    assert "mine.py, line 4: ValueError: no idea; mend the policy" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_mistake_in_a_sweep_comes_from_its_process_with_its_line(capsys, write):
+    words = ("simulate", "--generate", "poisson", "--jobs", "5", "--workers", "2")
+    said = Shell(capsys)(*words, "--compare", f"easy,{write('raise ValueError')}")
+    assert said.code == ExitCode.REFUSED
+    assert "mine.py, line 4: ValueError" in said.err
