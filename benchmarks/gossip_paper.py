@@ -26,7 +26,7 @@ from harness.paper_grid import ArrayTables, Grid, by_gossip, by_manager, by_orac
 from harness.paper_pictures import draw_all
 from harness.report import finish, machine_facts, progress
 
-from iriai.protocol.directory.directory import DirectorySettings, Mode
+from iriai.protocol.directory.directory import DirectorySettings, SpreadMode
 
 ROUNDS_MAX = 150
 PAPER_TABLE_1 = {1: 0.939, 2: 0.941, 4: 0.967, 8: 0.970}
@@ -35,7 +35,7 @@ CYCLE_S = 60.0
 
 def rumours(stop_after: int, *, answers: bool) -> DirectorySettings:
     """The paper's mode: one machine a round, until so many knew already."""
-    return DirectorySettings(paper_grid.EXCHANGE_S, Mode.RUMOUR, 1, stop_after, answers)
+    return DirectorySettings(paper_grid.EXCHANGE_S, SpreadMode.RUMOUR, 1, stop_after, answers)
 
 
 def mean_reach(

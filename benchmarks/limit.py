@@ -21,7 +21,7 @@ from harness.report import as_number, finish, machine_facts, median, progress, r
 from harness.task_user import make_folder, task_user
 
 from iriai.launcher.containment.cgroups.choose import choose
-from iriai.launcher.containment.container import Enclosure, Limits
+from iriai.launcher.containment.container import Containment, Limits
 from iriai.launcher.spawn.spawn import find_helper
 
 OUTSTANDING = 64
@@ -35,7 +35,7 @@ COMMAND = "true"
 RUN_S_MAX = 120.0
 
 
-def run_all(tasks: int, enclosures: Sequence[Enclosure], folder: Path) -> float:
+def run_all(tasks: int, enclosures: Sequence[Containment], folder: Path) -> float:
     """Run `tasks` processes, one in each enclosure at a time; return how many seconds it took.
 
     Raises:
@@ -47,7 +47,7 @@ def run_all(tasks: int, enclosures: Sequence[Enclosure], folder: Path) -> float:
     if os.geteuid() == 0:
         options.append(f"u={user.pw_uid}:{user.pw_gid}:{user.pw_gid}")
     free = list(enclosures)
-    running: dict[int, Enclosure] = {}
+    running: dict[int, Containment] = {}
     began = time.perf_counter()
     try:
         for number in range(tasks):
@@ -65,7 +65,7 @@ def run_all(tasks: int, enclosures: Sequence[Enclosure], folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def _reap(running: dict[int, Enclosure], free: list[Enclosure]) -> None:
+def _reap(running: dict[int, Containment], free: list[Containment]) -> None:
     pid, status, _ = os.wait4(-1, 0)
     free.append(running.pop(pid))
     if status:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import classad2
 from harness.report import Figure, finish, machine_facts, median, progress
 
-from iriai.classad.moment import clock_attributes, load_attributes
+from iriai.classad.volatile_attributes import clock_attributes, load_attributes
 from iriai.model.account import Account
 from iriai.model.ad import MachineAd, Value, job_attributes, machine_ad
 from iriai.model.resources import Resources

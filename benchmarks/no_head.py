@@ -40,8 +40,8 @@ from harness.report import finish, machine_facts, percentile, progress
 
 from iriai.sim.experiments.no_head import (
     Result,
-    Setting,
     Trial,
+    Variant,
     arrivals_of,
     central,
     oracle,
@@ -77,7 +77,7 @@ def extra_waits_s(result: Result, best: Result) -> tuple[float, ...]:
     return tuple(ours - least for ours, least in pairs if ours >= 0.0 and least >= 0.0)
 
 
-def measure(setting: Setting) -> Seen:
+def measure(setting: Variant) -> Seen:
     """One seed, in a process of its own."""
     gc.set_threshold(200_000, 50, 100)  # hardly anything is garbage that counting does not free
     arrivals = arrivals_of(setting)
@@ -104,7 +104,7 @@ def measure(setting: Setting) -> Seen:
     )
 
 
-def managed(setting: Setting) -> float:
+def managed(setting: Variant) -> float:
     """A manager with a cycle of 5 s, over the oracle, in many windows of two hours."""
     long = replace(setting, warm_s=1800.0, window_s=7200.0)
     each = setting.machines * long.end_s / setting.mean_s

@@ -56,7 +56,7 @@ def measure_replay(name: str, policy: str, jobs_max: int) -> dict[str, object]:
     from dataclasses import replace
 
     from iriai.sim.workload.replay import replay
-    from iriai.sim.workload.settings import Settings
+    from iriai.sim.workload.settings import ReplaySettings
     from iriai.sim.workload.swf import read_swf
 
     began = time.perf_counter()
@@ -65,7 +65,7 @@ def measure_replay(name: str, policy: str, jobs_max: int) -> dict[str, object]:
     if jobs_max:
         log = replace(log, jobs=log.jobs[:jobs_max])
     began, began_cpu = time.perf_counter(), time.process_time()
-    records = replay(log, Settings(policy=policy))
+    records = replay(log, ReplaySettings(policy=policy))
     elapsed_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from iriai.sim.experiments.no_head import PAPER, Setting
+from iriai.sim.experiments.no_head import PAPER, Variant
 
 CLUSTER_MACHINES = 500
 """The largest cluster that there is; from twice as many machines up there are several."""
@@ -23,22 +23,22 @@ class Row(NamedTuple):
     """Some seeds of one setting."""
 
     name: str
-    setting: Setting
+    setting: Variant
     seeds: int = 1
     base: str = ""
     """The row to which its utilisation is compared, beside the oracle."""
 
 
-def of_size(machines: int, homes: int) -> Setting:
+def of_size(machines: int, homes: int) -> Variant:
     """30 to 60 minute tasks, as much as the machines can do."""
     cluster = CLUSTER_MACHINES if machines >= 2 * CLUSTER_MACHINES else 0
-    setting = Setting(machines, homes, cluster, warm_s=WARM_S, window_s=WINDOW_S)
+    setting = Variant(machines, homes, cluster, warm_s=WARM_S, window_s=WINDOW_S)
     if machines >= LARGE_FROM:
         setting = replace(setting, warm_s=LARGE_WARM_S, window_s=LARGE_WINDOW_S)
     return replace(setting, gossiping=1 if machines >= SAMPLED_FROM else None)
 
 
-def saturated(machines: int, run_s: float, window_s: float) -> Setting:
+def saturated(machines: int, run_s: float, window_s: float) -> Variant:
     """Tasks that all take as long, more than can be done."""
     setting = of_size(machines, machines)
     tasks = replace(setting, shortest_s=run_s, longest_s=run_s, is_saturated=True)
@@ -89,7 +89,7 @@ def large() -> list[Row]:
 
 def quick() -> list[Row]:
     """One of each kind, in the small."""
-    few = Setting(6, 6, warm_s=300.0, window_s=600.0)
+    few = Variant(6, 6, warm_s=300.0, window_s=600.0)
     name = _named(6, 6)
     return [
         Row(name, few),

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.directory import Directory, DirectorySettings, Mode
-from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.directory import Directory, DirectorySettings, SpreadMode
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.effects import Effect, Send
-from iriai.protocol.messages.entries import Entry, EntryKind, Key, signed_content
+from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import ToDirectory
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.sampling import some
@@ -38,7 +38,7 @@ class PaperMachine:
     """One machine: its table, what it publishes, and how it tells others."""
 
     name: str
-    table: Table
+    table: EntryTable
     publisher: Publisher
     directory: Directory
 
@@ -62,7 +62,7 @@ class PaperMachine:
 
     def ad(self, machine: str) -> bytes | None:
         """What it knows of another's ad."""
-        entry = self.table.get(Key(machine, EntryKind.AD))
+        entry = self.table.get(EntryKey(machine, EntryKind.AD))
         return entry.body if entry is not None else None
 
 
@@ -79,7 +79,7 @@ class PaperWorld:
         self.names = [f"m{number}" for number in range(count)]
         self.unreachable = frozenset(self.names[count - unreachable :])
         self.machines = {name: self._machine(name, seed, settings) for name in self.names}
-        is_known = settings.mode is Mode.ANTI_ENTROPY
+        is_known = settings.mode is SpreadMode.ANTI_ENTROPY
         partners = [n for n in self.names if not (is_known and n in self.unreachable)]
         for name, machine in self.machines.items():
             machine.directory.partners = [each for each in partners if each != name]
@@ -131,8 +131,8 @@ class PaperWorld:
 
     @staticmethod
     def _machine(name: str, seed: int, settings: DirectorySettings) -> PaperMachine:
-        notices = Notices()
-        table = Table(name, CLUSTER_NAME, KeyedVerifier(seed), notices)
+        notices = Incidents()
+        table = EntryTable(name, CLUSTER_NAME, KeyedVerifier(seed), notices)
         member = Member(name, 0, MemberState.ALIVE, CLUSTER_NAME, (f"{name}:7333",))
         publisher = Publisher(member, KeyedSigner(seed, name), table, notices, incarnation=1)
         rng = generator(seed, name)
@@ -150,7 +150,7 @@ def spread(
     while world.round < rounds_max and reached[-1] < 1.0:
         world.run_round()
         reached.append(world.reach("m0"))
-        if settings.mode is Mode.RUMOUR and world.is_quiet:
+        if settings.mode is SpreadMode.RUMOUR and world.is_quiet:
             break
     return reached
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 HORIZON_S = 12 * 3600.0
 FROM_S = 2 * 3600.0
@@ -48,7 +48,7 @@ class Job:
 
 def arrivals(count: int, load: float, seed: int, horizon_s: float) -> list[Job]:
     """Jobs that ask for `load` times all the time that `count` machines have."""
-    dice = Dice(seed, "jobs")
+    dice = Rng(seed, "jobs")
     between_s = (SHORTEST_S + LONGEST_S) / 2 / (count * load)
     jobs = []
     at_s = dice.exponential(between_s)
@@ -113,7 +113,7 @@ class ArrayTables:
 
     def __init__(self, count: int, seed: int) -> None:
         self._known = np.zeros((count, count), dtype=np.int32)
-        self._dice = Dice(seed, "partners")
+        self._dice = Rng(seed, "partners")
         self._count = count
 
     def exchange(self, machine: int, ad: int, now_s: float) -> None:
@@ -136,7 +136,7 @@ class Scheduler:
     def __init__(self, grid: Grid, number: int) -> None:
         self.queue: deque[Job] = deque()
         self._grid = grid
-        self._dice = Dice(grid.seed, f"scheduler/{number}")
+        self._dice = Rng(grid.seed, f"scheduler/{number}")
         count = grid.machines.count
         self._view: Views = np.zeros(count, dtype=np.int64)
         self._tried: Views = np.zeros(count, dtype=np.int64)
@@ -187,7 +187,7 @@ class Grid:
         self.machines = Machines(count, horizon_s, FROM_S * horizon_s / HORIZON_S)
         self._horizon_s = horizon_s
         self._jobs = arrivals(count, load, seed, horizon_s)
-        self._ways = Dice(seed, "ways")
+        self._ways = Rng(seed, "ways")
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
 
@@ -222,8 +222,8 @@ class Grid:
 def by_gossip(grid: Grid, tables: Tables, schedulers: int) -> float:
     """The paper's system: tables once a minute, jobs by turns to so many scheduling nodes."""
     machines = grid.machines
-    phases = Dice(grid.seed, "phases")
-    fetches = Dice(grid.seed, "fetches")
+    phases = Rng(grid.seed, "phases")
+    fetches = Rng(grid.seed, "fetches")
     nodes = [Scheduler(grid, number) for number in range(schedulers)]
 
     def exchange(machine: int) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from harness.descendants import none_left
 from harness.private_iriai import PrivateIriai
 from iriai.client import Client
-from iriai.daemon.startup.role import BACK_END, FRONT_END, Wanted
+from iriai.daemon.startup.role import BACK_END, FRONT_END, RequestedRole
 from iriai.model.paths import StatePaths
 
 LINK_S_MAX = 30.0
@@ -24,10 +24,10 @@ class PrivateCluster:
     """Brought up by `with`; each of `back_ends` back ends gives `cpus` away."""
 
     def __init__(self, back_ends: int, cpus: int) -> None:
-        self._front = PrivateIriai(1, wanted=Wanted("front", FRONT_END))
+        self._front = PrivateIriai(1, wanted=RequestedRole("front", FRONT_END))
         socket = StatePaths(str(self._front.state)).daemon_socket
         self._backs = [
-            PrivateIriai(cpus, wanted=Wanted(f"b{number + 1}", BACK_END, socket))
+            PrivateIriai(cpus, wanted=RequestedRole(f"b{number + 1}", BACK_END, socket))
             for number in range(back_ends)
         ]
         self.work = self._front.work

@@ -15,7 +15,7 @@ from harness.descendants import none_left
 from harness.kept_folder import kept_folder
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
-from iriai.daemon.startup.role import AS_BEFORE, Wanted
+from iriai.daemon.startup.role import AS_BEFORE, RequestedRole
 from iriai.model.problem import Problem
 from iriai.supervisor.up import bring_up
 from iriai.wire.reports import StatusReport
@@ -41,7 +41,7 @@ class PrivateIriai:
         cpus: int,
         *,
         system_users: bool = False,
-        wanted: Wanted = AS_BEFORE,
+        wanted: RequestedRole = AS_BEFORE,
         jobs_per_user: int | None = None,
     ) -> None:
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""Sizes of folders, files and functions, and names of modules."""
+"""Sizes of folders, files and functions, and names of modules and classes."""
 
 from __future__ import annotations
 
@@ -62,6 +62,21 @@ def placeless_modules(modules: Iterable[Module]) -> list[Violation]:
         Violation(module.name, 1, "a module is named after what it holds")
         for module in modules
         if any(PLACELESS_NAMES & set(word.split("_")) for word in module.name.split("."))
+    ]
+
+
+def shared_class_names(modules: Iterable[Module]) -> list[Violation]:
+    """Find public classes that another module's class is named like: one word, one thing."""
+    homes: dict[str, list[str]] = {}
+    for module in modules:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module.name)
+    return [
+        Violation(home, 1, f"{name} is a class of {', '.join(sorted({*others} - {home}))} as well")
+        for name, others in homes.items()
+        if len(others) > 1
+        for home in others
     ]
 
 

@@ -24,6 +24,7 @@ PRODUCT_RULES: list[Rule] = [
     rules_imports.forbidden_imports,
     rules_imports.misplaced_libraries,
     rules_form.crowded_folders,
+    rules_form.shared_class_names,
     rules_purity.impurities,
     rules_sets.iterated_sets,
     rules_paths.paths_of_users,

@@ -40,3 +40,10 @@ def test_a_folder_over_the_limit_is_found_and_one_at_it_is_not():
     package = module_from_text("iriai.node", "", is_package=True)
     assert rules_form.crowded_folders([package, *files]) == []
     assert rules_form.crowded_folders([*files, module_from_text("iriai.node.more", "")])
+
+
+def test_a_class_named_like_another_is_found():
+    first = module_from_text("iriai.node.ledger", "class Ledger: ...\nclass _Row: ...")
+    second = module_from_text("iriai.home.ledger", "class Ledger: ...\nclass _Row: ...")
+    assert len(rules_form.shared_class_names([first, second])) == 2
+    assert rules_form.shared_class_names([first]) == []

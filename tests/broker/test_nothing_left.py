@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.state import TURN_WORK_MAX
 from iriai.model.resources import Resources
 from tests.broker.many_machines import KINDS, ManyMachines
@@ -103,7 +103,7 @@ def play(room: ManyMachines, act: Act) -> None:
             pass
 
 
-def left_over(room: ManyMachines) -> list[Entry]:
+def left_over(room: ManyMachines) -> list[QueuedJob]:
     """What could start now, by every rule, asked for each task and machine."""
     state = room.state
     stopped = set()

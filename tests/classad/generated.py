@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from iriai.classad.functions import ALLOWED
 from iriai.classad.parser import LEVELS, joined
-from iriai.classad.syntax import (
+from iriai.classad.syntax_tree import (
     ERROR,
     UNDEFINED,
     Attribute,
     Binary,
     Call,
-    Choice,
+    Conditional,
     Default,
     Items,
     Literal,
@@ -57,7 +57,7 @@ def _larger(node: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(joined, st.sampled_from(["&&", "||"]), node, node),
         st.builds(joined, st.sampled_from(["&&", "||"]), node, node),
         st.builds(Unary, st.sampled_from("!-+~"), node),
-        st.builds(Choice, node, node, node),
+        st.builds(Conditional, node, node, node),
         st.builds(Default, node, node),
         st.builds(Call, st.sampled_from(["isUndefined", "isError"]), st.tuples(node)),
         st.builds(Call, st.just("ifThenElse"), st.tuples(node, node, node)),

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from iriai.classad.ad_table import AdTable
 from iriai.classad.column_evaluator import ColumnEvaluator
-from iriai.classad.columns import Column, Kind, NotCovered
+from iriai.classad.columns import ColumnVector, NotCovered, ValueType
 from iriai.classad.expression import LEVELS_MAX, Expression, parse_expression
-from iriai.classad.syntax import ERROR, UNDEFINED, Result
-from iriai.classad.text import text_of
-from iriai.classad.truth import evaluate, holds, rank
+from iriai.classad.reference_evaluator import evaluate, holds, rank
+from iriai.classad.syntax_tree import ERROR, UNDEFINED, Result
+from iriai.classad.unparse import text_of
 from tests.classad.generated import ads, nodes
 
 
-def value_at(column: Column, row: int, texts: list[str]) -> Result:
+def value_at(column: ColumnVector, row: int, texts: list[str]) -> Result:
     def here(array):
         return array[0 if len(array) == 1 else row]
 
@@ -24,7 +24,7 @@ def value_at(column: Column, row: int, texts: list[str]) -> Result:
         return ERROR
     if column.undefined is not None and here(column.undefined):
         return UNDEFINED
-    if column.kind is Kind.TEXT:
+    if column.kind is ValueType.TEXT:
         return texts[here(column.data)] if column.text is None else column.text
     return here(column.data).item()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from iriai.classad.expression import EXPRESSION_BYTES_MAX, LEVELS_MAX, parse_expression
 from iriai.classad.parser import DEPTH_MAX, parse
-from iriai.classad.text import text_of
+from iriai.classad.unparse import text_of
 from iriai.model.problem import UsageProblem
 from tests.classad.generated import nodes
 

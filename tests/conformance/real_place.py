@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.model.ids import AttemptId
@@ -34,7 +34,7 @@ class RealPlace(Place):
         self.user = machine.user
         self.directory = str(machine.work)
         self._loop = asyncio.new_event_loop()
-        self._link: LauncherLink | None = None
+        self._link: LauncherClient | None = None
         self._prolog = machine.programs / "prolog"
         self._prolog.write_text(NO_PREPARATION)
         self._prolog.chmod(0o755)
@@ -86,8 +86,8 @@ class RealPlace(Place):
 
     async def _attach(self) -> None:
         self.heard = []
-        self._link = LauncherLink(
-            str(self._machine.socket), 0, Payloads(_no_text), Descriptors(), _gone
+        self._link = LauncherClient(
+            str(self._machine.socket), 0, PayloadStore(_no_text), PassedDescriptors(), _gone
         )
         self._link.on_event = self.heard.append
         self._link.connect()

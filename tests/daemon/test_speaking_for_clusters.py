@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.cluster.network import ClusterNetwork
-from iriai.daemon.net.violations import Offences
+from iriai.daemon.net.violations import Violations
 from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.scheduling import Summary
@@ -17,7 +17,7 @@ def hears(sender: str, cluster: str) -> tuple[bool, list[str]]:
     """Whether a summary for `cluster` is heard where ume is of east, and what is noted of it."""
     ume = Member("ume", 1, MemberState.ALIVE, "site", cluster_name="east")
     take = Member("take", 1, MemberState.ALIVE, "site")
-    offences = Offences()
+    offences = Violations()
     network = SimpleNamespace(
         _present={"ume": ume, "take": take}, mesh=SimpleNamespace(offences=offences)
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.dialer import NotReached, dial_address
 from iriai.daemon.net.handshake import UNPROVED
 from iriai.identity.cluster_state import ClusterState
@@ -31,7 +31,7 @@ class Intruder:
 
     def __init__(
         self,
-        passport: Passport,
+        passport: Credentials,
         namespace: str,
         addresses: Mapping[str, str],
         refusal: str,
@@ -86,7 +86,7 @@ class Intruder:
 def ejected_one(machine: Networked, addresses: Mapping[str, str]) -> Intruder:
     """Whoever has the identity of a member, which must not run any more."""
     state = ClusterState(machine.paths.cluster)
-    passport = Passport.of(state.identity, state.trust)
+    passport = Credentials.of(state.identity, state.trust)
     return Intruder(passport, machine.namespace, addresses, "ejected")
 
 
@@ -95,6 +95,6 @@ def foreign_one(directory: Path, namespace: str, addresses: Mapping[str, str]) -
 
     Their own side believes everybody: the refusal is that of the members.
     """
-    passport = Passport.of(*TrustedCluster(directory).machine("oni"))
+    passport = Credentials.of(*TrustedCluster(directory).machine("oni"))
     passport.client_context.verify_mode = ssl.CERT_NONE
     return Intruder(passport, namespace, addresses, UNPROVED, believes_all=True)

@@ -27,7 +27,7 @@ from iriai.identity.trust.trust import Trust
 from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Attach,
-    Forget,
+    Discard,
     Launch,
     Prolong,
     SampleAll,
@@ -56,7 +56,7 @@ from iriai.wire.greetings import (
     GreetingFrame,
     greeting_frame,
 )
-from iriai.wire.joining import AskAuthority, Authenticate, Join, Renew
+from iriai.wire.joining import AskAuthority, Authenticate, Join, RenewCertificate
 from iriai.wire.links import Carry, CarryOver, Credit, LinkFrame, Ping, link_frame
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import PROTOCOL_VERSION, Hello, Request
@@ -302,7 +302,12 @@ ENTRANCES: tuple[tuple[str, str, Any, Any], ...] = (
     ("E1", "socket before Hello", before_hello, _first_words),
     ("E2", "socket after Hello", after_hello, hostile(Request)),
     ("E4", "port before TLS", before_tls, _hello_of_tls),
-    ("E5", "strangers", stranger, hostile(Join | Renew | Authenticate | AskAuthority | Hello)),
+    (
+        "E5",
+        "strangers",
+        stranger,
+        hostile(Join | RenewCertificate | Authenticate | AskAuthority | Hello),
+    ),
     ("E5", "greetings of members", greeter, hostile(GreetingFrame)),
     ("E6", "links", linked, hostile(LinkFrame, 0.3, 0.02)),
     ("E7", "what links carry", linked, _envelopes),
@@ -312,7 +317,7 @@ ENTRANCES: tuple[tuple[str, str, Any, Any], ...] = (
         "E3",
         "launcher socket",
         launcher,
-        hostile(Attach | Launch | Terminate | Forget | SampleAll | Prolong),
+        hostile(Attach | Launch | Terminate | Discard | SampleAll | Prolong),
     ),
 )
 

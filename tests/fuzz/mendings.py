@@ -139,7 +139,9 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     ),
     "requests of strangers": (
         Patch(
-            "iriai.daemon.requests.cluster.unauthenticated", "Strangers._limited", _handler_itself
+            "iriai.daemon.requests.cluster.unauthenticated",
+            "UnauthenticatedClients._limited",
+            _handler_itself,
         ),
     ),
     "descriptors": (
@@ -175,13 +177,13 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "messages a second": (Patch("iriai.daemon.net.link", "MESSAGES_PER_S_MAX", HUGE),),
     "signatures checked": (
         Patch("iriai.protocol.directory.checks", "Checks.may_check", _true),
-        Patch("iriai.protocol.incidents", "Allowance.takes", _true),
+        Patch("iriai.protocol.incidents", "RateLimit.takes", _true),
     ),
     "consents of a user": (Patch("iriai.identity.trust.consents", "OF_USER_MAX", HUGE),),
     "lifetime of a consent": (Patch("iriai.identity.trust.consents", "LIFETIME_S_MAX", 1e11),),
     "wrong signatures": (Patch("iriai.protocol.directory.checks", "Checks.note_wrong", _nothing),),
     "size of output": (Patch("iriai.launcher.tasks.limit_monitor", "SPOOL_BYTES_MAX", HUGE),),
-    "ends of tasks": (Patch("iriai.launcher.tasks.task", "Task.exit", _fail),),
+    "ends of tasks": (Patch("iriai.launcher.tasks.task", "RunningTask.exit", _fail),),
     "tokens of a user": (
         Patch("iriai.identity.storage.join_tokens", "TOKENS_OF_USER_MAX", HUGE),
         Patch("iriai.identity.storage.join_tokens", "OF_USERS_MAX", HUGE),

@@ -195,7 +195,7 @@ def _written_by_people() -> list[Entrance]:
             "expressions",
             _text_maker(EXPRESSIONS, EXPRESSION_WORDS),
             refusing(_expression),
-            ("iriai.classad.parser", "iriai.classad.tokens", "iriai.classad.expression"),
+            ("iriai.classad.parser", "iriai.classad.lexer", "iriai.classad.expression"),
         ),
         Entrance(
             "E2",

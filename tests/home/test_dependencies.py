@@ -153,7 +153,7 @@ def test_what_never_was_is_refused_with_its_id(dependency, words):
 
 
 def test_many_dependents_are_told_in_several_turns(monkeypatch):
-    monkeypatch.setattr("iriai.home.aftermath.TOLD_MAX", 10)
+    monkeypatch.setattr("iriai.home.completion.TOLD_MAX", 10)
     home = LoneHome()
     home.submit()
     for _ in range(25):

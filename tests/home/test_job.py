@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.home.job import JobState, Outcome
+from iriai.home.job import JobState, TaskEnd
 from iriai.model.records import Held, Promised, Released
 from iriai.model.state import EndCause, IllegalTransition, TaskState
 from tests.support.told import spec
@@ -53,14 +53,14 @@ def test_a_task_goes_from_queued_to_finished():
     states.append(job.task_state(0))
     assert states == [QUEUED, CLAIMED, RUNNING, FINISHED]
     assert job.is_finished
-    assert job.worst == Outcome(COMPLETED, 0, None)
+    assert job.worst == TaskEnd(COMPLETED, 0, None)
 
 
 def test_a_task_may_end_before_its_process_was_seen():
     job = single()
     start(job, process=False)
     end(job, cause=FAILED, code=127)
-    assert job.worst == Outcome(FAILED, 127, None)
+    assert job.worst == TaskEnd(FAILED, 127, None)
 
 
 def test_an_array_starts_in_the_order_of_its_indices():
@@ -120,7 +120,7 @@ def test_lost_attempts_are_repeated_as_often_as_allowed():
         start(job)
         end(job, cause=LOST)
     assert job.is_finished
-    assert job.worst == Outcome(LOST, None, None)
+    assert job.worst == TaskEnd(LOST, None, None)
 
 
 def test_without_a_bound_they_are_always_repeated():
@@ -140,7 +140,7 @@ def test_neither_an_eviction_nor_a_refusal_uses_up_a_restart(cause):
     assert (job.waiting, job.next_attempt(0)) == (1, 6)
     start(job)
     end(job, cause=LOST)
-    assert job.worst == Outcome(LOST, None, None)
+    assert job.worst == TaskEnd(LOST, None, None)
 
 
 def test_the_worst_end_stands_for_an_array():
@@ -148,7 +148,7 @@ def test_the_worst_end_stands_for_an_array():
     for cause, code in ((COMPLETED, 0), (FAILED, 7), (FAILED, 3), (EndCause.TIME_LIMIT, None)):
         end(job, start(job), cause, code)
     job.cancelled(())
-    assert job.worst == Outcome(EndCause.TIME_LIMIT, None, None)
+    assert job.worst == TaskEnd(EndCause.TIME_LIMIT, None, None)
     assert job.counts == {COMPLETED: 1, FAILED: 2, EndCause.TIME_LIMIT: 1, EndCause.CANCELLED: 1}
 
 
@@ -158,7 +158,7 @@ def test_the_worst_end_stands_for_an_array():
 def test_a_queued_task_that_is_cancelled_is_over():
     job = single()
     assert job.cancelled(()) == 1
-    assert job.worst == Outcome(EndCause.CANCELLED, None, None)
+    assert job.worst == TaskEnd(EndCause.CANCELLED, None, None)
 
 
 def test_a_held_task_that_is_cancelled_is_over():
@@ -176,7 +176,7 @@ def test_a_task_under_way_ends_as_it_does(process):
     assert job.cancelled(()) == 0  # it is being stopped already
     assert job.tasks[0].stopping
     end(job, cause=EndCause.CANCELLED)
-    assert job.worst == Outcome(EndCause.CANCELLED, None, None)
+    assert job.worst == TaskEnd(EndCause.CANCELLED, None, None)
 
 
 @pytest.mark.parametrize("cause", [LOST, EndCause.EVICTED, EndCause.REFUSED])
@@ -185,7 +185,7 @@ def test_a_cancelled_task_is_not_repeated(cause):
     start(job)
     job.cancelled(())
     end(job, cause=cause)
-    assert job.worst == Outcome(EndCause.CANCELLED, None, None)
+    assert job.worst == TaskEnd(EndCause.CANCELLED, None, None)
 
 
 def test_a_task_that_was_faster_than_its_cancel_keeps_its_end():
@@ -193,7 +193,7 @@ def test_a_task_that_was_faster_than_its_cancel_keeps_its_end():
     start(job)
     job.cancelled(())
     end(job, cause=COMPLETED, code=0)
-    assert job.worst == Outcome(COMPLETED, 0, None)
+    assert job.worst == TaskEnd(COMPLETED, 0, None)
 
 
 def test_a_task_that_waits_again_is_cancelled_like_one_that_waits():

@@ -21,7 +21,7 @@ from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.identity.enrolment.bootstrap import enter_cluster, found_cluster
 from iriai.identity.storage.cluster_files import ClusterFiles, SeedMember, bundle_of
-from iriai.identity.storage.join_tokens import Entry, digest_of
+from iriai.identity.storage.join_tokens import IssuedToken, digest_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
@@ -63,7 +63,7 @@ class Lab:
         token = Token.make(TokenKind.JOIN, randomness, fingerprint, "ume:6174")
         now_s = self.clock()
         sealed = seal_to_secret(bundle, token.secret) if bundle else b""
-        entry = Entry(
+        entry = IssuedToken(
             token.id,
             TokenKind.JOIN,
             digest_of(token.secret),

@@ -1,7 +1,7 @@
 """A launcher in which one function raises: FUNCTION FIRST LAST, then a launcher's options.
 
-FUNCTION is as `iriai.launcher.tasks.limit_monitor:Watch.alarm`; it raises in its calls FIRST to
-LAST, from 1.
+FUNCTION is as `iriai.launcher.tasks.limit_monitor:LimitMonitor.alarm`; it raises in its calls FIRST
+to LAST, from 1.
 """
 
 from __future__ import annotations

@@ -22,19 +22,19 @@ from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
+    Attached,
+    Discard,
     Exit,
     Exited,
-    Forget,
     FromLauncher,
+    HookFailed,
     Launch,
-    Order,
     SampleAll,
     Sampled,
     Spawned,
+    StartOrder,
     Template,
     ToLauncher,
-    Unfit,
-    Welcome,
 )
 from iriai.launcher.journal.journal import Boot, Journal
 from iriai.launcher.spawn.spawn import HELPER
@@ -96,10 +96,10 @@ class Link:
         self.spawned: dict[AttemptId, Alive] = {}
         self.exits: dict[AttemptId, Exit] = {}
         self.sampled: list[Sampled] = []
-        self.unfit: dict[AttemptId, Unfit] = {}
+        self.unfit: dict[AttemptId, HookFailed] = {}
         self.told: list[str] = []
         """The kinds of messages, in order."""
-        self.welcome: Welcome | None = None
+        self.welcome: Attached | None = None
 
     def send(self, message: ToLauncher, descriptors: tuple[int, ...] = ()) -> None:
         content = msgspec.msgpack.encode(message)
@@ -117,7 +117,7 @@ class Link:
     def send_bytes(self, content: bytes) -> None:
         self._socket.sendall(content)
 
-    def attach(self, version: int = LAUNCHER_VERSION, minimum_uid: int = 0) -> Welcome:
+    def attach(self, version: int = LAUNCHER_VERSION, minimum_uid: int = 0) -> Attached:
         self.send(Attach(version, minimum_uid))
         self.until(lambda: self.welcome is not None, "Welcome")
         assert self.welcome is not None
@@ -144,9 +144,9 @@ class Link:
         self._received = self._received[4 + size :]
         self.told.append(type(message).__name__)
         match message:
-            case Unfit():
+            case HookFailed():
                 self.unfit[message.attempt] = message
-            case Welcome():
+            case Attached():
                 self.welcome = message
             case Spawned():
                 self.spawned.update({alive.attempt: alive for alive in message.started})
@@ -360,7 +360,7 @@ def launch(
     """Order tasks of one template."""
     template = Template(spec, msgspec.msgpack.encode(environment or {}), script, stdin)
     orders = tuple(
-        Order(each, 0, gpu_ids, 1 if position < len(descriptors) else 0)
+        StartOrder(each, 0, gpu_ids, 1 if position < len(descriptors) else 0)
         for position, each in enumerate(attempts)
     )
     link.send(Launch((template,), orders), descriptors)
@@ -403,7 +403,7 @@ class Lab:
     def close(self) -> None:
         ended = tuple(self.link.exits)
         if ended:
-            self.link.send(Forget(ended))
+            self.link.send(Discard(ended))
         self.link.close()
 
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from iriai.launcher.containment.container import Use
-from iriai.launcher.containment.process_tree import Forest, Snapshot
-from iriai.launcher.spawn.spawn_failures import Failure, Stage, explain
+from iriai.launcher.containment.process_tree import LiveProcesses, ProcessTrees
+from iriai.launcher.spawn.spawn_failures import SpawnError, Stage, explain
 from iriai.launcher.system.timers import STALE_MIN, Timers
 from iriai.launcher.tasks.limits import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
 from iriai.model.account import Account
@@ -87,7 +87,7 @@ def test_what_is_too_much(limits: dict[str, object], use: Use, cause: EndCause |
     ],
 )
 def test_a_failure_is_explained(stage: Stage, error: int, code: int, words: str):
-    found_code, message = explain(Failure(1, stage, error), spec(), attempt(5))
+    found_code, message = explain(SpawnError(1, stage, error), spec(), attempt(5))
     assert found_code == code
     assert words in message
 
@@ -144,10 +144,10 @@ def test_a_timer_may_set_another():
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_a_session_is_the_tasks_as_long_as_its_number_is(is_ours: bool):
     """A number is given to others once a task's main process, and all of its session, is gone."""
-    forest, pid = Forest(os.getpid()), 1 << 23
+    forest, pid = ProcessTrees(os.getpid()), 1 << 23
     tree = forest.acquire()
     tree.pid, tree.started_ticks = pid, 5
-    snapshot = Snapshot()
+    snapshot = LiveProcesses()
     leader = Process(pid, "S", 1, pid, 5 if is_ours else 9, 0.0, 0)
     child = Process(pid + 1, "S", pid, pid, 10, 0.0, 0)
     snapshot.processes = {each.pid: each for each in (leader, child)}

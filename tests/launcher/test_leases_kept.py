@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from iriai.launcher.contract.messages import Launch, Order, Prolong, Template
+from iriai.launcher.contract.messages import Launch, Prolong, StartOrder, Template
 from iriai.launcher.system.clock import steady_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -36,7 +36,7 @@ def launch(
 ) -> None:
     since_s = steady_s() if leased_s is None else leased_s
     template = Template(machine.spec(*command), ENVIRONMENT)
-    orders = tuple(Order(each, 0, (), 0, lease_s, since_s) for each in attempts)
+    orders = tuple(StartOrder(each, 0, (), 0, lease_s, since_s) for each in attempts)
     link.send(Launch((template,), orders))
 
 

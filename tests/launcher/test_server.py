@@ -12,9 +12,9 @@ from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Attach,
     Launch,
-    Order,
     SampleAll,
     ShutDown,
+    StartOrder,
     Template,
 )
 from iriai.launcher.settings import read_arguments
@@ -129,7 +129,7 @@ def test_the_first_message_must_be_attach(plain_machine: Machine):
 def test_an_order_without_its_template_ends_the_connection(plain_machine: Machine):
     machine = plain_machine.start()
     link = machine.attach()
-    link.send(Launch((), (Order(FIRST, 0),)))
+    link.send(Launch((), (StartOrder(FIRST, 0),)))
     assert link.receive() is None
     assert machine.link().attach().alive == ()
 
@@ -341,7 +341,7 @@ def test_one_job_that_cannot_be_read_costs_no_other_job_its_start(machine: Machi
     link = machine.start().attach()
     good, bad = machine.spec("true"), machine.spec("true", time_limit_s=float("nan"))
     templates = tuple(Template(each, b"") for each in (good, bad, good))
-    link.send(Launch(templates, tuple(Order(attempt(place), place) for place in range(3))))
+    link.send(Launch(templates, tuple(StartOrder(attempt(place), place) for place in range(3))))
     assert [link.exit_of(attempt(place)).cause for place in range(3)] == [
         EndCause.COMPLETED,
         EndCause.FAILED,

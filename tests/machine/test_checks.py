@@ -7,16 +7,16 @@ from random import Random
 import pytest
 
 from iriai.broker.core import Broker
-from iriai.broker.scheduling.scheduling_pass import Outcome, Pass
-from iriai.broker.state.placement import Rooms
-from iriai.broker.state.reserved_heads import Heads
+from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
+from iriai.broker.state.placement import Placement
+from iriai.broker.state.reserved_heads import ReservedHeads
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.home.attempts import Attempts
 from iriai.home.core import Home
+from iriai.home.event_log import EventLog
 from iriai.home.job import JobState
-from iriai.home.nodes import Nodes
-from iriai.home.recording import Recording
+from iriai.home.node_sessions import NodeSessions
 from iriai.model.records import (
     ClaimsDropped,
     ClaimStored,
@@ -29,8 +29,8 @@ from iriai.model.state import EndCause
 from iriai.node.admission import Admission
 from iriai.node.claims import Claims
 from iriai.node.core import Node
-from iriai.node.held import Held
-from iriai.node.ledger import Ledger
+from iriai.node.held_claim import HeldClaim
+from iriai.node.usage_counters import UsageCounters
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.cpu_limits import within_running_cap
 from iriai.sim.world.store_model import StoreModel
@@ -105,7 +105,7 @@ def test_a_node_that_keeps_what_has_ended(monkeypatch):
 
 
 def test_a_home_that_does_not_hear_of_ends(monkeypatch):
-    monkeypatch.setattr(Nodes, "current", lambda *_: None)
+    monkeypatch.setattr(NodeSessions, "current", lambda *_: None)
     expect("attempts of the home")
 
 
@@ -173,25 +173,25 @@ def test_a_job_that_loses_a_task(monkeypatch):
 
 
 def test_counters_that_fall(monkeypatch):
-    whole = Ledger._row
+    whole = UsageCounters._row
 
     def row(self, account):
         made = whole(self, account)
         return LedgerRow(account, 100.0 / made.runs, made.epoch_wall_s, made.runs, made.run_s)
 
-    monkeypatch.setattr(Ledger, "_row", row)
+    monkeypatch.setattr(UsageCounters, "_row", row)
     expect("less use")
 
 
 def test_a_fill_that_delays_a_head(monkeypatch):
     monkeypatch.setattr(ReservedHead, "tolerates", lambda *_: True)
-    monkeypatch.setattr(Rooms, "_mask_of", lambda *_: -1)
+    monkeypatch.setattr(Placement, "_mask_of", lambda *_: -1)
     expect("put off")
 
 
 def test_a_machine_that_comes_back_and_counts_limits_from_then(monkeypatch):
     monkeypatch.setattr(
-        Held, "restored", lambda claim, now, _slack_s: Held(claim, None, now.steady_s)
+        HeldClaim, "restored", lambda claim, now, _slack_s: HeldClaim(claim, None, now.steady_s)
     )
     machine = VirtualMachine(4)
     machine.submit("ann", cpus=2, run_s=50.0, limit_s=60.0)
@@ -203,7 +203,7 @@ def test_a_machine_that_comes_back_and_counts_limits_from_then(monkeypatch):
 
 
 def test_a_promise_that_is_forgotten(monkeypatch):
-    whole = Recording._event
+    whole = EventLog._event
 
     def event(self, job, change, now):
         recorded = whole(self, job, change, now)
@@ -211,12 +211,12 @@ def test_a_promise_that_is_forgotten(monkeypatch):
             job.promised_wall_s = None
         return recorded
 
-    monkeypatch.setattr(Recording, "_event", event)
+    monkeypatch.setattr(EventLog, "_event", event)
     expect("replay|withdrawn")
 
 
 def test_a_promise_that_is_taken_back(monkeypatch):
-    whole = Heads.plan
+    whole = ReservedHeads.plan
 
     def plan(self, head, view, now_s):
         if head.told_start_s is None:
@@ -224,7 +224,7 @@ def test_a_promise_that_is_taken_back(monkeypatch):
         self.tell(head, None, now_s)
         return False
 
-    monkeypatch.setattr(Heads, "plan", plan)
+    monkeypatch.setattr(ReservedHeads, "plan", plan)
     expect("withdrawn")
 
 
@@ -237,17 +237,17 @@ def test_a_job_without_a_reason(monkeypatch):
 
 
 def test_a_broker_that_matches_nothing(monkeypatch):
-    monkeypatch.setattr(Pass, "run", lambda *_: Outcome([], []))
+    monkeypatch.setattr(SchedulingPass, "run", lambda *_: PassResult([], []))
     expect("could start")
 
 
 def test_a_broker_that_leaves_something_out(monkeypatch):
-    whole, chance = Pass._next_of, Random(1)
+    whole, chance = SchedulingPass._next_of, Random(1)
 
     def next_of(self, queue):
         return whole(self, queue) if chance.random() < 0.5 else None
 
-    monkeypatch.setattr(Pass, "_next_of", next_of)
+    monkeypatch.setattr(SchedulingPass, "_next_of", next_of)
     expect("could start")
 
 

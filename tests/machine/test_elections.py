@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.account import Account
 from iriai.model.reason import Rule
-from iriai.protocol.messages.candidates import Peer, ranked
+from iriai.protocol.messages.candidates import BrokerCandidate, ranked
 from iriai.protocol.messages.effects import UsageLearned
 from iriai.protocol.messages.scheduling import Match
 from iriai.sim.world.clock import WALL_S
@@ -18,7 +18,7 @@ LOSSY = NetworkPlan(0.005, 0.02, 2.0, loss=0.1, repeat=0.05)
 
 
 def rank(world) -> tuple[str, ...]:
-    return ranked(CLUSTER, (Peer(name) for name in world.machines))
+    return ranked(CLUSTER, (BrokerCandidate(name) for name in world.machines))
 
 
 def starts(world) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.broker.pool.user_exclusions import REMEMBERED_S
-from iriai.model.home_rules import OTHERS, HomeRules
+from iriai.model.admission_rules import OTHERS, HomeRules
 from iriai.model.reason import Rule
 from iriai.model.records import Ended
 from tests.machine.elected import elected, has_ended

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import USERS_MAX, HomeTrust, check_home, parse_users, users_text
 from iriai.model.problem import UsageProblem
 

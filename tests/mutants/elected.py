@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from iriai.broker.intake.sessions import Attendance
-from iriai.home.posts import Posts
+from iriai.broker.intake.sessions import Sessions
+from iriai.home.request_publisher import RequestPublisher
 from iriai.machine.core import Machine
 from iriai.node.admission import Admission, everybody
 from iriai.node.capabilities import Capabilities
@@ -40,14 +40,14 @@ ELECTED: dict[str, tuple[Patch, int]] = {
         around(Machine, "_tell_all", lambda _whole, self: self._home and self._home.post_anew()),
         3,
     ),
-    "a home tells a new broker nothing": (instead(Posts, "anew", nothing), 29),
+    "a home tells a new broker nothing": (instead(RequestPublisher, "anew", nothing), 29),
     "a machine does not see that its broker began anew": (
         instead(Machine, "_is_of_term", nothing),
         3,
     ),
     "a capability is taken twice": (around(Capabilities, "redeem", _still_good), 14),
     "a new broker waits for ever": (
-        instead(Attendance, "is_complete", lambda self, _now_s: self._until_s < 0.0),
+        instead(Sessions, "is_complete", lambda self, _now_s: self._until_s < 0.0),
         1,
     ),
     "a node runs everybody's tasks": (around(Admission, "judge", _judges_nobody), 9),

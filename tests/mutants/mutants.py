@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.core import Broker
-from iriai.broker.intake.node_reports import Reports
+from iriai.broker.intake.node_reports import NodeReports
 from iriai.broker.state.state import BrokerState
 from iriai.home import leases as home_leases
 from iriai.home.attempts import Attempts
 from iriai.home.core import Home
 from iriai.home.job import JobState
-from iriai.home.nodes import Nodes
+from iriai.home.node_sessions import NodeSessions
 from iriai.machine.core import Machine
 from iriai.model.records import (
     AttemptResult,
@@ -36,10 +36,10 @@ from iriai.node.admission import Admission
 from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims
 from iriai.node.core import Node
-from iriai.node.held import Held
-from iriai.node.leases import Leases
-from iriai.node.ledger import Ledger
+from iriai.node.held_claim import HeldClaim
+from iriai.node.lease_renewal import LeaseRenewal
 from iriai.node.meter import Meter
+from iriai.node.usage_counters import UsageCounters
 from iriai.protocol.messages.effects import (
     ForgetAttempt,
     LaunchAttempt,
@@ -196,7 +196,7 @@ def _one_more(job):
 def _granting_what_is_not_free(monkeypatch):
     """Beside a broker that forgets what runs, which alone costs refusals: stale views are rare."""
     monkeypatch.setattr(Admission, "_lacks", nothing)
-    monkeypatch.setattr(Reports, "_running", nothing)
+    monkeypatch.setattr(NodeReports, "_running", nothing)
 
 
 NAMED: dict[str, Patch] = {
@@ -211,19 +211,19 @@ NAMED: dict[str, Patch] = {
     "a node says nothing again when a link is back": instead(Node, "_link_up", nothing),
     "a node does not report anew to a broker that is back": instead(Node, "report_anew", nothing),
     "a node does not compare claims with what runs": instead(Node, "_reconcile", nothing),
-    "a node asks for no lease": instead(Leases, "due", lambda *_: iter(())),
+    "a node asks for no lease": instead(LeaseRenewal, "due", lambda *_: iter(())),
     "a node takes any answer for a renewal of today": around(
-        Held, "renew", lambda whole, held, asked_s, now_s: whole(held, now_s + 60.0, now_s)
+        HeldClaim, "renew", lambda whole, held, asked_s, now_s: whole(held, now_s + 60.0, now_s)
     ),
-    "a node confirms its leases itself": around(Leases, "due", _confirmed_by_itself),
+    "a node confirms its leases itself": around(LeaseRenewal, "due", _confirmed_by_itself),
     "a node that comes back has charged nothing": around(
-        Held, "restored", lambda whole, *args: _with_nothing_charged(whole(*args))
+        HeldClaim, "restored", lambda whole, *args: _with_nothing_charged(whole(*args))
     ),
     "a node forgets who was charged when it comes back": around(
-        Ledger, "__init__", lambda whole, ledger, fading, _rows: whole(ledger, fading, ())
+        UsageCounters, "__init__", lambda whole, ledger, fading, _rows: whole(ledger, fading, ())
     ),
     "a counter falls": around(
-        Ledger, "_row", lambda whole, *args: _halved_each_other_time(whole(*args))
+        UsageCounters, "_row", lambda whole, *args: _halved_each_other_time(whole(*args))
     ),
     "what ran is charged twice": around(
         Meter,
@@ -245,7 +245,7 @@ NAMED: dict[str, Patch] = {
     "a home counts leases from their first run alone": instead(
         home_leases.Leases, "answer", nothing
     ),
-    "a home that comes back leases nothing": instead(Nodes, "rejoin", nothing),
+    "a home that comes back leases nothing": instead(NodeSessions, "rejoin", nothing),
     "a home that comes back makes new attempts of all": around(
         Home, "_restore", _forgetting_attempts
     ),
@@ -255,7 +255,7 @@ NAMED: dict[str, Patch] = {
         lambda whole, each, end, now: each.nodes.current(end.attempt) and whole(each, end, now),
     ),
     "a home takes the end of any attempt for that of the last": around(
-        Nodes, "current", lambda _whole, nodes, attempt: _by_number(nodes, attempt)
+        NodeSessions, "current", lambda _whole, nodes, attempt: _by_number(nodes, attempt)
     ),
     "a home does not say what it wants after an end": around(
         Attempts,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from iriai.broker.federation import forwarding
-from iriai.broker.queue.forwarded_jobs import Guest
+from iriai.broker.queue.forwarded_jobs import ForwardedJob
 from iriai.protocol.messages.scheduling import Forward, Summary
 from tests.mutants.mutants import Patch, around, instead, lost_message
 
 
-def _as_if_new(whole: Any, guest: Guest, forward: Forward) -> None:
+def _as_if_new(whole: Any, guest: ForwardedJob, forward: Forward) -> None:
     whole(guest, forward)
     guest.hops = 0
 
@@ -23,7 +23,7 @@ def _as_if_new(whole: Any, guest: Guest, forward: Forward) -> None:
 PARTED: dict[str, tuple[Patch, int]] = {
     "Forward is never sent": (lost_message(Forward), 3),
     "Summary is never sent": (lost_message(Summary), 3),
-    "hops are not counted": (around(Guest, "__init__", _as_if_new), 2),
+    "hops are not counted": (around(ForwardedJob, "__init__", _as_if_new), 2),
     "what only others could run is not passed on": (
         instead(forwarding, "_aside", lambda _state: iter(())),
         3,

@@ -13,7 +13,7 @@ from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
@@ -46,7 +46,7 @@ class LoneNode:
             HOME,
             Resources(cpus, 0, gpus),
             rule or ChargeRule(),
-            Fading(3600.0),
+            Decay(3600.0),
             boot_id=boot_id,
             load_max=load_max,
             ad=ad,

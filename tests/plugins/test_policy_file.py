@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.plugins.policy_file import is_policy_file, load_policy, split_name
-from iriai.policy.policy_error import PolicyMistake
+from iriai.policy.policy_error import PolicyError
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_file_may_have_data_classes_and_state_of_its_own(load):
     ],
 )
 def test_what_cannot_be_loaded_is_refused_with_its_line(load, text, where, what):
-    with pytest.raises(PolicyMistake) as refused:
+    with pytest.raises(PolicyError) as refused:
         load(text)
     assert where in refused.value.message
     assert what in refused.value.message

@@ -6,7 +6,7 @@ import pwd
 
 import pytest
 
-from iriai.launcher.environment.users import UserRefused, Users
+from iriai.launcher.environment.users import TaskUsers, UserRefused
 from iriai.model.problem import NotAllowed
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson
@@ -25,13 +25,13 @@ def test_nobody_runs_no_tasks(undisturbed: Installation):
 def test_no_task_is_run_as_the_daemons_user():
     """Found in the second reading: whoever is it may give the launcher orders."""
     uid = pwd.getpwnam("daemon").pw_uid
-    assert Users(0).login("ume", "daemon", 0.0).uid == uid
+    assert TaskUsers(0).login("ume", "daemon", 0.0).uid == uid
     with pytest.raises(UserRefused, match="daemon's user"):
-        Users(0, uid).login("ume", "daemon", 0.0)
+        TaskUsers(0, uid).login("ume", "daemon", 0.0)
 
 
 @pytest.mark.parametrize("name", ["nobody", "root", "daemon", "\0", "0", "65534"])
 def test_the_launcher_refuses_them_by_itself(name: str):
     """T10b: whatever a daemon says."""
     with pytest.raises(UserRefused):
-        Users(1000).login("ume", name, 0.0)
+        TaskUsers(1000).login("ume", name, 0.0)

@@ -20,7 +20,7 @@ from iriai.identity.documents.cluster_document import document_body
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.identity.trust.trusted_home import trust_body
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.problem import Problem
 from tests.endtoend.network import Network, Networked
 from tests.support.people import TestPerson

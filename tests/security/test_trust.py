@@ -19,7 +19,7 @@ from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.identity.enrolment.bootstrap import found_cluster
 from iriai.identity.storage.cluster_files import TRUST_FILE
 from iriai.identity.trust.trusted_home import trust_body
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
 from tests.endtoend.network import Network, Networked

@@ -15,7 +15,7 @@ from iriai.model.records import (
     Resumed,
     Snapshot,
 )
-from iriai.model.stored import StoredJob, StoredState
+from iriai.model.snapshot import StoredJob, StoredState
 
 
 class Remembered:

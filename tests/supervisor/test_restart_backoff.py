@@ -1,10 +1,10 @@
 """Pauses between starts."""
 
-from iriai.supervisor.restart_backoff import DELAY_MAX_S, KILLED_DELAY_MAX_S, BackOff
+from iriai.supervisor.restart_backoff import DELAY_MAX_S, KILLED_DELAY_MAX_S, RestartBackoff
 
 
 def delays(lived_s: float, killed: bool, count: int) -> list[float]:
-    back_off = BackOff()
+    back_off = RestartBackoff()
     return [back_off.delay_s(lived_s, killed=killed) for _ in range(count)]
 
 
@@ -31,7 +31,7 @@ def test_who_fails_after_a_while_is_no_busy_loop():
 
 
 def test_only_failures_are_counted():
-    back_off = BackOff()
+    back_off = RestartBackoff()
     back_off.delay_s(0.0, killed=True)
     assert back_off.failures == 0
     back_off.delay_s(0.0, killed=False)

@@ -95,9 +95,9 @@ def name_orders(_paths: StatePaths, _cluster: ClusterState) -> None:
 
 
 def speak_to_members(_paths: StatePaths, cluster: ClusterState) -> None:
-    from iriai.daemon.net.credentials import Passport
+    from iriai.daemon.net.credentials import Credentials
 
-    Passport.of(cluster.identity, cluster.trust)
+    Credentials.of(cluster.identity, cluster.trust)
 
 
 def read_the_store(paths: StatePaths, _cluster: ClusterState) -> None:

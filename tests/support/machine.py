@@ -12,7 +12,7 @@ from pathlib import Path
 
 from iriai.client import Client
 from iriai.model.paths import StatePaths
-from iriai.supervisor.daemon_probe import Standing
+from iriai.supervisor.daemon_probe import DaemonProbe
 from iriai.supervisor.up import bring_up
 from iriai.system.lock_file import lock_holder
 from tests.support.waiting import is_gone, until
@@ -32,7 +32,7 @@ class RealMachine:
         Path(self.paths.directory).mkdir(exist_ok=True)
         Path(self.paths.configuration).write_text(text)
 
-    def up(self) -> Standing:
+    def up(self) -> DaemonProbe:
         """`iriai up --detach`."""
         return bring_up(self.paths.directory, self._daemon_user)
 

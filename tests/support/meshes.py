@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 
 from iriai.daemon.net.address_book import MemberBook
-from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.mesh import Listener, Mesh
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.gossip import Probe
 from iriai.protocol.messages.members import Member, MemberState
@@ -29,7 +29,7 @@ class Meshed:
         self.events: list[object] = []
         self.texts: list[tuple[str, object, bool]] = []
         self.book = MemberBook(self.name)
-        self.passport = Passport.of(*trusted, instance)
+        self.passport = Credentials.of(*trusted, instance)
         listener = Listener(
             self.events.append,
             lambda sender, part, message: True,
@@ -40,7 +40,7 @@ class Meshed:
             self.passport,
             self.book,
             listener,
-            Payloads(self.store.__getitem__),
+            PayloadStore(self.store.__getitem__),
             Random(self.name),
             is_outward_only=is_outward_only,
         )

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from iriai.daemon.net.link import NETWORK, MachineLink
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.protocol.membership.cluster_core import OF_PEERS, Peers
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import Delivered, Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
@@ -79,7 +79,7 @@ class QuietMachine:
         member = Member(
             name, 0, MemberState.ALIVE, "lab", addresses, is_outward_only=is_outward_only
         )
-        self.peers = Peers(
+        self.peers = ClusterCore(
             member,
             incarnation=1,
             signer=KeyedSigner(1, name),
@@ -94,9 +94,9 @@ class QuietMachine:
 
     def link_with(self, other: str, wire: Wire) -> None:
         """There is a connection to another machine."""
-        payloads = Payloads(dict[str, bytes]().__getitem__)
+        payloads = PayloadStore(dict[str, bytes]().__getitem__)
         self.wires[other] = wire
-        self.links[other] = MachineLink(wire, other, self, payloads, Descriptors(), NETWORK)
+        self.links[other] = MachineLink(wire, other, self, payloads, PassedDescriptors(), NETWORK)
 
     def delivered(self, link: MachineLink, part: Part, message: object) -> None:
         if part in OF_PEERS:

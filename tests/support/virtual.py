@@ -10,7 +10,7 @@ from iriai.config.reader import Configuration
 from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.core import Machine, Turn
-from iriai.machine.watch import Watch
+from iriai.machine.monotonic_checks import MonotonicChecks
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
@@ -44,7 +44,7 @@ class VirtualMachine:
     ) -> None:
         self.is_checked = is_checked
         self.now_s = 1000.0
-        self.watch = Watch()
+        self.watch = MonotonicChecks()
         self.works = Works()
         capacity = Resources(cpus, memory_bytes, gpus)
         plan = MachinePlan(HOME, capacity, configuration=configuration or Configuration())

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from iriai.daemon.transport.transport import CROWDED_S, SocketPipe
+from iriai.daemon.transport.transport import CROWDED_S, SocketStream
 from iriai.system.closing import CLOSING, OF_USER_MAX, THREADS_MAX, THREADS_OF_USER_MAX, Closing
 from tests.support.lingering import lingering
 from tests.support.loops import in_loop, until
@@ -30,7 +30,7 @@ def test_what_was_passed_and_not_read_goes_without_waiting():
     async def story() -> None:
         ours, peer = socket.socketpair(socket.AF_UNIX)
         closed: list[str] = []
-        pipe = SocketPipe(ours, lambda _: None, closed.append)
+        pipe = SocketStream(ours, lambda _: None, closed.append)
         socket.send_fds(peer, [b"x"], [descriptor])
         os.close(descriptor)
         await until(lambda: bool(pipe.descriptors))
@@ -141,7 +141,7 @@ def test_whoever_is_crowded_is_read_from_once_that_is_over(monkeypatch: pytest.M
         ours, peer = socket.socketpair()
         heard: list[bytes] = []
         monkeypatch.setattr(CLOSING, "crowded", frozenset([os.geteuid()]))
-        pipe = SocketPipe(ours, heard.append, lambda _: None)
+        pipe = SocketStream(ours, heard.append, lambda _: None)
         peer.send(b"x")
         for _ in range(3):
             await asyncio.sleep(CROWDED_S)

@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.problem import FAMILIES
 from iriai.system.exit_report import (
-    Ending,
+    ExitReport,
     announce,
     announce_started,
     ending_of,
@@ -32,14 +32,14 @@ def test_who_says_nothing_has_said_nothing(said, tmp_path):
 
 def test_the_last_word_counts(said):
     path, descriptor = said
-    announce(descriptor, Ending(3, "long", "a long message " * 20, "a hint"))
-    announce(descriptor, Ending(0, kill=True))
-    assert read_ending(path) == Ending(0, kill=True)
+    announce(descriptor, ExitReport(3, "long", "a long message " * 20, "a hint"))
+    announce(descriptor, ExitReport(0, kill=True))
+    assert read_ending(path) == ExitReport(0, kill=True)
 
 
 def test_a_new_process_has_said_nothing_yet(said):
     path, descriptor = said
-    announce(descriptor, Ending(0))
+    announce(descriptor, ExitReport(0))
     os.close(open_ending(path))
     assert read_ending(path) is None
 
@@ -59,7 +59,7 @@ def test_a_problem_arrives_as_it_was_raised(said, family):
 
 def test_a_very_long_message_is_shortened(said):
     path, descriptor = said
-    announce(descriptor, Ending(1, "odd", "ü" * 10_000, "h" * 10_000))
+    announce(descriptor, ExitReport(1, "odd", "ü" * 10_000, "h" * 10_000))
     assert read_ending(path).message == "ü" * 200
 
 
@@ -78,14 +78,14 @@ def test_a_process_says_that_it_has_started_and_later_why_it_ended(said):
     announce_started(descriptor)
     assert has_started(path)
     assert read_ending(path) is None
-    announce(descriptor, Ending(0))
+    announce(descriptor, ExitReport(0))
     assert has_started(path)
-    assert read_ending(path) == Ending(0)
+    assert read_ending(path) == ExitReport(0)
     os.close(open_ending(path))
     assert not has_started(path)
 
 
 def test_a_full_disk_keeps_nobody_from_ending():
     descriptor = os.open("/dev/full", os.O_RDWR)
-    announce(descriptor, Ending(0))
+    announce(descriptor, ExitReport(0))
     os.close(descriptor)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from iriai.daemon.loop.culprits import FILE, SHUN_MAX_S, SHUN_MIN_S, Culprits
-from iriai.daemon.transport.transport import SocketPipe
+from iriai.daemon.transport.transport import SocketStream
 from iriai.system import internal_errors
-from iriai.system.internal_errors import Faults
+from iriai.system.internal_errors import InternalErrors
 
 
 def _failed(words: str) -> ValueError:
@@ -23,7 +23,7 @@ def _failed(words: str) -> ValueError:
 
 
 def test_the_first_tenth_and_hundredth_are_logged(caplog: pytest.LogCaptureFixture):
-    kept = Faults()
+    kept = InternalErrors()
     assert kept.trouble() == []
     with caplog.at_level(logging.ERROR):
         for number in range(100):
@@ -37,7 +37,7 @@ def test_the_first_tenth_and_hundredth_are_logged(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_reader_that_fails_ends_its_connection_alone(monkeypatch: pytest.MonkeyPatch):
-    noted = Faults()
+    noted = InternalErrors()
     monkeypatch.setattr("iriai.daemon.transport.transport.FAULTS", noted)
     reasons: list[str] = []
 
@@ -49,7 +49,7 @@ def test_a_reader_that_fails_ends_its_connection_alone(monkeypatch: pytest.Monke
         crashed: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, what: crashed.append(what))
         with theirs:
-            pipe = SocketPipe(ours, fail, reasons.append)
+            pipe = SocketStream(ours, fail, reasons.append)
             theirs.send(b"boo")
             while not pipe.is_closed:
                 await asyncio.sleep(0)
@@ -61,7 +61,7 @@ def test_a_reader_that_fails_ends_its_connection_alone(monkeypatch: pytest.Monke
 
 
 def test_a_guarded_timer_ends_nothing_else(monkeypatch: pytest.MonkeyPatch):
-    noted = Faults()
+    noted = InternalErrors()
     monkeypatch.setattr(internal_errors, "FAULTS", noted)
 
     def fail(error: Exception) -> None:

@@ -10,32 +10,32 @@ from math import inf
 from random import Random
 from typing import Any
 
-from iriai.broker.federation.federation import Abroad
-from iriai.broker.health.failure_attribution import EndJudge
-from iriai.broker.health.quarantine import LeftAlone
-from iriai.broker.intake.job_requests import WantsTaken
-from iriai.broker.intake.node_reports import Reports
-from iriai.broker.intake.sessions import Attendance
+from iriai.broker.federation.federation import Federation
+from iriai.broker.health.failure_attribution import FailureAttribution
+from iriai.broker.health.quarantine import Quarantine
+from iriai.broker.intake.job_requests import JobRequests
+from iriai.broker.intake.node_reports import NodeReports
+from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.scheduling.cycle import Deciding
+from iriai.broker.scheduling.cycle import SchedulingCycle
 from iriai.broker.scheduling.explain import explain, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
-from iriai.broker.scheduling.pending_matches import UnderWay
-from iriai.broker.scheduling.prefetch import Ahead
+from iriai.broker.scheduling.pending_matches import PendingMatches
+from iriai.broker.scheduling.prefetch import Prefetcher
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.state import BrokerSettings, BrokerState
 from iriai.broker.usage.claimed_use import ClaimedUse
-from iriai.broker.usage.offpeak import QuietNews
-from iriai.broker.usage.usage import Standings
+from iriai.broker.usage.offpeak import OffpeakPublisher
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
-from iriai.policy.accounting.offpeak import QuietRule
-from iriai.protocol.messages.candidates import Neighbour, Peer
+from iriai.policy.accounting.offpeak import OffpeakRule
+from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake
 from iriai.protocol.messages.scheduling import (
     BetweenClusters,
@@ -52,7 +52,7 @@ from iriai.protocol.messages.scheduling import (
     Wants,
     Withdraw,
 )
-from iriai.protocol.timer import Alarm
+from iriai.protocol.timer import Timer
 
 MINUTE_S = 60.0
 """Attributes that tell the time do so to the minute."""
@@ -65,17 +65,17 @@ class Broker:
     def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
         """`machine` is its own: what is told there needs no receipt."""
         order = settings.configuration.order
-        fading, rule = Fading.of(order), ChargeRule.of(order)
-        self.state = BrokerState(settings, Standings(fading, rule))
-        self.attendance = Attendance(machine)
-        self.abroad = Abroad(machine, self.state, rng)
-        ahead = Ahead(self.state, machine)
-        self._deciding = Deciding(self.state, ahead, rng)
-        self._quiet = QuietNews(QuietRule.named(order.offpeak))
-        self._under_way = UnderWay(machine, self.state, self.abroad)
-        self._left_alone = LeftAlone(self.state)
-        self._ends = EndJudge(self.state, self._left_alone)
-        self._reports = Reports(
+        fading, rule = Decay.of(order), ChargeRule.of(order)
+        self.state = BrokerState(settings, UsageAccounts(fading, rule))
+        self.attendance = Sessions(machine)
+        self.abroad = Federation(machine, self.state, rng)
+        ahead = Prefetcher(self.state, machine)
+        self._deciding = SchedulingCycle(self.state, ahead, rng)
+        self._quiet = OffpeakPublisher(OffpeakRule.named(order.offpeak))
+        self._under_way = PendingMatches(machine, self.state, self.abroad)
+        self._left_alone = Quarantine(self.state)
+        self._ends = FailureAttribution(self.state, self._left_alone)
+        self._reports = NodeReports(
             self.state,
             self.attendance,
             self._quiet,
@@ -85,12 +85,12 @@ class Broker:
             ahead,
             ClaimedUse(machine, fading, rule),
         )
-        self._wants = WantsTaken(self.state, self.attendance, self.abroad, self._deciding.planning)
+        self._wants = JobRequests(self.state, self.attendance, self.abroad, self._deciding.planning)
         self._said: list[Effect] = []
         self._asked: dict[JobId, None] = {}
         """Jobs whose homes ask why they wait."""
         self._must_pass = False
-        self._alarm = Alarm(Part.BROKER)
+        self._alarm = Timer(Part.BROKER)
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
             Counted: self._reports.counted,
@@ -107,13 +107,13 @@ class Broker:
             LinkUp: self._link_up,
         }
 
-    def begin(self, peers: Iterable[Peer], term: float, now: Instant) -> None:
+    def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
         """It is new; these are there, and will tell it what they have."""
         self.attendance.term = term
         self.attendance.begin(peers, now.steady_s)
         self._must_pass = True
 
-    def met(self, cluster: str, neighbours: Iterable[Neighbour]) -> None:
+    def met(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
         """It is the broker of `cluster`; those are all clusters of the site."""
         self.abroad.met(cluster, neighbours)
 

@@ -1,4 +1,5 @@
 """ClassAd expressions over machines and jobs: what is understood, what it means, and at speed.
 
-The language and the truth are those of HTCondor's own library (`truth`); docs/spec/007.
+The language and the answers are those of HTCondor's own library (`reference_evaluator`). See
+docs/spec/007-matching.md.
 """

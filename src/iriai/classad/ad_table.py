@@ -8,17 +8,22 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from iriai.classad.columns import Column, Data, Kind, NotCovered
+from iriai.classad.columns import ColumnVector, Data, NotCovered, ValueType
 from iriai.model.ad import Value
 
 ROWS_MIN = 16
 """Columns begin with room for so many rows, and double."""
-_KINDS: Mapping[type, Kind] = {bool: Kind.BOOL, int: Kind.INT, float: Kind.REAL, str: Kind.TEXT}
-_TYPES: Mapping[Kind, type] = {
-    Kind.BOOL: np.bool_,
-    Kind.INT: np.int64,
-    Kind.REAL: np.float64,
-    Kind.TEXT: np.int32,
+_KINDS: Mapping[type, ValueType] = {
+    bool: ValueType.BOOL,
+    int: ValueType.INT,
+    float: ValueType.REAL,
+    str: ValueType.TEXT,
+}
+_TYPES: Mapping[ValueType, type] = {
+    ValueType.BOOL: np.bool_,
+    ValueType.INT: np.int64,
+    ValueType.REAL: np.float64,
+    ValueType.TEXT: np.int32,
 }
 
 
@@ -69,10 +74,10 @@ class _Stored:
 
     def __init__(self, rows: int) -> None:
         self.kinds = np.zeros(rows, np.uint8)
-        self.data: dict[Kind, Data] = {}
-        self.count: dict[Kind, int] = {}
+        self.data: dict[ValueType, Data] = {}
+        self.count: dict[ValueType, int] = {}
         """How many rows are of each kind."""
-        self.other: Column | None = None
+        self.other: ColumnVector | None = None
         """All rows as they were last asked for; None: something changed since."""
 
     def grow(self, rows: int) -> None:
@@ -80,38 +85,38 @@ class _Stored:
         for kind, data in self.data.items():
             self.data[kind] = np.resize(data, rows)
 
-    def put(self, row: int, kind: Kind, value: float) -> None:
-        old = Kind(int(self.kinds[row]))
+    def put(self, row: int, kind: ValueType, value: float) -> None:
+        old = ValueType(int(self.kinds[row]))
         if old is not kind:
             self._count(old, -1)
             self._count(kind, 1)
             self.kinds[row] = kind
-        if kind is not Kind.NOTHING:
+        if kind is not ValueType.NOTHING:
             if kind not in self.data:
                 self.data[kind] = np.zeros(len(self.kinds), _TYPES[kind])
             self.data[kind][row] = value
         self.other = None
 
-    def _count(self, kind: Kind, by: int) -> None:
-        if kind is not Kind.NOTHING:
+    def _count(self, kind: ValueType, by: int) -> None:
+        if kind is not ValueType.NOTHING:
             self.count[kind] = self.count.get(kind, 0) + by
             if not self.count[kind]:
                 del self.count[kind]
                 if kind in self.data and by < 0:
                     del self.data[kind]
 
-    def column(self, rows: int) -> Column:
+    def column(self, rows: int) -> ColumnVector:
         if self.other is None:
             self.other = self._column(rows)
         return self.other
 
-    def _column(self, rows: int) -> Column:
+    def _column(self, rows: int) -> ColumnVector:
         if len(self.count) > 1:
             raise NotCovered
         for kind, count in self.count.items():
-            missing = None if count == rows else self.kinds[:rows] == Kind.NOTHING
-            return Column(kind, self.data[kind][:rows], missing)
-        return Column(Kind.NOTHING, None, np.ones(1, np.bool_))
+            missing = None if count == rows else self.kinds[:rows] == ValueType.NOTHING
+            return ColumnVector(kind, self.data[kind][:rows], missing)
+        return ColumnVector(ValueType.NOTHING, None, np.ones(1, np.bool_))
 
 
 class AdTable:
@@ -135,7 +140,7 @@ class AdTable:
             for stored in self._stored.values():
                 stored.grow(self._room)
         for stored in self._stored.values():
-            stored.kinds[row] = Kind.NOTHING
+            stored.kinds[row] = ValueType.NOTHING
             stored.other = None
         self.put(row, ad)
         return row
@@ -167,7 +172,7 @@ class AdTable:
         """The ad of a row, names in small letters."""
         return self._ads[row]
 
-    def column(self, key: str) -> Column | None:
+    def column(self, key: str) -> ColumnVector | None:
         """An attribute of all rows, undefined where it is absent; None: no row has it.
 
         Raises:
@@ -183,7 +188,7 @@ class AdTable:
         if stored is None:
             stored = self._stored[key] = _Stored(self._room)
         if value is None:
-            stored.put(row, Kind.NOTHING, 0)
+            stored.put(row, ValueType.NOTHING, 0)
         else:
             kind = _KINDS[type(value)]
             number = self.texts.code(value) if isinstance(value, str) else value

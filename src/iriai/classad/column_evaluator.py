@@ -1,4 +1,4 @@
-"""An expression for many ads at once: the same answers as `truth`, in a few array operations."""
+"""An expression for many ads at once, in a few array operations; see `reference_evaluator`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from iriai.classad.ad_table import Texts, folded
 from iriai.classad.columns import (
     NUMBERS,
     Bools,
-    Column,
+    ColumnVector,
     Data,
-    Kind,
     NotCovered,
+    ValueType,
     choice,
     conjunction,
     disjunction,
@@ -27,14 +27,14 @@ from iriai.classad.columns import (
     undefined_column,
     without,
 )
-from iriai.classad.syntax import (
+from iriai.classad.syntax_tree import (
     UNDEFINED,
     Absent,
     Attribute,
     Binary,
     Call,
     Chain,
-    Choice,
+    Conditional,
     Default,
     Items,
     Literal,
@@ -75,7 +75,7 @@ class ColumnEvaluator:
     def __init__(
         self,
         texts: Texts,
-        column: Callable[[str], Column | None],
+        column: Callable[[str], ColumnVector | None],
         one: Mapping[str, Value],
         *,
         rows_are_my: bool,
@@ -89,18 +89,18 @@ class ColumnEvaluator:
         self._one = one
         self._rows_are_my = rows_are_my
         self.doubtful: Bools | None = None
-        """Rows whose answer is to be asked of `truth`; None: none."""
+        """Rows whose answer is to be asked of `reference_evaluator`; None: none."""
 
-    def evaluate(self, node: Node) -> Column:
+    def evaluate(self, node: Node) -> ColumnVector:
         """The column of an expression.
 
         Raises:
-            NotCovered: `truth` is to be asked for all rows.
+            NotCovered: `reference_evaluator` is to be asked for all rows.
         """
         with np.errstate(all="ignore"):
             return self._of(node)
 
-    def _of(self, node: Node) -> Column:
+    def _of(self, node: Node) -> ColumnVector:
         match node:
             case Literal(value):
                 return constant(value)
@@ -116,7 +116,7 @@ class ColumnEvaluator:
                 return found
             case Binary(operator, left, right):
                 return self._binary(operator, self._of(left), self._of(right))
-            case Choice(condition, then, otherwise) | Call(
+            case Conditional(condition, then, otherwise) | Call(
                 "ifThenElse", (condition, then, otherwise)
             ):
                 return choice(self._of(condition), self._of(then), self._of(otherwise))
@@ -131,7 +131,7 @@ class ColumnEvaluator:
 
     # --- attributes ------------------------------------------------------------------------------
 
-    def _attribute(self, attribute: Attribute) -> Column:
+    def _attribute(self, attribute: Attribute) -> ColumnVector:
         key = attribute.key
         if attribute.scope:
             is_of_rows = (attribute.scope == "MY") == self._rows_are_my
@@ -147,82 +147,86 @@ class ColumnEvaluator:
             return undefined_column() if found is None else found
         return found if found.undefined is None else selected(found.undefined, other, found)
 
-    def _of_one(self, key: str) -> Column | None:
+    def _of_one(self, key: str) -> ColumnVector | None:
         value = self._one.get(key)
         return None if value is None else constant(value)
 
-    def _defaulted(self, value: Column, otherwise: Node) -> Column:
+    def _defaulted(self, value: ColumnVector, otherwise: Node) -> ColumnVector:
         if value.undefined is None:
             return value
         return selected(value.undefined, self._of(otherwise), value)
 
     # --- operators -------------------------------------------------------------------------------
 
-    def _unary(self, operator: str, operand: Column) -> Column:
+    def _unary(self, operator: str, operand: ColumnVector) -> ColumnVector:
         if operator == "!":
             return negation(operand)
-        is_fit = operand.kind is Kind.INT or (operator != "~" and operand.kind is Kind.REAL)
+        is_fit = operand.kind is ValueType.INT or (
+            operator != "~" and operand.kind is ValueType.REAL
+        )
         if not is_fit:
-            return no_sense(operand) if operand.kind is not Kind.NOTHING else operand
+            return no_sense(operand) if operand.kind is not ValueType.NOTHING else operand
         assert operand.data is not None
         data = operand.data
         if operator == "-":
             data = -data
         elif operator == "~":
             data = ~data
-        return Column(operand.kind, data, operand.undefined, operand.error)
+        return ColumnVector(operand.kind, data, operand.undefined, operand.error)
 
-    def _binary(self, operator: str, left: Column, right: Column) -> Column:
+    def _binary(self, operator: str, left: ColumnVector, right: ColumnVector) -> ColumnVector:
         if operator in ("=?=", "=!="):
             same = self._same(left, right)
-            return Column(Kind.BOOL, same if operator == "=?=" else ~same)
-        if Kind.NOTHING in (left.kind, right.kind):
+            return ColumnVector(ValueType.BOOL, same if operator == "=?=" else ~same)
+        if ValueType.NOTHING in (left.kind, right.kind):
             undefined, error = strict(left, right)
-            return Column(Kind.NOTHING, None, undefined, error)
+            return ColumnVector(ValueType.NOTHING, None, undefined, error)
         if operator in _COMPARE:
             return self._compared(operator, left, right)
         if operator in _BITS:
-            if left.kind is not Kind.INT or right.kind is not Kind.INT:
+            if left.kind is not ValueType.INT or right.kind is not ValueType.INT:
                 return no_sense(left, right)
             assert left.data is not None
             assert right.data is not None
-            return Column(Kind.INT, _BITS[operator](left.data, right.data), *strict(left, right))
+            return ColumnVector(
+                ValueType.INT, _BITS[operator](left.data, right.data), *strict(left, right)
+            )
         if operator == ">>>":
             raise NotCovered
         return self._reckoned(operator, left, right)
 
-    def _compared(self, operator: str, left: Column, right: Column) -> Column:
-        if (left.kind is Kind.TEXT) != (right.kind is Kind.TEXT):
+    def _compared(self, operator: str, left: ColumnVector, right: ColumnVector) -> ColumnVector:
+        if (left.kind is ValueType.TEXT) != (right.kind is ValueType.TEXT):
             return no_sense(left, right)
-        if left.kind is Kind.TEXT:
+        if left.kind is ValueType.TEXT:
             values = self._order(left, right)
         else:
             values = numbers(left), numbers(right)
             if (values[0].dtype.kind == "f") != (values[1].dtype.kind == "f"):
                 values = values[0].astype(np.float64), values[1].astype(np.float64)
         undefined, error = strict(left, right)
-        return Column(Kind.BOOL, _COMPARE[operator](*values), undefined, error)
+        return ColumnVector(ValueType.BOOL, _COMPARE[operator](*values), undefined, error)
 
-    def _order(self, left: Column, right: Column) -> tuple[Data, Data]:
+    def _order(self, left: ColumnVector, right: ColumnVector) -> tuple[Data, Data]:
         """Of texts, numbers that compare as they do."""
         if left.text is None or right.text is None:
             return self._places(left), self._places(right)
         first, second = folded(left.text), folded(right.text)
         return np.array([first > second]), np.array([first < second])
 
-    def _places(self, column: Column) -> Data:
+    def _places(self, column: ColumnVector) -> Data:
         if column.text is not None:
             return np.array([self._texts.place_of(column.text)], np.int64)
         assert column.data is not None
         return self._texts.places()[column.data]
 
-    def _same(self, left: Column, right: Column) -> Bools:
+    def _same(self, left: ColumnVector, right: ColumnVector) -> Bools:
         """Rows where both are of one kind and equal, letter by letter."""
         valued = without(np.ones(1, np.bool_), *(left.undefined, left.error))
         valued = without(valued, right.undefined, right.error)
-        if left.kind is not right.kind or left.kind is Kind.NOTHING:
+        if left.kind is not right.kind or left.kind is ValueType.NOTHING:
             same = np.zeros(1, np.bool_)
-        elif left.kind is Kind.TEXT:
+        elif left.kind is ValueType.TEXT:
             same = self._same_texts(left, right) & valued
         else:
             assert left.data is not None
@@ -233,19 +237,19 @@ class ColumnEvaluator:
                 same = same | (mine & others)
         return same
 
-    def _same_texts(self, left: Column, right: Column) -> Bools:
+    def _same_texts(self, left: ColumnVector, right: ColumnVector) -> Bools:
         if left.text is not None and right.text is not None:
             return np.array([left.text == right.text])
         return np.equal(self._codes(left), self._codes(right))
 
-    def _codes(self, column: Column) -> Data:
+    def _codes(self, column: ColumnVector) -> Data:
         """Of texts, numbers that are equal where they are the same; -1: none of the table's."""
         if column.text is not None:
             return np.array([self._texts.codes.get(column.text, -1)])
         assert column.data is not None
         return column.data
 
-    def _reckoned(self, operator: str, left: Column, right: Column) -> Column:
+    def _reckoned(self, operator: str, left: ColumnVector, right: ColumnVector) -> ColumnVector:
         if left.kind not in NUMBERS or right.kind not in NUMBERS:
             return no_sense(left, right)
         first, second = numbers(left), numbers(right)
@@ -257,15 +261,15 @@ class ColumnEvaluator:
             first, second = first.astype(np.float64), second.astype(np.float64)
             data = first / second if operator == "/" else _SUMS[operator](first, second)
             self._doubt(~np.isfinite(data), undefined, error)
-            return Column(Kind.REAL, data, undefined, error)
+            return ColumnVector(ValueType.REAL, data, undefined, error)
         if operator in _SUMS:
-            return Column(Kind.INT, _SUMS[operator](first, second), undefined, error)
+            return ColumnVector(ValueType.INT, _SUMS[operator](first, second), undefined, error)
         by_nothing = without(second == 0, undefined, error)
         self._doubt((first == INT_MIN) & (second == -1), undefined, error)
         divisor = np.where(second == 0, 1, second)
         remainder = np.fmod(first, divisor)
         data = remainder if operator == "%" else (first - remainder) // divisor
-        return Column(Kind.INT, data, undefined, either(error, by_nothing))
+        return ColumnVector(ValueType.INT, data, undefined, either(error, by_nothing))
 
     def _doubt(self, rows: Bools, undefined: Bools | None, error: Bools | None) -> None:
         rows = without(rows, undefined, error)
@@ -273,20 +277,20 @@ class ColumnEvaluator:
             self.doubtful = either(self.doubtful, rows)
 
 
-def constant(value: Result) -> Column:
+def constant(value: Result) -> ColumnVector:
     """The same in all rows."""
     match value:
         case Absent():
             return undefined_column() if value is UNDEFINED else error_column()
         case bool():
-            return Column(Kind.BOOL, np.array([value]))
+            return ColumnVector(ValueType.BOOL, np.array([value]))
         case int():
-            return Column(Kind.INT, np.array([value], np.int64))
+            return ColumnVector(ValueType.INT, np.array([value], np.int64))
         case float():
-            return Column(Kind.REAL, np.array([value]))
+            return ColumnVector(ValueType.REAL, np.array([value]))
         case str():
-            return Column(Kind.TEXT, None, text=value)
+            return ColumnVector(ValueType.TEXT, None, text=value)
 
 
-def _flags(rows: Bools | None) -> Column:
-    return Column(Kind.BOOL, np.zeros(1, np.bool_) if rows is None else rows)
+def _flags(rows: Bools | None) -> ColumnVector:
+    return ColumnVector(ValueType.BOOL, np.zeros(1, np.bool_) if rows is None else rows)

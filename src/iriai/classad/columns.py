@@ -4,7 +4,7 @@ A column has one kind of value, beside what is undefined or an error; every oper
 operations, whatever the number of ads. What does not fit into that (an attribute that is a number
 here and a text there) is `NotCovered`, and single rows whose answer is the library's own affair (a
 division by nothing, a number beyond all numbers) are marked as doubtful: both are asked of
-`truth`. Importing this module loads NumPy.
+`reference_evaluator`. Importing this module loads NumPy.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Data = NDArray[Any]
 
 
 class NotCovered(Exception):
-    """Columns have no answer; `truth` has."""
+    """Columns have no answer; `reference_evaluator` has."""
 
 
-class Kind(IntEnum):
+class ValueType(IntEnum):
     """Of the values of a column."""
 
     NOTHING = 0
@@ -35,14 +35,14 @@ class Kind(IntEnum):
     TEXT = 4
 
 
-NUMBERS = (Kind.BOOL, Kind.INT, Kind.REAL)
+NUMBERS = (ValueType.BOOL, ValueType.INT, ValueType.REAL)
 
 
 @dataclass(slots=True)
-class Column:
+class ColumnVector:
     """One value for each row; arrays of one element stand for all rows."""
 
-    kind: Kind
+    kind: ValueType
     data: Data | None
     """None of NOTHING, and of a text that is the same in all rows. Of texts their codes."""
     undefined: Bools | None = None
@@ -58,13 +58,15 @@ class Column:
         assert self.data is not None
         return without(self.data != 0, self.undefined, self.error)
 
-    def taken(self, rows: NDArray[np.intp]) -> Column:
+    def taken(self, rows: NDArray[np.intp]) -> ColumnVector:
         """The same of some rows only."""
 
         def part(array: Data | None) -> Data | None:
             return array if array is None or len(array) == 1 else array[rows]
 
-        return Column(self.kind, part(self.data), part(self.undefined), part(self.error), self.text)
+        return ColumnVector(
+            self.kind, part(self.data), part(self.undefined), part(self.error), self.text
+        )
 
 
 def either(first: Bools | None, second: Bools | None) -> Bools | None:
@@ -82,17 +84,17 @@ def without(rows: Bools, *others: Bools | None) -> Bools:
     return rows
 
 
-def undefined_column() -> Column:
+def undefined_column() -> ColumnVector:
     """Undefined in all rows."""
-    return Column(Kind.NOTHING, None, np.ones(1, np.bool_))
+    return ColumnVector(ValueType.NOTHING, None, np.ones(1, np.bool_))
 
 
-def error_column() -> Column:
+def error_column() -> ColumnVector:
     """An error in all rows."""
-    return Column(Kind.NOTHING, None, None, np.ones(1, np.bool_))
+    return ColumnVector(ValueType.NOTHING, None, None, np.ones(1, np.bool_))
 
 
-def strict(left: Column, right: Column) -> tuple[Bools | None, Bools | None]:
+def strict(left: ColumnVector, right: ColumnVector) -> tuple[Bools | None, Bools | None]:
     """Where an operator that needs both is undefined, and where it is an error."""
     error = either(left.error, right.error)
     undefined = either(left.undefined, right.undefined)
@@ -101,7 +103,7 @@ def strict(left: Column, right: Column) -> tuple[Bools | None, Bools | None]:
     return undefined, error
 
 
-def no_sense(*operands: Column) -> Column:
+def no_sense(*operands: ColumnVector) -> ColumnVector:
     """Values of these kinds do not go together: an error where there are any."""
     undefined: Bools | None = None
     error: Bools | None = None
@@ -110,13 +112,13 @@ def no_sense(*operands: Column) -> Column:
     if undefined is None:
         return error_column()
     undefined = without(undefined, error)
-    return Column(Kind.NOTHING, None, undefined, ~undefined)
+    return ColumnVector(ValueType.NOTHING, None, undefined, ~undefined)
 
 
-def numbers(column: Column) -> Data:
+def numbers(column: ColumnVector) -> Data:
     """The data of a column of numbers, truths as 0 and 1."""
     assert column.data is not None
-    return column.data.astype(np.int64) if column.kind is Kind.BOOL else column.data
+    return column.data.astype(np.int64) if column.kind is ValueType.BOOL else column.data
 
 
 # --- logic ---------------------------------------------------------------------------------------
@@ -127,28 +129,28 @@ class Logic:
 
     __slots__ = ("error", "false", "true", "undefined")
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: ColumnVector) -> None:
         self.undefined, self.error = column.undefined, column.error
-        if column.kind is Kind.TEXT:
+        if column.kind is ValueType.TEXT:
             column = no_sense(column)
             self.undefined, self.error = column.undefined, column.error
-        if column.kind is Kind.NOTHING:
+        if column.kind is ValueType.NOTHING:
             self.true = self.false = np.zeros(1, np.bool_)
         else:
             assert column.data is not None
-            value = column.data if column.kind is Kind.BOOL else column.data != 0
+            value = column.data if column.kind is ValueType.BOOL else column.data != 0
             self.true = without(value, self.undefined, self.error)
             self.false = without(~value, self.undefined, self.error)
 
 
-def conjunction(first: Column, second: Column) -> Column:
+def conjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
     """`first && second`: false decides, then an error, then what is undefined."""
     left, right = Logic(first), Logic(second)
     if left.undefined is None and left.error is None:
         if right.undefined is None and right.error is None:
-            return Column(Kind.BOOL, left.true & right.true)
-        return Column(
-            Kind.BOOL,
+            return ColumnVector(ValueType.BOOL, left.true & right.true)
+        return ColumnVector(
+            ValueType.BOOL,
             left.true & right.true,
             None if right.undefined is None else left.true & right.undefined,
             None if right.error is None else left.true & right.error,
@@ -157,17 +159,17 @@ def conjunction(first: Column, second: Column) -> Column:
     false = left.false | (open_left & right.false)
     true = left.true & right.true
     error = either(left.error, None if right.error is None else open_left & right.error)
-    return Column(Kind.BOOL, true, without(~(false | true), error), error)
+    return ColumnVector(ValueType.BOOL, true, without(~(false | true), error), error)
 
 
-def disjunction(first: Column, second: Column) -> Column:
+def disjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
     """`first || second`: true decides, then an error, then what is undefined."""
     left, right = Logic(first), Logic(second)
     if left.undefined is None and left.error is None:
         if right.undefined is None and right.error is None:
-            return Column(Kind.BOOL, left.true | right.true)
-        return Column(
-            Kind.BOOL,
+            return ColumnVector(ValueType.BOOL, left.true | right.true)
+        return ColumnVector(
+            ValueType.BOOL,
             left.true | right.true,
             None if right.undefined is None else left.false & right.undefined,
             None if right.error is None else left.false & right.error,
@@ -176,19 +178,19 @@ def disjunction(first: Column, second: Column) -> Column:
     true = left.true | (open_left & right.true)
     false = left.false & right.false
     error = either(left.error, None if right.error is None else open_left & right.error)
-    return Column(Kind.BOOL, true, without(~(false | true), error), error)
+    return ColumnVector(ValueType.BOOL, true, without(~(false | true), error), error)
 
 
-def negation(operand: Column) -> Column:
+def negation(operand: ColumnVector) -> ColumnVector:
     """`!operand`."""
     logic = Logic(operand)
-    return Column(Kind.BOOL, logic.false, logic.undefined, logic.error)
+    return ColumnVector(ValueType.BOOL, logic.false, logic.undefined, logic.error)
 
 
 # --- choices -------------------------------------------------------------------------------------
 
 
-def choice(condition: Column, then: Column, otherwise: Column) -> Column:
+def choice(condition: ColumnVector, then: ColumnVector, otherwise: ColumnVector) -> ColumnVector:
     """`condition ? then : otherwise`."""
     logic = Logic(condition)
     chosen = selected(logic.true, then, otherwise)
@@ -198,23 +200,23 @@ def choice(condition: Column, then: Column, otherwise: Column) -> Column:
     if error is not None:
         error = without(error, logic.undefined)
     undefined, error = either(logic.undefined, undefined), either(logic.error, error)
-    return Column(chosen.kind, chosen.data, undefined, error, chosen.text)
+    return ColumnVector(chosen.kind, chosen.data, undefined, error, chosen.text)
 
 
-def selected(rows: Bools, these: Column, others: Column) -> Column:
+def selected(rows: Bools, these: ColumnVector, others: ColumnVector) -> ColumnVector:
     """`these` in some rows, and `others` elsewhere; raises `NotCovered` where kinds differ."""
     undefined = _selected_mask(rows, these.undefined, others.undefined)
     error = _selected_mask(rows, these.error, others.error)
-    if others.kind is Kind.NOTHING or these.kind is Kind.NOTHING:
-        kept = these if others.kind is Kind.NOTHING else others
-        return Column(kept.kind, kept.data, undefined, error, kept.text)
+    if others.kind is ValueType.NOTHING or these.kind is ValueType.NOTHING:
+        kept = these if others.kind is ValueType.NOTHING else others
+        return ColumnVector(kept.kind, kept.data, undefined, error, kept.text)
     if these.kind is not others.kind:
         raise NotCovered
     if these.data is None or others.data is None:
         if these.text is None or these.text != others.text:
             raise NotCovered
-        return Column(these.kind, None, undefined, error, these.text)
-    return Column(these.kind, np.where(rows, these.data, others.data), undefined, error)
+        return ColumnVector(these.kind, None, undefined, error, these.text)
+    return ColumnVector(these.kind, np.where(rows, these.data, others.data), undefined, error)
 
 
 def _selected_mask(rows: Bools, these: Bools | None, others: Bools | None) -> Bools | None:

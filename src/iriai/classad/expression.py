@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.classad.parser import parse
-from iriai.classad.syntax import Attribute, Chain, Node, attributes, children
-from iriai.classad.text import text_of
+from iriai.classad.syntax_tree import Attribute, Chain, Node, attributes, children
+from iriai.classad.unparse import text_of
 from iriai.model.problem import UsageProblem
 
 EXPRESSION_BYTES_MAX = 16_384

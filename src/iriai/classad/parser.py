@@ -10,21 +10,21 @@ import re
 from collections.abc import Mapping
 
 from iriai.classad.functions import ALLOWED, PATTERNS, why_not
-from iriai.classad.syntax import (
+from iriai.classad.lexer import Lexeme, syntax_problem, tokens
+from iriai.classad.syntax_tree import (
     ERROR,
     UNDEFINED,
     Attribute,
     Binary,
     Call,
     Chain,
-    Choice,
+    Conditional,
     Default,
     Items,
     Literal,
     Node,
     Unary,
 )
-from iriai.classad.tokens import Token, syntax_problem, tokens
 from iriai.model.problem import UsageProblem
 
 DEPTH_MAX = 50
@@ -100,7 +100,7 @@ class _Parser:
         if self._takes("?"):
             then = self._expression()
             self._must_take(":")
-            node = Choice(node, then, self._expression())
+            node = Conditional(node, then, self._expression())
         self._depth -= 1
         return node
 
@@ -161,7 +161,7 @@ class _Parser:
             return Items(self._listed("}"))
         raise self._unexpected("a value")
 
-    def _named(self, token: Token) -> Node:
+    def _named(self, token: Lexeme) -> Node:
         word = token.text.lower()
         if self._takes("("):
             return self._call(token)
@@ -175,7 +175,7 @@ class _Parser:
             raise self._wrong(token, f"'{token.text}' where a value belongs", "put a value before")
         return self._attribute("", token)
 
-    def _scoped(self, token: Token) -> Node:
+    def _scoped(self, token: Lexeme) -> Node:
         scope = token.text.upper()
         name = self._token
         if scope not in SCOPES:
@@ -187,13 +187,13 @@ class _Parser:
         self._advance()
         return self._attribute(scope, name)
 
-    def _attribute(self, scope: str, token: Token) -> Attribute:
+    def _attribute(self, scope: str, token: Lexeme) -> Attribute:
         if token.text.lower() in FORBIDDEN:
             what = f"{token.text}, which is an expression itself,"
             raise self._wrong(token, what, "write what it says instead")
         return Attribute(scope, token.text)
 
-    def _call(self, token: Token) -> Node:
+    def _call(self, token: Lexeme) -> Node:
         name = self._functions.get(token.text.lower())
         if name is None:
             hint = f"there are: {', '.join(self._functions.values())}"
@@ -212,7 +212,7 @@ class _Parser:
 
     # --- values ----------------------------------------------------------------------------------
 
-    def _number(self, token: Token) -> int | float:
+    def _number(self, token: Lexeme) -> int | float:
         text = token.text
         if text.isdecimal():
             if len(text) > 1 and text[0] == "0":
@@ -227,7 +227,7 @@ class _Parser:
             )
         return float(text)
 
-    def _unescaped(self, token: Token) -> str:
+    def _unescaped(self, token: Lexeme) -> str:
         def meant(found: re.Match[str]) -> str:
             if found[1] not in _ESCAPED:
                 hint = 'there are \\" \\\\ \\n \\t and \\r'
@@ -280,7 +280,7 @@ class _Parser:
                 hint = "write the number out: Memory is in MiB, Disk in KiB"
         return syntax_problem(self._text, token.position, what, hint)
 
-    def _wrong(self, token: Token, what: str, hint: str) -> UsageProblem:
+    def _wrong(self, token: Lexeme, what: str, hint: str) -> UsageProblem:
         return syntax_problem(self._text, token.position, what, hint)
 
 

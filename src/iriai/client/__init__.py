@@ -8,8 +8,8 @@ with Client.connect() as client:
 """
 
 from iriai.client.client import Client
-from iriai.client.drafting import draft, encode_environment
+from iriai.client.job_builder import draft, encode_environment
+from iriai.client.job_wait import JobWait
 from iriai.client.transport import ConnectionLost
-from iriai.client.waiting import Waiting
 
-__all__ = ["Client", "ConnectionLost", "Waiting", "draft", "encode_environment"]
+__all__ = ["Client", "ConnectionLost", "JobWait", "draft", "encode_environment"]

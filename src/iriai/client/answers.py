@@ -2,7 +2,7 @@
 
 from iriai.wire.accounts import ShareRow, ShareTable, UsageRow, UsageTable
 from iriai.wire.ads import AdRow, ClauseRow, MatchRow, MatchTable
-from iriai.wire.changes import Alter, Altered, Changed
+from iriai.wire.changes import Alter, AlterResult, Changed
 from iriai.wire.joining import (
     ClusterReport,
     ConsentRow,
@@ -43,7 +43,7 @@ from iriai.wire.stories import Story, StoryRow
 __all__ = [
     "AdRow",
     "Alter",
-    "Altered",
+    "AlterResult",
     "AttemptRow",
     "Changed",
     "ClauseRow",

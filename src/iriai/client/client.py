@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.client.cluster_requests import ClusterRequests
-from iriai.client.finding import candidate_directories
-from iriai.client.line import Line
+from iriai.client.connection import Connection
+from iriai.client.discovery import candidate_directories
+from iriai.client.job_wait import JobWait, OnLost, OnProgress
 from iriai.client.pieces import pieces
 from iriai.client.transport import ConnectionLost
-from iriai.client.waiting import OnLost, OnProgress, Waiting
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
@@ -22,14 +22,14 @@ from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import (
     IDS_MAX,
     Alter,
-    Altered,
+    AlterResult,
     Cancel,
     Changed,
     FieldChange,
     Hold,
     Release,
 )
-from iriai.wire.machines import Drain, Forget, NodeRow, Nodes, NodeTable, Resume
+from iriai.wire.machines import AskNodes, Drain, Forget, NodeRow, NodeTable, Resume
 from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
@@ -75,7 +75,7 @@ class Client(ClusterRequests):
     daemon goes away before it answers; `wait` alone waits for it to come back.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Connection) -> None:
         """Use `connect` instead."""
         self._line = line
 
@@ -97,7 +97,7 @@ class Client(ClusterRequests):
         directories = candidate_directories(option, os.environ, os.geteuid())
         is_named = option or os.environ.get(STATE_VARIABLE)
         token = "" if is_named else os.environ.get(TOKEN_VARIABLE, "")
-        return cls(Line(directories, follow=follow, token=token))
+        return cls(Connection(directories, follow=follow, token=token))
 
     def __enter__(self) -> Client:
         return self
@@ -205,7 +205,7 @@ class Client(ClusterRequests):
 
     def node_table(self) -> NodeTable:
         """The same, with a note where something of them is not known now."""
-        return self._line.ask(Nodes(), NodeTable)
+        return self._line.ask(AskNodes(), NodeTable)
 
     def ad_list(self, machine: str = "") -> AdList:
         """What machines say of themselves, by name, with a note where some are missing.
@@ -228,7 +228,7 @@ class Client(ClusterRequests):
     ) -> tuple[Outcome, ...]:
         """Wait until the jobs and tasks `names` have finished; returns how each did.
 
-        A daemon that goes away is waited for; see `Waiting`.
+        A daemon that goes away is waited for; see `JobWait`.
         """
         waiting = self.waiting(names, on_progress, on_lost)
         while (outcomes := waiting.poll()) is None:
@@ -240,9 +240,9 @@ class Client(ClusterRequests):
         names: Sequence[str],
         on_progress: OnProgress | None = None,
         on_lost: OnLost | None = None,
-    ) -> Waiting:
+    ) -> JobWait:
         """As `wait`, to be polled while other things are done."""
-        return Waiting(self._line, tuple(names), on_progress, on_lost)
+        return JobWait(self._line, tuple(names), on_progress, on_lost)
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -270,15 +270,15 @@ class Client(ClusterRequests):
         """Have a front end list a machine that is gone for good no more; for operators."""
         self._line.ask(Forget(node), Done)
 
-    def alter(self, request: Alter) -> Altered:
+    def alter(self, request: Alter) -> AlterResult:
         """Change what the waiting tasks of jobs ask for."""
         changes: dict[str, tuple[FieldChange, ...]] = {}
         problems: dict[str, str] = {}
         for piece in pieces(request.ids, IDS_MAX):
-            altered = self._line.ask(replace(request, ids=piece), Altered)
+            altered = self._line.ask(replace(request, ids=piece), AlterResult)
             changes |= altered.changes
             problems |= altered.problems
-        return Altered(changes, problems)
+        return AlterResult(changes, problems)
 
     def _changed(self, kind: type[Cancel | Hold | Release], names: Sequence[str]) -> Changed:
         tasks: dict[str, int] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from iriai.client.line import Line
+from iriai.client.connection import Connection
 from iriai.client.transport import ConnectionLost
 from iriai.model.problem import Unreachable
 from iriai.wire.joining import (
     ClusterReport,
-    Consent,
     ConsentTable,
+    GrantConsent,
     Leave,
     ListConsents,
     ListTokens,
@@ -33,7 +33,7 @@ _PAUSE_S = 0.05
 class ClusterRequests:
     """See `Client`."""
 
-    _line: Line
+    _line: Connection
 
     def cluster(self) -> ClusterReport:
         """The cluster as this machine knows it; all is empty where it is in none."""
@@ -76,7 +76,7 @@ class ClusterRequests:
 
     def consent(self, home: str, lifetime_s: float) -> None:
         """Have tasks that are handed in at `home` run here as the user who asks; 0: no more."""
-        self._line.ask(Consent(home, lifetime_s), Done)
+        self._line.ask(GrantConsent(home, lifetime_s), Done)
 
     def consents(self) -> ConsentTable:
         """What one consented to here; an operator sees everybody's."""

@@ -14,7 +14,7 @@ import time
 
 from msgspec.structs import replace
 
-from iriai.client.conversation import Conversation
+from iriai.client.rpc_channel import Conversation
 from iriai.client.transport import READ_BYTES, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token

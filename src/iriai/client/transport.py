@@ -16,7 +16,7 @@ class ConnectionLost(Unreachable):
     """The daemon went away with requests unanswered: what became of them is not known here."""
 
 
-class Foreign(Unreachable):
+class NotIriai(Unreachable):
     """What listens on the socket does not speak our protocol."""
 
 
@@ -119,9 +119,9 @@ class Transport:
         )
 
 
-def foreign(path: str) -> Foreign:
+def foreign(path: str) -> NotIriai:
     """The problem of a socket that is not ours."""
-    return Foreign(
+    return NotIriai(
         "not-iriai",
         f"what listens on {path} is not a daemon of iriai",
         "name another state directory with --state",

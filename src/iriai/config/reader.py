@@ -34,7 +34,7 @@ from iriai.config.values import (
     is_name,
 )
 from iriai.model.ad import Value, is_attribute
-from iriai.model.home_rules import OTHERS
+from iriai.model.admission_rules import OTHERS
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 

@@ -7,7 +7,7 @@ from math import inf, isfinite
 from typing import Generic, NamedTuple, TypeVar
 
 from iriai.model.ad import Value, is_value
-from iriai.model.home_rules import ALL
+from iriai.model.admission_rules import ALL
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 from iriai.model.units import (

@@ -20,8 +20,8 @@ from iriai.daemon.service import prepare_store, serve
 from iriai.daemon.startup.hardware import capacity, measure
 from iriai.daemon.startup.listener import listen, open_doors
 from iriai.daemon.startup.settings import (
-    Mode,
-    Settings,
+    DaemonSettings,
+    ServiceMode,
     current_mode,
     home_rules,
     leave_for_launcher,
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _serve(settings)
 
 
-def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
+def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
     """Everything that is done before privileges are dropped."""
     configuration = read_configuration(paths)
     raise_descriptor_limit(configuration.limits)
@@ -74,7 +74,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> Settings:
         amounts = capacity(facts, configuration)
         rules = home_rules(configuration, identity.home, is_member=cluster is not None)
         leave_for_launcher(paths, configuration, rules)
-        return Settings(
+        return DaemonSettings(
             paths=paths,
             configuration=configuration,
             facts=facts,
@@ -105,9 +105,9 @@ def _open_ending(paths: StatePaths) -> int:
         raise problem_of(error, paths.directory) from None
 
 
-def _listen(paths: StatePaths, mode: Mode) -> socket.socket:
+def _listen(paths: StatePaths, mode: ServiceMode) -> socket.socket:
     try:
-        return listen(paths.daemon_socket, everybody=mode is Mode.SYSTEM)
+        return listen(paths.daemon_socket, everybody=mode is ServiceMode.SYSTEM)
     except OSError as error:
         raise problem_of(error, paths.daemon_socket) from None
 
@@ -119,7 +119,7 @@ def _doors(configuration: Configuration) -> tuple[socket.socket, ...]:
     return open_doors(parse_address(configuration.cluster.listen))
 
 
-def _serve(settings: Settings) -> int:
+def _serve(settings: DaemonSettings) -> int:
     try:
         if settings.cluster is not None:
             load_for_members()

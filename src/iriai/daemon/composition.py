@@ -10,39 +10,42 @@ from random import Random
 from iriai.broker.core import Broker
 from iriai.broker.state.state import BrokerSettings
 from iriai.daemon.host.machine_ad import own_ad
-from iriai.daemon.host.user_policy import UserJudge
+from iriai.daemon.host.user_policy import UserPolicy
 from iriai.daemon.startup.order_plugins import load_orders
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.instant import Instant
-from iriai.model.stored import StoredState
+from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
 from iriai.plugins.policy_file import named_plan
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
-from iriai.protocol.election.election import Succession
+from iriai.protocol.election.election import Election
 
 FRONT_END = "front end"
 """Where the broker of a back end is before its front end has told its name: no machine has this."""
 
 
 def make_machine(
-    settings: Settings, stored: StoredState, now: Instant, back_ends: Callable[[], Iterable[str]]
+    settings: DaemonSettings,
+    stored: StoredState,
+    now: Instant,
+    back_ends: Callable[[], Iterable[str]],
 ) -> Machine:
     """The cores of this machine, from what its store gave back; `back_ends` of this host."""
     configuration = settings.configuration
     rng = Random(secrets.randbits(64))
     minimum_uid = configuration.identity.minimum_uid
-    judge = UserJudge(settings.rules, minimum_uid, settings.single_uid, settings.cluster)
+    judge = UserPolicy(settings.rules, minimum_uid, settings.single_uid, settings.cluster)
     node_settings = NodeSettings(
         settings.home,
         settings.capacity,
         ChargeRule.of(configuration.order),
-        Fading.of(configuration.order),
+        Decay.of(configuration.order),
         configuration.machine.speed,
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,
@@ -73,7 +76,7 @@ def make_machine(
         return Machine(settings.home, own_node, home, make_broker())
     pinned = configuration.cluster.broker or ""
     cluster = configuration.cluster.name or settings.cluster.identity.cluster
-    succession = Succession(settings.home, cluster, pinned)
+    succession = Election(settings.home, cluster, pinned)
     return Machine(
         settings.home, own_node, home, None, succession=succession, make_broker=make_broker
     )

@@ -39,7 +39,7 @@ def keep_within_reach(user: str) -> None:
 
 def load_expressions() -> None:
     """What evaluates the expressions of jobs and machines."""
-    from iriai.classad import truth  # noqa: F401
+    from iriai.classad import reference_evaluator  # noqa: F401
     from iriai.policy.matching import job_requirements, match  # noqa: F401
 
 

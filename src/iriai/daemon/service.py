@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from iriai.daemon.cluster.broker_rpc import Inquirer
-from iriai.daemon.cluster.cluster_rpc import OtherClusters
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.cluster.cluster_rpc import ClusterRpc
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.composition import make_machine
 from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
-from iriai.daemon.net.local_links import Links
-from iriai.daemon.net.local_uplink import Uplink
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.payloads.remote_payloads import ReceivedTexts
-from iriai.daemon.requests.cluster.authority import ClusterPart
+from iriai.daemon.net.local_links import LocalLinks
+from iriai.daemon.net.local_uplink import LocalUplink
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.remote_payloads import RemotePayloads
+from iriai.daemon.requests.cluster.authority import ClusterAuthority
 from iriai.daemon.requests.jobs.feasibility import Feasibility
-from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions
-from iriai.daemon.requests.jobs.handlers import JobAnswers
-from iriai.daemon.requests.jobs.history import Past
-from iriai.daemon.requests.jobs.selection import Selected
+from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
+from iriai.daemon.requests.jobs.handlers import JobHandlers
+from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.requests.jobs.submission import Submissions
-from iriai.daemon.requests.machines.ads import AdAnswers
-from iriai.daemon.requests.machines.drain import NodeAnswers
-from iriai.daemon.requests.machines.forget import Forgetting
+from iriai.daemon.requests.machines.ads import AdHandlers
+from iriai.daemon.requests.machines.drain import DrainHandlers
+from iriai.daemon.requests.machines.forget import ForgetHandler
 from iriai.daemon.requests.machines.nodes import NodeTables
-from iriai.daemon.requests.machines.status import Reports
+from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handler
-from iriai.daemon.server.deferred_replies import Unstored
+from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.daemon.server.freed_memory import FreedMemory
 from iriai.daemon.server.limited import LimitedUsers
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.storage.retention import Retention
-from iriai.daemon.tasks.launcher_client import LauncherLink
-from iriai.daemon.tasks.notifications import Notices
-from iriai.identity.users.permissions import Users
+from iriai.daemon.tasks.launcher_client import LauncherClient
+from iriai.daemon.tasks.notifications import Notifications
+from iriai.identity.users.permissions import Permissions
 from iriai.launcher.contract.machine_config import EPILOG
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 GONE = "the terminal or standard input that was passed with the job is gone"
 
 
-def prepare_store(settings: Settings) -> None:
+def prepare_store(settings: DaemonSettings) -> None:
     """Bring the store to this version's schema, while a child may still be started for it.
 
     After the drop of privileges this Python may lie out of reach. Raises a `Problem`.
@@ -76,7 +76,7 @@ def prepare_store(settings: Settings) -> None:
     Store.open(Path(settings.paths.database)).close()
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: DaemonSettings) -> int:
     """Serve clients until someone wants the end; returns the exit code."""
     store = Store.open(Path(settings.paths.database))
     try:
@@ -85,7 +85,7 @@ def serve(settings: Settings) -> int:
         store.close()
 
 
-async def _serve(settings: Settings, store: Store) -> int:
+async def _serve(settings: DaemonSettings, store: Store) -> int:
     service = Service(settings, store)
     return await service.run()
 
@@ -93,7 +93,7 @@ async def _serve(settings: Settings, store: Store) -> int:
 class Service:
     """Everything of one daemon, from start to end."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: DaemonSettings, store: Store) -> None:
         self._settings = settings
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -101,15 +101,15 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         machine = make_machine(settings, store.load(), now, self._back_ends)
         self._writer = Writer(store, self._durable, self._report)
-        self._links: Links | None = None
-        self._jobs: JobAnswers | None = None
-        self._uplink: Uplink | None = None
+        self._links: LocalLinks | None = None
+        self._jobs: JobHandlers | None = None
+        self._uplink: LocalUplink | None = None
         self._network: ClusterNetwork | None = None
         self._retention: Retention | None = None
-        self._descriptors = Descriptors(settings.configuration.limits.descriptors_per_user)
+        self._descriptors = PassedDescriptors(settings.configuration.limits.descriptors_per_user)
         self._limited = LimitedUsers()
-        self._payloads = Payloads(self._text)
-        self._launcher = LauncherLink(
+        self._payloads = PayloadStore(self._text)
+        self._launcher = LauncherClient(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
             self._payloads,
@@ -120,27 +120,27 @@ class Service:
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
         self._culprits = Culprits(settings.paths.store)
         self._engine.on_culprit = self._blame
-        self._texts = ReceivedTexts(self._engine)
-        self._inquirer = Inquirer(self._engine)
-        self._others = OtherClusters(self._engine, self._inquirer)
+        self._texts = RemotePayloads(self._engine)
+        self._inquirer = BrokerRpc(self._engine)
+        self._others = ClusterRpc(self._engine, self._inquirer)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
             self._launcher.on_event = self._sensor.heard
         self._launcher.on_epilog_failed = self._epilog_failed
-        self._past = Past(settings.home, settings.paths.spool, store, self._engine.soon)
-        self._unstored = Unstored(self._engine, self._writer)
-        users = Users(
+        self._past = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
+        self._unstored = DeferredReplies(self._engine, self._writer)
+        users = Permissions(
             settings.configuration,
             settings.single_uid,
         )
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:
             self._follow_front_end()
-        self._cluster = ClusterPart(settings, self._engine, users, self._begin_anew)
+        self._cluster = ClusterAuthority(settings, self._engine, users, self._begin_anew)
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
-        ads = AdAnswers(settings, self._engine, users, self._inquirer, self._others)
+        ads = AdHandlers(settings, self._engine, users, self._inquirer, self._others)
         handlers |= ads.handlers()
         self._clients = Clients(
             self._engine,
@@ -154,16 +154,16 @@ class Service:
         self._open_to_strangers()
         machine.begin(now)
 
-    def _home(self, users: Users) -> dict[type, Handler]:
+    def _home(self, users: Permissions) -> dict[type, Handler]:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
-        links = self._links = Links(
+        links = self._links = LocalLinks(
             settings, engine, self._payloads, self._descriptors, engine.machine.home.unsettled_on
         )
         feasibility = Feasibility(settings, engine, links)
         submissions = Submissions(settings, users, self._payloads)
-        fits = FitQuestions(settings, engine, self._inquirer, self._others, feasibility)
-        jobs = self._jobs = JobAnswers(
+        fits = FeasibilityRequests(settings, engine, self._inquirer, self._others, feasibility)
+        jobs = self._jobs = JobHandlers(
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
         self._limited.watch(jobs.limits())
@@ -175,7 +175,7 @@ class Service:
 
     def _follow_front_end(self) -> None:
         """What a machine without a home has instead."""
-        self._uplink = Uplink(
+        self._uplink = LocalUplink(
             self._settings, self._engine, self._payloads, self._descriptors, self._texts
         )
         self._engine.carrier = self._uplink
@@ -218,7 +218,7 @@ class Service:
     def _of_every_machine(self, now: Instant) -> dict[type, Handler]:
         """What every machine answers."""
         settings, engine = self._settings, self._engine
-        reports = Reports(
+        reports = StatusHandlers(
             settings,
             engine,
             self._launcher,
@@ -231,12 +231,12 @@ class Service:
             self._limited,
             self._down,
         )
-        nodes = NodeAnswers(settings, engine, self._unstored, self._links)
+        nodes = DrainHandlers(settings, engine, self._unstored, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
         table = NodeTables(
             settings, engine, self._links, self._sensor, self._inquirer, self._others, seen
         )
-        forgetting = Forgetting(settings, engine, self._links, seen)
+        forgetting = ForgetHandler(settings, engine, self._links, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
         reports.began(now)
@@ -249,12 +249,12 @@ class Service:
     def _tell_users(self) -> None:
         """Tell users that their jobs have finished, and forget these in the end."""
         home, jobs = self._settings.home, self._settings.configuration.jobs
-        notices = Notices(
+        notices = Notifications(
             home,
             self._engine,
             self._writer,
             self._store,
-            lambda number: self._past.outcome(Selected(JobId(home, number))),
+            lambda number: self._past.outcome(SelectedJobs(JobId(home, number))),
             self._payloads,
             self._launcher,
             jobs.sendmail,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.home.aftermath import Aftermath
+from iriai.home.completion import Completion
+from iriai.home.event_log import EventLog
 from iriai.home.explain import waits_for_place
 from iriai.home.job import JobState
 from iriai.home.leases import lost_result
-from iriai.home.nodes import Nodes
-from iriai.home.observed import Observed
-from iriai.home.posts import Posts
-from iriai.home.recording import Recording
+from iriai.home.machine_stats import MachineStats
+from iriai.home.node_sessions import NodeSessions
+from iriai.home.request_publisher import RequestPublisher
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effect_buffer import Outbox
-from iriai.protocol.incidents import Notices
+from iriai.protocol.effect_buffer import EffectBuffer
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.effects import LinkUp, Persist
 from iriai.protocol.messages.scheduling import Accepted, Begun, End, Match, Refusal, Renew
 
@@ -29,10 +29,10 @@ class Attempts:
         self,
         home: str,
         jobs: dict[int, JobState],
-        posts: Posts,
-        recording: Recording,
-        aftermath: Aftermath,
-        outbox: Outbox,
+        posts: RequestPublisher,
+        recording: EventLog,
+        aftermath: Completion,
+        outbox: EffectBuffer,
     ) -> None:
         self._home = home
         self._posts = posts
@@ -40,10 +40,10 @@ class Attempts:
         self._aftermath = aftermath
         self._outbox = outbox
         self._jobs = jobs
-        self.nodes = Nodes(home, jobs)
-        self.observed = Observed()
+        self.nodes = NodeSessions(home, jobs)
+        self.observed = MachineStats()
         """What machines do beside what they say."""
-        self.notices = Notices()
+        self.notices = Incidents()
         self._ahead: dict[AttemptId, str] = {}
         """The machines at which attempts wait that were handed out ahead, as those last said."""
         self._begun_wall_s: dict[AttemptId, float] = {}

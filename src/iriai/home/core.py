@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from iriai.home.aftermath import Aftermath
 from iriai.home.attempts import Attempts
+from iriai.home.completion import Completion
 from iriai.home.dependencies import Ends
+from iriai.home.event_log import EventLog
 from iriai.home.explain import explain_here, explain_open
-from iriai.home.job import JobState, Outcome
-from iriai.home.posts import Beside, Posts
-from iriai.home.prerequisites import Known
-from iriai.home.recording import Recording
+from iriai.home.job import JobState, TaskEnd
+from iriai.home.job_lookup import JobLookup
+from iriai.home.request_publisher import Beside, RequestPublisher
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId, JobId
@@ -25,9 +25,9 @@ from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
+from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
-from iriai.model.stored import StoredJob
-from iriai.protocol.effect_buffer import Outbox
+from iriai.protocol.effect_buffer import EffectBuffer
 from iriai.protocol.messages.effects import (
     Effect,
     LinkDown,
@@ -50,7 +50,7 @@ from iriai.protocol.messages.scheduling import (
     Renew,
     ToHome,
 )
-from iriai.protocol.timer import Alarm
+from iriai.protocol.timer import Timer
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
@@ -73,17 +73,17 @@ class Home:
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
-        self.posts = Posts(name, self.jobs, beside)
-        self._outbox = Outbox()
-        self._recording = Recording(self.jobs)
-        self._aftermath = Aftermath(self.jobs, self.posts, self._recording, self._outbox)
+        self.posts = RequestPublisher(name, self.jobs, beside)
+        self._outbox = EffectBuffer()
+        self._recording = EventLog(self.jobs)
+        self._aftermath = Completion(self.jobs, self.posts, self._recording, self._outbox)
         self._attempts = Attempts(
             name, self.jobs, self.posts, self._recording, self._aftermath, self._outbox
         )
         self.observed = self._attempts.observed
         """What machines do beside what they say."""
         self._nodes = self._attempts.nodes
-        self._alarm = Alarm(Part.HOME)
+        self._alarm = Timer(Part.HOME)
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Match: self._match,
             Promise: self._promise,
@@ -102,7 +102,7 @@ class Home:
         self._aftermath.dependents.restore(self.jobs, ended)
 
     @property
-    def outcomes(self) -> Mapping[int, Outcome]:
+    def outcomes(self) -> Mapping[int, TaskEnd]:
         """How jobs ended that finished lately, by number."""
         return self._aftermath.finished.outcomes
 
@@ -322,8 +322,8 @@ class Home:
         if next_s is not None:
             self._outbox.extend(self._alarm.by(next_s))
 
-    def _known(self) -> Known:
-        return Known(self.name, self._next_number, self.jobs, self.outcomes)
+    def _known(self) -> JobLookup:
+        return JobLookup(self.name, self._next_number, self.jobs, self.outcomes)
 
     def _restore(self, stored: StoredJob) -> None:
         job = JobState(stored.number, stored.spec, stored.submitted_wall_s)

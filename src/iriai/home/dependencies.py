@@ -25,7 +25,7 @@ TOLD_MAX = 1000
 together, so that a turn stays below what a client notices."""
 
 
-class Settled(NamedTuple):
+class DependentJob(NamedTuple):
     """One job that may be told how something ended that it waits for."""
 
     number: int
@@ -94,16 +94,16 @@ class Dependents:
         if not of_job:
             del self._of[dependency.number]
 
-    def take(self, count: int) -> list[Settled]:
+    def take(self, count: int) -> list[DependentJob]:
         """The next `count` that are due; some of them may not wait any more."""
-        taken: list[Settled] = []
+        taken: list[DependentJob] = []
         while self._due and len(taken) < count:
             dependency, cause, waiting = self._due[0]
             number = next(waiting, None)
             if number is None:
                 self._due.popleft()
             else:
-                taken.append(Settled(number, dependency, cause))
+                taken.append(DependentJob(number, dependency, cause))
         return taken
 
     def restore(self, jobs: Mapping[int, JobState], ended: Ends) -> None:

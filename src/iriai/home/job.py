@@ -56,7 +56,7 @@ BADNESS = {
 
 
 @dataclass(slots=True)
-class Task:
+class ActiveTask:
     """A task that has been started at least once and has not finished."""
 
     attempt: int
@@ -71,7 +71,7 @@ class Task:
     """What its attempt was started with, where the job was altered since; None: the job's."""
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True):
+class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
     """How a task ended."""
 
     cause: EndCause
@@ -93,7 +93,7 @@ class _Folded(msgspec.Struct, array_like=True):
     tasks: list[tuple[int, int, TaskState, str, int, bool]]
     counts: dict[EndCause, int]
     held: bool
-    worst: Outcome | None
+    worst: TaskEnd | None
     promised_wall_s: float | None
     promised_machine: str
     open_after: tuple[Dependency, ...] = ()
@@ -145,12 +145,12 @@ class JobState:
         """What has not ended yet that the job waits for."""
         self.altered = False
         """Whether `spec` is not the one that was submitted any more."""
-        self.tasks: dict[int, Task] = {}
+        self.tasks: dict[int, ActiveTask] = {}
         """Tasks that run or wait again, by index."""
         self.waiting = task_count(spec.array)
         """How many tasks could start, or would if the job were not held."""
         self.counts: dict[EndCause, int] = {}
-        self.worst: Outcome | None = None
+        self.worst: TaskEnd | None = None
         self.promised_wall_s: float | None = None
         self.promised_machine = ""
         self.listing: bytes | None = None
@@ -254,7 +254,7 @@ class JobState:
             task = self.tasks[index]
             task.attempt, task.state, task.machine, task.spec = attempt, state, machine, None
         else:
-            self.tasks[index] = Task(attempt, state, machine)
+            self.tasks[index] = ActiveTask(attempt, state, machine)
             self._advance()
         self.waiting -= 1
         self.promised_wall_s = None
@@ -287,7 +287,7 @@ class JobState:
         del self.tasks[index]
         if task.stopping and (cause in ATTEMPT_ONLY or cause is EndCause.LOST):
             cause = EndCause.CANCELLED
-        self._count(Outcome(cause, exit_code, signal), 1)
+        self._count(TaskEnd(cause, exit_code, signal), 1)
         return cause
 
     def cancelled(self, indices: tuple[int, ...]) -> int:
@@ -437,7 +437,7 @@ class JobState:
         """Tasks that wait, all where none is named, end cancelled; returns how many."""
         withdrawn = self._withdraw(indices)
         if withdrawn:
-            self._count(Outcome(EndCause.CANCELLED, None, None), withdrawn)
+            self._count(TaskEnd(EndCause.CANCELLED, None, None), withdrawn)
         return withdrawn
 
     def _withdraw(self, indices: tuple[int, ...]) -> int:
@@ -472,7 +472,7 @@ class JobState:
 
     # --- helpers of the changes ------------------------------------------------------------------
 
-    def _is_repeated(self, task: Task, cause: EndCause) -> bool:
+    def _is_repeated(self, task: ActiveTask, cause: EndCause) -> bool:
         if task.stopping:
             return False
         if cause is EndCause.LOST:
@@ -480,7 +480,7 @@ class JobState:
             return limit is None or task.lost <= limit
         return cause in ATTEMPT_ONLY
 
-    def _count(self, outcome: Outcome, tasks: int) -> None:
+    def _count(self, outcome: TaskEnd, tasks: int) -> None:
         self.counts[outcome.cause] = self.counts.get(outcome.cause, 0) + tasks
         if self.worst is None or outcome.badness > self.worst.badness:
             self.worst = outcome
@@ -491,7 +491,7 @@ class JobState:
             self.counts[cause] = count
             self.waiting -= count
         for index, attempt, state, machine, lost, stopping in folded.tasks:
-            self.tasks[index] = Task(attempt, state, machine, lost, stopping)
+            self.tasks[index] = ActiveTask(attempt, state, machine, lost, stopping)
         for index, place in folded.former_of:
             self.tasks[index].spec = folded.former[place]
         if folded.spec is not None:

@@ -11,9 +11,9 @@ from iriai.identity.certificates.certificate import read_certificate
 from iriai.identity.certificates.machine_identity import MachineIdentity
 from iriai.identity.documents.cluster_document import (
     CONFLICTS_KEPT_MAX,
+    Acceptance,
     ClusterDocument,
     ClusterDocuments,
-    Outcome,
     read_cluster_document,
 )
 from iriai.identity.documents.operator_roster import NamedMember, Roster, read_roster, wins
@@ -131,7 +131,7 @@ class ClusterState:
             return self._take_roster(read_roster(raw, self.identity.authority))
         document = read_cluster_document(raw, self.identity.authority)
         self.trust.check_operator(document.operator, document.key)
-        if self.documents.take(document) is not Outcome.TAKEN:
+        if self.documents.take(document) is not Acceptance.TAKEN:
             return False
         self.files.keep_document(document)
         return True

@@ -16,14 +16,14 @@ from itertools import pairwise
 
 import msgspec
 
-from iriai.launcher.containment.cgroups.choose import Choice, choose, keep_devices
+from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
 from iriai.launcher.containment.namespaces.making import why_impossible
 from iriai.launcher.containment.namespaces.pool import Namespaces, private_tmp_row
-from iriai.launcher.containment.process_tree import Forest
+from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import Scratch
 from iriai.launcher.directories.spool import Spool
-from iriai.launcher.environment.users import Users
+from iriai.launcher.environment.users import TaskUsers
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import DamagedJournal, Journal
@@ -31,20 +31,20 @@ from iriai.launcher.launcher import Launcher
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery.recovery import recover
 from iriai.launcher.server import Server, listen
-from iriai.launcher.settings import Settings, read_arguments
-from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.settings import LauncherSettings, read_arguments
+from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
 from iriai.launcher.system.log_file import set_up_logging
-from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.launcher.system.privileged_thread import PrivilegedThread
 from iriai.launcher.system.syscalls import become_subreaper
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.admission import Admission
+from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.defects import Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import Leases
-from iriai.launcher.tasks.limit_monitor import Watch
-from iriai.launcher.tasks.start_queue import Starting
+from iriai.launcher.tasks.leases import LeaseTimers
+from iriai.launcher.tasks.limit_monitor import LimitMonitor
+from iriai.launcher.tasks.start_queue import StartQueue
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _probe(settings: Settings) -> int:
+def _probe(settings: LauncherSettings) -> int:
     choice = choose(f"iriai-probe-{os.getpid()}", settings.isolation)
     rows = (*enforcement(choice, find_helper(settings.helper)), private_tmp_row(why_impossible()))
     choice.enclosures.close()
@@ -94,7 +94,7 @@ def _log_in(words: list[str]) -> str:
     return f"{state}/log/launcher.log" if state else ""
 
 
-def _run(settings: Settings, follow: Callable[[], None]) -> int:
+def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     become_subreaper()
     state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)
@@ -117,10 +117,10 @@ def _run(settings: Settings, follow: Callable[[], None]) -> int:
 
 
 def _assemble(
-    settings: Settings,
+    settings: LauncherSettings,
     state: StateDirectory,
     journal: Journal,
-    choice: Choice,
+    choice: CgroupSupport,
     server: Server,
     scratch: Scratch,
     namespaces: Namespaces,
@@ -129,24 +129,24 @@ def _assemble(
     if os.geteuid() == 0 and (closed := state.unreachable_part()):
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
-    payloads = Payloads(state.run_path, state.run_fd)
+    payloads = PayloadFiles(state.run_path, state.run_fd)
     spool = Spool(state.spool_fd, settings.daemon_uid)
     gpus = Gpus(state.path)
-    unbounded = Unbounded()
+    unbounded = PrivilegedThread()
     spawner = Spawner(helper, payloads, spool, state.name, state.path, gpus, unbounded)
     timers = Timers()
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
-    if isinstance(choice.enclosures, Forest):
+    if isinstance(choice.enclosures, ProcessTrees):
         choice.enclosures.leave_sessions_alone(hooks.running)
     defects = Defects()
     tasks = Tasks(
         spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus, defects
     )
-    watch = Watch(tasks, timers, server.call_when_readable)
-    admission = Admission(Users(settings.minimum_uid, settings.daemon_uid), spawner)
-    leases = Leases(tasks, timers)
-    starting = Starting(
+    watch = LimitMonitor(tasks, timers, server.call_when_readable)
+    admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
+    leases = LeaseTimers(tasks, timers)
+    starting = StartQueue(
         admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects, gpus
     )
     rows = enforcement(choice, helper)

@@ -39,7 +39,7 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-class Connection:
+class BufferedSocket:
     """A non-blocking socket with its buffers."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -16,11 +16,13 @@ from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Alive,
     Attach,
+    Attached,
+    Discard,
     Enforcement,
     Exit,
     Exited,
-    Forget,
     FromLauncher,
+    HookFailed,
     Launch,
     Prolong,
     SampleAll,
@@ -30,32 +32,30 @@ from iriai.launcher.contract.messages import (
     Template,
     Terminate,
     ToLauncher,
-    Unfit,
     UnreadTemplate,
-    Welcome,
 )
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import (
     Dropped,
+    EpilogsDone,
     Exits,
     Intent,
     Intents,
     Journal,
     Owed,
-    Settled,
-    Started,
+    ProcessStarts,
 )
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.admission import Admission, NotStarted
+from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.defects import ENDED, Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import Leases
-from iriai.launcher.tasks.limits import Crossed
-from iriai.launcher.tasks.start_queue import Starting, close
-from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.leases import LeaseTimers
+from iriai.launcher.tasks.limits import LimitExceeded
+from iriai.launcher.tasks.start_queue import StartQueue, close
+from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -70,7 +70,7 @@ RETRY_S = 1.0
 SYNC_WITHIN_S = 1.0
 """Until what was written is synced: a power cut takes at most the ends of one second, and of those
 only what no daemon has stored (docs/adr/0042). Seldom enough to cost nothing."""
-SHUT_DOWN = Crossed(EndCause.EVICTED, "the launcher was shut down")
+SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 
 class MessageProblem(Exception):
@@ -83,13 +83,13 @@ class Launcher:
     def __init__(
         self,
         journal: Journal,
-        admission: Admission,
-        starting: Starting,
+        admission: Authorizer,
+        starting: StartQueue,
         tasks: Tasks,
         hooks: Hooks,
         epilogs: Epilogs,
         timers: Timers,
-        leases: Leases,
+        leases: LeaseTimers,
         configure: Callable[[], tuple[Enforcement, ...]],
         defects: Defects,
     ) -> None:
@@ -151,7 +151,7 @@ class Launcher:
                 due_s = other_s
         return due_s
 
-    def attach(self, message: Attach) -> Welcome:
+    def attach(self, message: Attach) -> Attached:
         """A daemon is there. Raises `MessageProblem`."""
         if message.version != LAUNCHER_VERSION:
             raise MessageProblem(
@@ -172,7 +172,7 @@ class Launcher:
         unfit = tuple(self._hooks.unfit.values())
         boot = self._known.boot
         assert boot is not None
-        return Welcome(
+        return Attached(
             LAUNCHER_VERSION,
             os.getpid(),
             boot.boot_id,
@@ -192,10 +192,10 @@ class Launcher:
             case Launch():
                 self._launch(message, deque(descriptors))
             case Terminate():
-                reason = Crossed(message.cause, "")
+                reason = LimitExceeded(message.cause, "")
                 for attempt in message.attempts:
                     self._terminate(attempt, reason, message.grace_s)
-            case Forget():
+            case Discard():
                 for attempt in message.attempts:
                     self._hooks.unfit.pop(attempt, None)
                     self._unfit_told.pop(attempt, None)
@@ -248,7 +248,7 @@ class Launcher:
         """Do what is due; an error ends the task that it is about."""
         now_s = steady_s()
         for about, error in self._timers.run_due(now_s):
-            if isinstance(about, Task):
+            if isinstance(about, RunningTask):
                 words = self.defects.met(f"keeping limits of {about.attempt}", error, ENDED)
                 self._tasks.give_up(about, words, now_s)
             else:
@@ -261,10 +261,10 @@ class Launcher:
         told = self._epilogs.after(ends)
         settled = tuple(end.attempt for end in told if end.attempt in self._known.owed)
         if settled:
-            self._note(Settled(settled))
+            self._note(EpilogsDone(settled))
         return told
 
-    def _unfit(self) -> list[Unfit]:
+    def _unfit(self) -> list[HookFailed]:
         """What failed since this was asked last."""
         fresh = [
             each for each in self._hooks.unfit.values() if each.attempt not in self._unfit_told
@@ -335,7 +335,7 @@ class Launcher:
             return is_intended or attempt in self._starting or attempt in self._ends
         return True
 
-    def _terminate(self, attempt: AttemptId, reason: Crossed, grace_s: float) -> None:
+    def _terminate(self, attempt: AttemptId, reason: LimitExceeded, grace_s: float) -> None:
         task = self._tasks.get(attempt)
         if task is not None:
             self._tasks.end(task, reason, grace_s, steady_s())
@@ -347,7 +347,7 @@ class Launcher:
         """Spawn what was written down; returns what began, and what had begun before."""
         started = self._starting.spawn_some()
         if started:
-            self._note(Started(tuple(started)))
+            self._note(ProcessStarts(tuple(started)))
         failed, self._starting.failed = self._starting.failed, []
         for attempt, why in failed:
             self._not_started(attempt, why)
@@ -359,7 +359,7 @@ class Launcher:
         end = Exit(attempt, why.cause, why.exit_code, None, Usage(), now_s, now_s, 0.0, why.message)
         self._ends.setdefault(attempt, end)
 
-    def _note(self, record: Dropped | Started | Settled) -> None:
+    def _note(self, record: Dropped | ProcessStarts | EpilogsDone) -> None:
         """Write what may be lost; where that fails a question is asked again later."""
         try:
             self._journal.append(record, sync=False)

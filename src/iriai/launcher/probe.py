@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iriai.launcher.containment.cgroups.choose import Choice
+from iriai.launcher.containment.cgroups.choose import CgroupSupport
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.spawn.spawn import HELPER, helper_is_compiled
 from iriai.launcher.tasks.limits import CPU_SAMPLE_MIN_S, SAMPLE_S
 
 
-def enforcement(choice: Choice, helper: tuple[str, ...]) -> tuple[Enforcement, ...]:
+def enforcement(choice: CgroupSupport, helper: tuple[str, ...]) -> tuple[Enforcement, ...]:
     """One row for each limit."""
     sampled = f"sampling every {SAMPLE_S:g} s"
     rows = [
@@ -29,7 +29,7 @@ def enforcement(choice: Choice, helper: tuple[str, ...]) -> tuple[Enforcement, .
 
 
 def _row(
-    choice: Choice, limit: str, controller: str, otherwise: str, note: str = ""
+    choice: CgroupSupport, limit: str, controller: str, otherwise: str, note: str = ""
 ) -> Enforcement:
     place = choice.places.get(controller)
     if place is None:
@@ -37,7 +37,7 @@ def _row(
     return Enforcement(limit, f"cgroup v{place.version} {controller}")
 
 
-def _cpu_time(choice: Choice) -> tuple[str, str]:
+def _cpu_time(choice: CgroupSupport) -> tuple[str, str]:
     place = choice.places.get("cpuacct")
     if place is None:
         return (
@@ -48,7 +48,7 @@ def _cpu_time(choice: Choice) -> tuple[str, str]:
     return f"cgroup v{place.version} cpuacct", note
 
 
-def _tree_kill(choice: Choice) -> Enforcement:
+def _tree_kill(choice: CgroupSupport) -> Enforcement:
     if "pids" in choice.places:
         version = choice.places["pids"].version
         return Enforcement("tree-kill", f"cgroup v{version} pids")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from iriai.launcher.connection import Connection, PeerProblem, peer_of
+from iriai.launcher.connection import BufferedSocket, PeerProblem, peer_of
 from iriai.launcher.contract.messages import Attach, ToLauncher
 from iriai.launcher.launcher import Launcher, MessageProblem
 from iriai.launcher.system.clock import steady_s
@@ -73,7 +73,7 @@ class Server:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timer = BootTimer()
-        self._connection: Connection | None = None
+        self._connection: BufferedSocket | None = None
         self._is_attached = False
         self._launcher: Launcher
         """What `serve` was given; nothing is handled before."""
@@ -142,7 +142,7 @@ class Server:
 
     _waits_for_writing = False
 
-    def _wait_for_writing(self, connection: Connection) -> None:
+    def _wait_for_writing(self, connection: BufferedSocket) -> None:
         if connection.is_waiting != self._waits_for_writing:
             self._waits_for_writing = connection.is_waiting
             wanted = select.EPOLLOUT if connection.is_waiting else 0
@@ -163,7 +163,7 @@ class Server:
             return
         if self._connection is not None:
             self._disconnect("a newer connection replaces it")
-        self._connection = Connection(accepted)
+        self._connection = BufferedSocket(accepted)
         self._is_attached = False
         self.call_when_readable(self._connection.fd, self._receive)
         log.info("process %d of user id %d connected", pid, uid)
@@ -178,7 +178,9 @@ class Server:
         except (PeerProblem, MessageProblem) as problem:
             self._disconnect(str(problem))
 
-    def _handle(self, connection: Connection, message: ToLauncher, descriptors: list[int]) -> None:
+    def _handle(
+        self, connection: BufferedSocket, message: ToLauncher, descriptors: list[int]
+    ) -> None:
         if self._is_attached:
             try:
                 self._launcher.handle(message, descriptors)

@@ -17,7 +17,7 @@ usage: python -m iriai.launcher --state DIR --socket PATH [--daemon-uid UID] [--
 _CHOICES = {"isolation": ("auto", "v1", "v2", "none"), "helper": ("auto", "c", "python")}
 
 
-class Settings(NamedTuple):
+class LauncherSettings(NamedTuple):
     """One launcher's settings."""
 
     state: str = ""
@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     """Only print what is enforced, as JSON."""
 
 
-def read_arguments(arguments: list[str]) -> Settings:
+def read_arguments(arguments: list[str]) -> LauncherSettings:
     """The settings in `arguments`, `--name value` each; raises `UsageProblem`.
 
     By hand, since argparse would stay in memory with a twentieth of all that the launcher needs.
@@ -45,10 +45,10 @@ def read_arguments(arguments: list[str]) -> Settings:
     words = iter(arguments)
     for word in words:
         name = word.removeprefix("--").replace("-", "_")
-        if not word.startswith("--") or name not in Settings._fields:
+        if not word.startswith("--") or name not in LauncherSettings._fields:
             raise UsageProblem("bad-option", f"{word} is not known", USAGE)
         given[name] = True if name == "probe" else _value(name, word, next(words, ""))
-    settings = Settings(**given)  # type: ignore[arg-type]  # each has the type of its field
+    settings = LauncherSettings(**given)  # type: ignore[arg-type]  # each has the type of its field
     if not settings.probe and not (settings.state and settings.socket):
         raise UsageProblem("bad-option", "--state and --socket are needed", USAGE)
     if settings.daemon_uid < 0:

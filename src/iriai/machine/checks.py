@@ -11,8 +11,8 @@ from iriai.home.core import Home
 from iriai.model.ids import JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
+from iriai.model.snapshot import StoredState
 from iriai.model.state import TaskState
-from iriai.model.stored import StoredState
 from iriai.node.core import Node
 
 

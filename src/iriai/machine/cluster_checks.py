@@ -2,7 +2,8 @@
 
 Machines do not see each other's state; a message may be under way, or lost. What must hold all the
 same is here. Each function raises AssertionError where its invariant is broken; none changes
-anything. `checks` has what holds within one machine, `watch` what only the past can break.
+anything. `checks` has what holds within one machine, `monotonic_checks` what only the past can
+break.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
-from iriai.protocol.delivery.retransmission import Posting
-from iriai.protocol.election.election import Succession
-from iriai.protocol.messages.candidates import Neighbour, Peer
+from iriai.protocol.delivery.retransmission import Retransmission
+from iriai.protocol.election.election import Election
+from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -110,7 +110,7 @@ class Machine:
         broker: Broker | None,
         *,
         broker_at: str = "",
-        succession: Succession | None = None,
+        succession: Election | None = None,
         make_broker: Callable[[], Broker] | None = None,
     ) -> None:
         """`name` is the machine's, and that of its home; `broker_at` the broker's (empty: here).
@@ -127,8 +127,8 @@ class Machine:
         self._make_broker = make_broker
         self._term = 0.0
         """That of the broker which was told everything."""
-        self._posting = Posting()
-        self._neighbours: tuple[Neighbour, ...] = ()
+        self._posting = Retransmission()
+        self._neighbours: tuple[ClusterPeer, ...] = ()
         """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
         """What other machines counted, as the directory has it: kept of one that is gone as well.
@@ -171,7 +171,7 @@ class Machine:
         return self._broker_at
 
     @property
-    def peers(self) -> tuple[Peer, ...]:
+    def peers(self) -> tuple[BrokerCandidate, ...]:
         """The members of its cluster that are there, itself among them; nobody outside of one."""
         return self._succession.peers if self._succession is not None else ()
 
@@ -181,7 +181,7 @@ class Machine:
         return len(self._neighbours) > 1  # its own is among them
 
     @property
-    def neighbours(self) -> tuple[Neighbour, ...]:
+    def neighbours(self) -> tuple[ClusterPeer, ...]:
         """The other clusters of the site, and who of each is to be asked first."""
         return tuple(each for each in self._neighbours if each.cluster != self.cluster)
 

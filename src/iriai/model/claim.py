@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.model.account import Account
-from iriai.model.factors import Factors
+from iriai.model.charge_factors import Factors
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from iriai.model.home_rules import ALL, OTHERS, HomeRules
+from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 

@@ -13,7 +13,7 @@ from iriai.model.batch_variables import BatchVariables
 from iriai.model.bounds import Count, Many, Real, Text, Urgency, Word
 from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId
-from iriai.model.notice import NotifyOn
+from iriai.model.notification import NotifyOn
 from iriai.model.resources import Resources
 
 DEFAULT_LEASE_S = 1200.0

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
-from iriai.node.agreement import Agreement
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims
-from iriai.node.report import Report
+from iriai.node.offer_builder import OfferBuilder
+from iriai.node.requirements_check import RequirementsCheck
 from iriai.node.settings import JudgeUser, everybody
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
@@ -35,8 +35,8 @@ class Admission:
         capabilities: Capabilities,
         ahead: Capabilities,
         availability: Availability,
-        report: Report,
-        agreement: Agreement,
+        report: OfferBuilder,
+        agreement: RequirementsCheck,
         judge_user: JudgeUser = everybody,
     ) -> None:
         self._judge_user = judge_user

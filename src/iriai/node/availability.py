@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import Drained
-from iriai.node.back_off import BackOff
+from iriai.node.launcher_backoff import LauncherBackoff
 from iriai.node.load import Load
 
 
@@ -17,7 +17,7 @@ class Availability:
         self._machine = machine
         self.has_launcher = False
         self.drained = drained
-        self.back_off = BackOff(machine)
+        self.back_off = LauncherBackoff(machine)
         self.load = Load(machine, cpus, load_max)
 
     def reason(self) -> Reason | None:

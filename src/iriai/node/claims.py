@@ -11,8 +11,8 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.node.held import Held
-from iriai.node.leases import ASK_PART, Leases
+from iriai.node.held_claim import HeldClaim
+from iriai.node.lease_renewal import ASK_PART, LeaseRenewal
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Run
@@ -24,16 +24,16 @@ class Claims:
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
-        self.leases = Leases(settings.machine)
-        self._held: dict[AttemptId, Held] = {}
-        self._waiting: dict[AttemptId, Held] = {}
+        self.leases = LeaseRenewal(settings.machine)
+        self._held: dict[AttemptId, HeldClaim] = {}
+        self._waiting: dict[AttemptId, HeldClaim] = {}
         """Granted ahead: they hold nothing yet. In the order in which they came."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
     def restore(self, claims: Iterable[Claim], now: Instant) -> None:
         """Those that were found in the store; what became of them is not known yet."""
         for claim in claims:
-            self._hold(Held.restored(claim, now, self._settings.end_slack_s), now)
+            self._hold(HeldClaim.restored(claim, now, self._settings.end_slack_s), now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
 
     def __iter__(self) -> Iterator[AttemptId]:
@@ -42,11 +42,11 @@ class Claims:
     def __contains__(self, attempt: AttemptId) -> bool:
         return attempt in self._held
 
-    def get(self, attempt: AttemptId) -> Held | None:
+    def get(self, attempt: AttemptId) -> HeldClaim | None:
         """What is known of an attempt; None: it has no claim, or its end was acknowledged."""
         return self._held.get(attempt)
 
-    def all(self) -> list[Held]:
+    def all(self) -> list[HeldClaim]:
         """Each of them."""
         return list(self._held.values())
 
@@ -73,13 +73,15 @@ class Claims:
         """What the attempts are that may still have to be started."""
         return [held.spec for held in self._held.values() if held.spec and not held.end]
 
-    def grant(self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False) -> Held:
+    def grant(
+        self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False
+    ) -> HeldClaim:
         """A claim for what was asked, with a capability of that moment; the caller has judged it.
 
         Its lease begins at once, unless the capability is too old to say that its home wants it.
         """
         settings, lease_s = self._settings, run.lease_s
-        held = Held(
+        held = HeldClaim(
             self._claim(run, now, is_ahead=is_ahead),
             run.spec,
             now.steady_s,
@@ -111,7 +113,7 @@ class Claims:
             is_ahead=is_ahead,
         )
 
-    def _hold(self, held: Held, now: Instant) -> None:
+    def _hold(self, held: HeldClaim, now: Instant) -> None:
         claim = held.claim
         if claim.is_ahead:
             self._waiting[claim.attempt] = held
@@ -124,7 +126,7 @@ class Claims:
     # --- granted ahead ---------------------------------------------------------------------------
 
     @property
-    def waiting(self) -> list[Held]:
+    def waiting(self) -> list[HeldClaim]:
         """What was granted ahead and has no place yet, in the order in which it came."""
         return list(self._waiting.values())
 
@@ -142,7 +144,7 @@ class Claims:
         first = next(iter(self._waiting.values()), None)
         return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
 
-    def begin(self, held: Held, now: Instant) -> None:
+    def begin(self, held: HeldClaim, now: Instant) -> None:
         """What waited takes its place."""
         claim = held.claim = replace(held.claim, is_ahead=False)
         held.granted_steady_s = now.steady_s

@@ -27,15 +27,15 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
-from iriai.node.agreement import Agreement
 from iriai.node.availability import Availability
 from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims
-from iriai.node.held import Held
-from iriai.node.ledger import Ledger
+from iriai.node.held_claim import HeldClaim
 from iriai.node.meter import SLICE_S, Meter
-from iriai.node.report import Report
+from iriai.node.offer_builder import OfferBuilder
+from iriai.node.requirements_check import RequirementsCheck
 from iriai.node.settings import NodeSettings
+from iriai.node.usage_counters import UsageCounters
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.ledger.use_bounds import rate_of
 from iriai.protocol.messages.effects import (
@@ -99,13 +99,13 @@ class Node:
         self.settings = settings
         self._claims = Claims(settings)
         self.calendar = self._claims.calendar
-        self.ledger = Ledger(settings.fading, ledger)
+        self.ledger = UsageCounters(settings.fading, ledger)
         self._capabilities = Capabilities(incarnation, rng)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
         )
         ahead = Capabilities(incarnation, rng)
-        self._report = Report(
+        self._report = OfferBuilder(
             settings.machine,
             settings.capacity,
             settings.speed,
@@ -114,7 +114,7 @@ class Node:
             self._availability.load,
             settings.ad,
         )
-        self.agreement = Agreement(settings, self._availability.load)
+        self.agreement = RequirementsCheck(settings, self._availability.load)
         self._admission = Admission(
             settings.machine,
             self._claims,
@@ -292,7 +292,7 @@ class Node:
         """Why nothing can be started here now; None: it can."""
         return self._availability.reason()
 
-    def _run_again(self, run: Run, held: Held, now: Instant) -> None:
+    def _run_again(self, run: Run, held: HeldClaim, now: Instant) -> None:
         """A home asks again for an attempt that has its claim."""
         held.spec = run.spec
         if held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
@@ -300,7 +300,7 @@ class Node:
         else:
             self._launch(held, now)
 
-    def _say_again(self, held: Held) -> None:
+    def _say_again(self, held: HeldClaim) -> None:
         """What its home may not have heard."""
         attempt = held.claim.attempt
         if held.end is not None:
@@ -311,7 +311,7 @@ class Node:
             is_ahead = held.claim.is_ahead
             self._tell_home(Accepted(attempt, self.settings.machine, is_ahead))
 
-    def _launch(self, held: Held, now: Instant) -> None:
+    def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; a lease that is over is the launcher's to judge."""
         spec, claim = held.spec, held.claim
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
@@ -402,7 +402,7 @@ class Node:
                 stop = held.stop
                 self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
 
-    def _is_of_this_boot(self, held: Held) -> bool:
+    def _is_of_this_boot(self, held: HeldClaim) -> bool:
         """Whether processes of the claim can be alive."""
         return held.claim.boot_id == self.settings.boot_id
 
@@ -433,12 +433,12 @@ class Node:
         else:
             self._tell_home(self._end(held, event, now))
 
-    def _not_started(self, held: Held, event: AttemptExited, now: Instant) -> None:
+    def _not_started(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:
         """The launcher can start nothing at present: nothing more is taken for a while."""
         self._availability.back_off.failed(event.message, now.steady_s)
         self._refuse_held(held, self._availability.back_off.reason())
 
-    def _refuse_held(self, held: Held, reason: Reason | None) -> None:
+    def _refuse_held(self, held: HeldClaim, reason: Reason | None) -> None:
         """It had its claim and never started; now it never will."""
         assert reason is not None
         attempt = held.claim.attempt
@@ -459,7 +459,7 @@ class Node:
                 self.drain(event.message, PROLOG, now)
             self._refuse_held(held, self.unavailable())
 
-    def _end(self, held: Held, event: AttemptExited, now: Instant) -> End:
+    def _end(self, held: HeldClaim, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
         # What is lost, or was never started, says nothing of how long the next one takes.
@@ -494,7 +494,7 @@ class Node:
         for home, renew in self._leases.due(now.steady_s):
             self._effects.append(Send(home, Part.HOME, renew))
 
-    def _lapsed(self, held: Held, now: Instant) -> None:
+    def _lapsed(self, held: HeldClaim, now: Instant) -> None:
         message = "its home was not heard for the time of its lease, and it had not started"
         self._exited(held.over(EndCause.LOST, message, now), now)
 

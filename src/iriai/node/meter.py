@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from iriai.model.factors import total_s, with_stretch
+from iriai.model.charge_factors import total_s, with_stretch
 from iriai.model.instant import Instant
-from iriai.node.held import Held
-from iriai.node.ledger import Ledger
+from iriai.node.held_claim import HeldClaim
+from iriai.node.usage_counters import UsageCounters
 from iriai.policy.accounting.fairshare import ChargeRule, charge
-from iriai.policy.accounting.offpeak import QuietHours
+from iriai.policy.accounting.offpeak import OffpeakHours
 from iriai.protocol.messages.scheduling import Charging
 
 SLICE_S = 60.0
@@ -19,11 +19,11 @@ longer than was expected; shorter ones would wake every machine for nothing (doc
 class Meter:
     """Charges claims to their accounts."""
 
-    def __init__(self, rule: ChargeRule, speed: float, ledger: Ledger) -> None:
+    def __init__(self, rule: ChargeRule, speed: float, ledger: UsageCounters) -> None:
         self._rule = rule
         self._speed = speed
         self._ledger = ledger
-        self._quiet = QuietHours()
+        self._quiet = OffpeakHours()
 
     def heard(self, is_offpeak: bool, now: Instant) -> bool:
         """What the broker says of the hour; whether it is another than before."""
@@ -47,12 +47,12 @@ class Meter:
             told.idle_weight, told.gpu_weight, told.memory_weight, told.offpeak_factor
         )
 
-    def started(self, held: Held) -> None:
+    def started(self, held: HeldClaim) -> None:
         """The attempt's process runs: off-peak time before its start does not count."""
         assert held.started_steady_s is not None
         held.quiet_mark_s = self._quiet.so_far_s(held.started_steady_s)
 
-    def read(self, held: Held, ran_s: float, cpu_s: float, now: Instant) -> None:
+    def read(self, held: HeldClaim, ran_s: float, cpu_s: float, now: Instant) -> None:
         """The attempt has run so long and used so much in all: count what was not counted yet.
 
         What was used since the last reading is off-peak in the part of the time that was.
@@ -74,7 +74,7 @@ class Meter:
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
 
-    def _quiet_part(self, held: Held, ran_s: float, now: Instant) -> float:
+    def _quiet_part(self, held: HeldClaim, ran_s: float, now: Instant) -> float:
         """How much of the stretch since the last reading was off-peak, 0 to 1; it is noted down."""
         so_far_s = self._quiet.so_far_s(now.steady_s)
         stretch_s = max(0.0, ran_s - total_s(held.factors))

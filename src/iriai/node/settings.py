@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.placement.calendar import END_SLACK_S
 
@@ -28,7 +28,7 @@ class NodeSettings:
     machine: str
     capacity: Resources
     rule: ChargeRule
-    fading: Fading
+    fading: Decay
     speed: float = 1.0
     boot_id: str = ""
     """Changes with every boot of the machine."""

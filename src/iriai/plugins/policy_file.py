@@ -8,7 +8,7 @@ from types import ModuleType
 
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.policy.placement.policy_api import PlanSource, Policy
-from iriai.policy.policy_error import PolicyMistake
+from iriai.policy.policy_error import PolicyError
 
 MODULE = "iriai_policy"
 """The name under which the file's classes find their module; one policy is in use at a time."""
@@ -54,7 +54,7 @@ def load_policy(text: str) -> Policy:
     try:
         policy: Policy = found()
     except Exception as error:  # noqa: BLE001 - whatever that code lets out
-        raise PolicyMistake.of(path, error) from None
+        raise PolicyError.of(path, error) from None
     return policy
 
 
@@ -86,7 +86,7 @@ def _loaded(source: str, path: str) -> dict[str, object]:
     try:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - its owner asks for it
     except SyntaxError as error:
-        raise PolicyMistake(f"{error.filename}, line {error.lineno}", error.msg) from None
+        raise PolicyError(f"{error.filename}, line {error.lineno}", error.msg) from None
     except Exception as error:  # noqa: BLE001 - whatever that code lets out
-        raise PolicyMistake.of(path, error) from None
+        raise PolicyError.of(path, error) from None
     return module.__dict__

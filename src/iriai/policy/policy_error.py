@@ -5,14 +5,14 @@ from __future__ import annotations
 from iriai.model.problem import Refused
 
 
-class PolicyMistake(Refused):
+class PolicyError(Refused):
     """Nothing came of the decision in question; those before it stand."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__("policy-mistake", f"{where}: {what}", "mend the policy")
 
     @staticmethod
-    def of(path: str, error: BaseException) -> PolicyMistake:
+    def of(path: str, error: BaseException) -> PolicyError:
         """`error`, which code of the file `path` let out, with that file's line nearest to it."""
         line = None
         trace = error.__traceback__
@@ -21,4 +21,4 @@ class PolicyMistake(Refused):
                 line = trace.tb_lineno
             trace = trace.tb_next
         where = path if line is None else f"{path}, line {line}"
-        return PolicyMistake(where, f"{type(error).__name__}: {error}")
+        return PolicyError(where, f"{type(error).__name__}: {error}")

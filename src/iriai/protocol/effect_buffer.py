@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from iriai.protocol.messages.effects import Effect
 
 
-class Outbox:
+class EffectBuffer:
     """One for all objects that make up a part: what they ask for leaves in one order."""
 
     __slots__ = ("_effects",)

@@ -15,7 +15,7 @@ PERIODS = 10
 """The window of an allowance, in periods of the protocol."""
 
 
-class Notices:
+class Incidents:
     """Counts by code and machine; says so at the first, the tenth, the hundredth time.
 
     A lie is said as well when it is time to propose something.
@@ -41,7 +41,7 @@ class Notices:
         return said
 
 
-class Allowance:
+class RateLimit:
     """How much each peer may ask of us in a while."""
 
     def __init__(self, each: int, window_s: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iriai.protocol.messages.effects import Part, WakeAt
 
 
-class Alarm:
+class Timer:
     """Never put off: an alarm that rings too early costs a turn in which nothing is due."""
 
     def __init__(self, part: Part) -> None:

@@ -40,7 +40,7 @@ from iriai.store.statements import (
 )
 
 
-class Batch:
+class WriteSet:
     """Rows by table.
 
     Of values that replace each other the last one stands, as if the records had been written one
@@ -196,7 +196,7 @@ class BatchWriter:
         self._drain = replacement(schema.drain)
         self._resumed = deletion_of_drain()
 
-    def write(self, cursor: sqlite3.Cursor, batch: Batch) -> None:
+    def write(self, cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         """Execute `batch` within the transaction of `cursor`."""
         self._write_payloads(cursor, batch.payloads)
         self._payload_uses.run(cursor, batch.payload_uses)

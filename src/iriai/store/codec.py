@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
-from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change
 

@@ -16,11 +16,11 @@ from sqlalchemy.sql import ClauseElement
 from iriai.model.account import Account
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained, JobEvent, LedgerRow
-from iriai.model.stored import StoredJob, StoredState
+from iriai.model.snapshot import StoredJob, StoredState
 from iriai.store import schema
 from iriai.store.codec import decode_buckets, decode_change, decode_claim, decode_spec
+from iriai.store.dependency_outcomes import ended_of
 from iriai.store.sqlite import DIALECT
-from iriai.store.waited import ended_of
 
 _SHARED = (
     "account",

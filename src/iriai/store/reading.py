@@ -1,4 +1,4 @@
-"""What clients ask of the past: finished jobs, attempts, sums.
+"""What clients ask of the past: finished jobs, attempts, usage_queries.
 
 Queries have a connection of their own, which sees what was committed before it began and never
 waits for the writer. A query of one job takes some hundred microseconds, a sum over a million
@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Select, Table, func, select
 
-from iriai.model.factors import Factors
+from iriai.model.charge_factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound
 from iriai.model.records import JobEvent
 from iriai.model.state import EndCause
-from iriai.store import schema, sums
+from iriai.store import schema, usage_queries
 from iriai.store.codec import decode_change, decode_factors, decode_spec
 from iriai.store.problems import translated
 from iriai.store.pruning import HISTORY_FROM_MS, LAST_NUMBER, digests_of
@@ -183,17 +183,19 @@ class Reader:
         )
         return self._rows(query.order_by(history.c.task_index).limit(limit), HistoryRow)
 
-    def usage(self, selection: Selection = EVERYTHING, by_job: bool = False) -> list[sums.UsageSum]:
+    def usage(
+        self, selection: Selection = EVERYTHING, by_job: bool = False
+    ) -> list[usage_queries.UsageTotal]:
         """Sums over attempts, for each account or each job; the largest charge first."""
         history = schema.history
-        query = sums.usage_query(by_job).where(
+        query = usage_queries.usage_query(by_job).where(
             *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
         )
-        return self._rows(query, sums.UsageSum)
+        return self._rows(query, usage_queries.UsageTotal)
 
     def causes(self, number: int) -> dict[EndCause, int]:
         """How the tasks of a job have ended that had an attempt, counted by cause."""
-        return dict(self._rows(sums.causes_query(number), tuple[EndCause, int]))
+        return dict(self._rows(usage_queries.causes_query(number), tuple[EndCause, int]))
 
     def payload(self, digest: str) -> bytes:
         """The text that was stored under `digest`."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from iriai.model.records import Record
-from iriai.model.stored import StoredState
+from iriai.model.snapshot import StoredState
 from iriai.store import loading, sqlite
-from iriai.store.batch import Batch, BatchWriter
+from iriai.store.batch import BatchWriter, WriteSet
 from iriai.store.opening import open_database
 from iriai.store.problems import translated
 from iriai.store.reading import Reader
@@ -47,7 +47,7 @@ class Store(Reader):
         Raises:
             StoreFailure: the disk is full or does not work.
         """
-        batch = Batch(records)
+        batch = WriteSet(records)
         cursor = self._connection.cursor()
         with translated(self.path):
             cursor.execute("BEGIN IMMEDIATE")

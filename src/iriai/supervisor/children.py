@@ -6,28 +6,28 @@ import os
 from pathlib import Path
 
 from iriai.model.paths import StatePaths
-from iriai.supervisor.restart_backoff import BackOff
-from iriai.system.exit_report import Ending, has_started, open_ending, read_ending
+from iriai.supervisor.restart_backoff import RestartBackoff
+from iriai.system.exit_report import ExitReport, has_started, open_ending, read_ending
 from iriai.system.lock_file import adopt_holder
-from iriai.system.process_handle import Watched, spawn
+from iriai.system.process_handle import ProcessHandle, spawn
 
 _LAST_WORDS_BYTES = 4096
 _LINE_LENGTH_MAX = 300
 
 
-class Part:
+class Child:
     """Launcher or daemon: how to start it, and what has become of it."""
 
     def __init__(self, name: str, command: list[str], paths: StatePaths) -> None:
         self.name = name
-        self.watched: Watched | None = None
+        self.watched: ProcessHandle | None = None
         self.due_s: float | None = 0.0
         """When to start it (steady clock); None: not before something else happens."""
         self.began_s = 0.0
         """When this life of it began, as far as this supervisor saw it."""
         self.has_worked = False
         """Whether one was ever found running, or got as far as to work."""
-        self.back_off = BackOff()
+        self.back_off = RestartBackoff()
         self.log = paths.log_of(name)
         """The file of what it says."""
         self._command = command
@@ -65,7 +65,7 @@ class Part:
         raise NotImplementedError
 
 
-class DaemonPart(Part):
+class DaemonChild(Child):
     """The daemon, which says so when it serves, and why when it ends."""
 
     def __init__(self, command: list[str], paths: StatePaths) -> None:
@@ -80,12 +80,12 @@ class DaemonPart(Part):
         """As it said."""
         return has_started(self._end)
 
-    def last_word(self) -> Ending | None:
+    def last_word(self) -> ExitReport | None:
         """Why it ended, or is about to; None where it said nothing."""
         return read_ending(self._end)
 
 
-class LauncherPart(Part):
+class LauncherChild(Child):
     """The launcher, which listens when it is ready."""
 
     def __init__(self, command: list[str], paths: StatePaths) -> None:

@@ -22,7 +22,7 @@ _ANSWER_WAIT_S = 10.0
 """A daemon answers between two turns, which take milliseconds."""
 
 
-class Standing(NamedTuple):
+class DaemonProbe(NamedTuple):
     """A daemon that answers. Once `up` is done nothing is None that the machine has."""
 
     home: str
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
         return has_launcher and self.supervisor_pid is not None
 
 
-def standing_of(paths: StatePaths) -> Standing | None:
+def standing_of(paths: StatePaths) -> DaemonProbe | None:
     """The daemon that answers now, or None.
 
     Raises:
@@ -68,7 +68,7 @@ def standing_of(paths: StatePaths) -> Standing | None:
         raise problem_of(error, paths.daemon_socket) from None
     if report is None:
         return None
-    return Standing(
+    return DaemonProbe(
         report.home,
         report.state_directory,
         paths.daemon_socket,

@@ -13,7 +13,7 @@ KILLED_DELAY_MAX_S = 1.0
 """Somebody outside killed it: starting it is no more likely to fail than before."""
 
 
-class BackOff:
+class RestartBackoff:
     """Doubles the pause with each short life in a row."""
 
     def __init__(self) -> None:

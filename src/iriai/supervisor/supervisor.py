@@ -23,10 +23,10 @@ from typing import NamedTuple
 from iriai.model.paths import StatePaths
 from iriai.model.plain_text import line_of
 from iriai.model.problem import ExitCode, Problem
-from iriai.supervisor.children import DaemonPart, LauncherPart, Part
+from iriai.supervisor.children import Child, DaemonChild, LauncherChild
 from iriai.supervisor.log_rotation import LOOK_S, LogRotation
 from iriai.supervisor.restart_backoff import DELAY_MAX_S
-from iriai.system.exit_report import Ending, announce, ending_of, open_ending
+from iriai.system.exit_report import ExitReport, announce, ending_of, open_ending
 from iriai.system.lock_file import LockHeld, adopt_holder, lock_holder, take_lock
 from iriai.system.standard_descriptors import keep_standard_descriptors
 
@@ -55,20 +55,20 @@ class Supervisor:
     def __init__(self, plan: Plan, ending: int) -> None:
         self._plan = plan
         self._ending = ending
-        self._daemon = DaemonPart(plan.daemon, plan.paths)
+        self._daemon = DaemonChild(plan.daemon, plan.paths)
         # The daemon last: it looks for its launcher at once.
-        self._parts: list[Part] = [self._daemon]
+        self._parts: list[Child] = [self._daemon]
         if plan.launcher:
-            self._parts.insert(0, LauncherPart(plan.launcher, plan.paths))
+            self._parts.insert(0, LauncherChild(plan.launcher, plan.paths))
         self._logs = LogRotation(plan.paths, plan.daemon_uid)
         self._logs_at_s = 0.0
         """When logs are looked at again, on the steady clock."""
-        self._over: Ending | None = None
+        self._over: ExitReport | None = None
         self._stop_by_s: float | None = None
         """Set while the daemon is to end: when it is killed."""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def run(self) -> Ending:
+    def run(self) -> ExitReport:
         """Supervise; returns why it is over."""
         self._catch_signals()
         self._logs.prepare()
@@ -89,7 +89,7 @@ class Supervisor:
             self._say("the launcher and its tasks go on", aloud=True)
         return self._over
 
-    def _start(self, part: Part, now_s: float) -> None:
+    def _start(self, part: Child, now_s: float) -> None:
         try:
             self._say(part.find_or_start(now_s))
         except OSError as error:
@@ -131,10 +131,10 @@ class Supervisor:
                 if part.due_s is not None:
                     part.due_s = 0.0
         elif self._daemon.watched is None:
-            self._over = Ending(ExitCode.DONE)
+            self._over = ExitReport(ExitCode.DONE)
         elif self._stop_by_s is None:
             self._say(f"{number.name}: ending the daemon", aloud=True)
-            announce(self._ending, Ending(ExitCode.DONE))
+            announce(self._ending, ExitReport(ExitCode.DONE))
             self._stop_by_s = time.monotonic() + STOP_WAIT_S
             self._daemon.watched.send(signal.SIGTERM)
         elif number is signal.SIGINT:
@@ -145,7 +145,7 @@ class Supervisor:
         self._stop_by_s = None
         if self._daemon.watched is not None:
             self._daemon.watched.send(signal.SIGKILL)
-        self._over = Ending(ExitCode.DONE)
+        self._over = ExitReport(ExitCode.DONE)
 
     def _bury(self, now_s: float) -> None:
         # The daemon first: what it said decides whether the launcher's end was wanted.
@@ -161,10 +161,10 @@ class Supervisor:
             else:
                 self._died(part, lived_s, code)
 
-    def _daemon_ended(self, said: Ending | None, lived_s: float, code: int | None) -> None:
+    def _daemon_ended(self, said: ExitReport | None, lived_s: float, code: int | None) -> None:
         daemon = self._daemon
         if self._stop_by_s is not None:
-            self._over = Ending(ExitCode.DONE)
+            self._over = ExitReport(ExitCode.DONE)
         elif said is None:
             self._died(daemon, lived_s, code)
         elif said.again:
@@ -181,7 +181,7 @@ class Supervisor:
         else:
             self._over = said
 
-    def _died(self, part: Part, lived_s: float, code: int | None) -> None:
+    def _died(self, part: Child, lived_s: float, code: int | None) -> None:
         now_s = time.monotonic()
         killed = code is None or code == -signal.SIGKILL
         delay_s = part.back_off.delay_s(lived_s, killed=killed)
@@ -199,7 +199,7 @@ class Supervisor:
         self._say(line, aloud=True)
         part.due_s = now_s + delay_s
 
-    def _is_new(self, part: Part) -> bool:
+    def _is_new(self, part: Child) -> bool:
         """Whether `part` never worked, and the daemon never was there to miss it."""
         return not (part.has_worked or self._daemon.has_worked)
 

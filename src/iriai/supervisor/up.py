@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from iriai.daemon.startup.hardware import measure
-from iriai.daemon.startup.role import AS_BEFORE, Wanted
+from iriai.daemon.startup.role import AS_BEFORE, RequestedRole
 from iriai.daemon.startup.settings import read_configuration, settle_directory
 from iriai.daemon.startup.state_directory import absolute_paths, check_space
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
-from iriai.supervisor.daemon_probe import Standing, standing_of
+from iriai.supervisor.daemon_probe import DaemonProbe, standing_of
 from iriai.supervisor.supervisor import retry_now, supervisor_command
 from iriai.system.exit_report import read_ending
 from iriai.system.lock_file import lock_holder
-from iriai.system.process_handle import Watched, adopt, spawn
+from iriai.system.process_handle import ProcessHandle, adopt, spawn
 
 START_WAIT_S = 60.0
 """For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
@@ -53,7 +53,9 @@ class _Checked(NamedTuple):
         )
 
 
-def bring_up(directory: str, user: str | None = None, wanted: Wanted = AS_BEFORE) -> Standing:
+def bring_up(
+    directory: str, user: str | None = None, wanted: RequestedRole = AS_BEFORE
+) -> DaemonProbe:
     """Bring up the daemon of a state directory, detached; returns when nothing of it is missing.
 
     `user` is whom root wants the daemon to run as (None: as before, or `iriai`), `wanted` what else
@@ -79,9 +81,9 @@ def bring_up(directory: str, user: str | None = None, wanted: Wanted = AS_BEFORE
 def stay_up(  # noqa: RET503 - where it does not return it has become the supervisor
     directory: str,
     user: str | None,
-    announce: Callable[[Standing], None],
-    wanted: Wanted = AS_BEFORE,
-) -> Standing:
+    announce: Callable[[DaemonProbe], None],
+    wanted: RequestedRole = AS_BEFORE,
+) -> DaemonProbe:
     """Bring up the daemon and become its supervisor.
 
     `announce` is called once it answers, in a process of its own that ends right after: it has to
@@ -109,7 +111,7 @@ def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-def _check(directory: str, user: str | None, wanted: Wanted) -> _Checked:
+def _check(directory: str, user: str | None, wanted: RequestedRole) -> _Checked:
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
@@ -140,7 +142,9 @@ def _is_ending(paths: StatePaths) -> bool:
     return any(each is not None and each.exit_code == 0 and not each.again for each in endings)
 
 
-def _await_answer(paths: StatePaths, since_s: float, supervisor: Watched | None) -> Standing:
+def _await_answer(
+    paths: StatePaths, since_s: float, supervisor: ProcessHandle | None
+) -> DaemonProbe:
     """The daemon once it answers; `supervisor` is the process to watch, where it is ours."""
     deadline_s = time.monotonic() + START_WAIT_S
     standing = None
@@ -176,7 +180,7 @@ def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
     return ending.problem() if ending is not None and ending.exit_code != 0 else None
 
 
-def _announce_later(paths: StatePaths, announce: Callable[[Standing], None]) -> None:
+def _announce_later(paths: StatePaths, announce: Callable[[DaemonProbe], None]) -> None:
     """Have a process of its own wait for the daemon, since this one is about to be another."""
     supervisor = os.getpid()
     child = os.fork()

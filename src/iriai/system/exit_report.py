@@ -21,7 +21,7 @@ _LENGTH = 4096
 _STARTED = b"started\n"
 
 
-class Ending(NamedTuple):
+class ExitReport(NamedTuple):
     """An end on purpose."""
 
     exit_code: int
@@ -40,9 +40,9 @@ class Ending(NamedTuple):
         return family(self.code, self.message, self.hint)
 
 
-def ending_of(problem: Problem) -> Ending:
+def ending_of(problem: Problem) -> ExitReport:
     """The ending that `problem` is."""
-    return Ending(problem.exit_code, problem.code, problem.message, problem.hint)
+    return ExitReport(problem.exit_code, problem.code, problem.message, problem.hint)
 
 
 def open_ending(path: str) -> int:
@@ -59,7 +59,7 @@ def announce_started(descriptor: int) -> None:
     _overwrite(descriptor, _STARTED, _LENGTH, len(_STARTED))
 
 
-def announce(descriptor: int, ending: Ending) -> None:
+def announce(descriptor: int, ending: ExitReport) -> None:
     """Say why this process is about to end; the last word counts."""
     text = json.dumps(ending._asdict()).encode()
     if len(text) >= _LENGTH:
@@ -81,7 +81,7 @@ def has_started(path: str) -> bool:
         return False
 
 
-def read_ending(path: str) -> Ending | None:
+def read_ending(path: str) -> ExitReport | None:
     """What the process said; None where it said nothing, or the file was torn."""
     try:
         content = Path(path).read_bytes()
@@ -90,7 +90,7 @@ def read_ending(path: str) -> Ending | None:
     return _ending(content)
 
 
-def ending_in(descriptor: int) -> Ending | None:
+def ending_in(descriptor: int) -> ExitReport | None:
     """The same, of the open file of this process."""
     try:
         content = os.pread(descriptor, _LENGTH, 0)
@@ -99,10 +99,10 @@ def ending_in(descriptor: int) -> Ending | None:
     return _ending(content)
 
 
-def _ending(content: bytes) -> Ending | None:
+def _ending(content: bytes) -> ExitReport | None:
     try:
         said = json.loads(content[:_LENGTH])
-        return Ending(
+        return ExitReport(
             int(said["exit_code"]),
             str(said["code"]),
             str(said["message"]),

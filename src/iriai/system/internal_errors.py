@@ -22,7 +22,7 @@ PLACES_MAX = 256
 """Places in our source whose errors are told apart; there are not so many mistakes."""
 
 
-class Faults:
+class InternalErrors:
     """How many there were, and where the last was."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ def trouble_line(did: str, count: int, last: str, part: str) -> str:
     return f"an error of iriai {did} {times}, the last: {last}; {report}"
 
 
-FAULTS = Faults()
+FAULTS = InternalErrors()
 """Of this daemon, since it began."""
 
 

@@ -13,7 +13,7 @@ import stat
 import time
 
 from iriai.system.lock_owner import LOCK_MODE, owner_in, owner_text
-from iriai.system.process_handle import Watched, adopt
+from iriai.system.process_handle import ProcessHandle, adopt
 
 WAIT_S = 0.5
 """How long a lock is asked for again: someone who only looks holds it for a moment."""
@@ -83,7 +83,7 @@ def holder_of(descriptor: int) -> int | None:
     return None
 
 
-def adopt_holder(path: str) -> Watched | None:
+def adopt_holder(path: str) -> ProcessHandle | None:
     """Watch the process that holds the lock; None where nobody does."""
     pid = lock_holder(path)
     watched = adopt(pid) if pid else None

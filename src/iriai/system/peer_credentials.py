@@ -9,7 +9,7 @@ from typing import NamedTuple
 _CREDENTIALS = struct.Struct("iII")
 
 
-class Peer(NamedTuple):
+class PeerCredentials(NamedTuple):
     """The process that connected, as it was when it did."""
 
     pid: int
@@ -17,7 +17,7 @@ class Peer(NamedTuple):
     gid: int
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> PeerCredentials:
     """Whom `connection`, a connected Unix socket, leads to. Raises OSError."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return Peer(*_CREDENTIALS.unpack(raw))
+    return PeerCredentials(*_CREDENTIALS.unpack(raw))

@@ -16,7 +16,7 @@ Left alone the bound grows to 32 MiB, and what large requests took stays (mallop
 so much is kept, since it is used again at once."""
 
 
-class Watched(NamedTuple):
+class ProcessHandle(NamedTuple):
     """A process, held by a descriptor: a number can be given to another process, this cannot."""
 
     pid: int
@@ -50,7 +50,7 @@ class Watched(NamedTuple):
             return
 
 
-def spawn(command: list[str], log: str) -> Watched:
+def spawn(command: list[str], log: str) -> ProcessHandle:
     """Start `command` in a session of its own, with what it says appended to `log`."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -66,16 +66,16 @@ def spawn(command: list[str], log: str) -> Watched:
         setsigmask=[],
         setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1],
     )
-    return Watched(pid, os.pidfd_open(pid), child=True)
+    return ProcessHandle(pid, os.pidfd_open(pid), child=True)
 
 
-def adopt(pid: int) -> Watched | None:
+def adopt(pid: int) -> ProcessHandle | None:
     """Watch the process `pid`; None where it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    watched = Watched(pid, descriptor, child=False)
+    watched = ProcessHandle(pid, descriptor, child=False)
     # One that ended and was not buried yet still has its number.
     if watched.ended():
         os.close(descriptor)

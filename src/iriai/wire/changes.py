@@ -63,7 +63,7 @@ class FieldChange(msgspec.Struct, frozen=True):
     now: Text
 
 
-class Altered(msgspec.Struct, frozen=True, tag="altered"):
+class AlterResult(msgspec.Struct, frozen=True, tag="altered"):
     """Answer to `Alter`: what changed of each job, and why others could not be."""
 
     changes: Annotated[dict[Expression, Annotated[tuple[FieldChange, ...], Many]], Many]

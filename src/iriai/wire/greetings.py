@@ -39,7 +39,7 @@ class Agreed(msgspec.Struct, frozen=True, array_like=True, tag=2):
     instance: Word
 
 
-class Declined(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """It does not."""
 
     code: Word
@@ -50,7 +50,7 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """The machine that dialled still wants it: from here on there are frames of `wire.links`."""
 
 
-GreetingFrame = Greeting | Agreed | Declined | Begin
+GreetingFrame = Greeting | Agreed | Rejected | Begin
 
 YIELD = "yield"
 """Declined: I am dialling you myself."""

@@ -11,7 +11,7 @@ from iriai.model.decoding import decoded
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.accounts import Shares, ShareTable
 from iriai.wire.ads import AdList, AskAds, MatchTable
-from iriai.wire.machines import Nodes, NodeTable
+from iriai.wire.machines import AskNodes, NodeTable
 from iriai.wire.requests import Why
 
 INQUIRY_VERSION = 1
@@ -55,7 +55,7 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
 
-Question = Nodes | Shares | AskAds | AskMatchFor | AskFit
+Question = AskNodes | Shares | AskAds | AskMatchFor | AskFit
 Told = NodeTable | ShareTable | AdList | MatchTable | Fit | Declined
 
 _encode = msgspec.msgpack.Encoder().encode

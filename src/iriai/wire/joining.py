@@ -1,7 +1,8 @@
 """How a machine comes into a cluster and stays in it, and what operators say; part of `requests`.
 
-`AskAuthority`, `Join`, `Renew` and `Authenticate` come over TLS from somebody who has shown no
-certificate; nothing else is answered there before `Authenticate`. docs/spec/004-identity.md.
+`AskAuthority`, `Join`, `RenewCertificate` and `Authenticate` come over TLS from somebody who has
+shown no certificate; nothing else is answered there before `Authenticate`. See
+docs/spec/004-identity.md.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """For which users homes speak, signed."""
 
 
-class Renew(msgspec.Struct, frozen=True, tag="renew"):
+class RenewCertificate(msgspec.Struct, frozen=True, tag="renew"):
     """A certificate for the same machine and key that `certificate` is for."""
 
     certificate: Document
@@ -77,8 +78,8 @@ class Renew(msgspec.Struct, frozen=True, tag="renew"):
     wall_s: Seconds
 
 
-class Renewed(msgspec.Struct, frozen=True, tag="renewed"):
-    """Answer to `Renew`."""
+class CertificateRenewed(msgspec.Struct, frozen=True, tag="renewed"):
+    """Answer to `RenewCertificate`."""
 
     certificate: Document
 
@@ -240,7 +241,7 @@ class Leave(msgspec.Struct, frozen=True, tag="leave"):
     """Tell the others that this machine leaves. For the owner of the state directory."""
 
 
-class Consent(msgspec.Struct, frozen=True, tag="consent"):
+class GrantConsent(msgspec.Struct, frozen=True, tag="consent"):
     """Tasks of mine that are handed in at a home may run here as me. By who is on the machine."""
 
     home: Name
@@ -270,7 +271,7 @@ class ConsentTable(msgspec.Struct, frozen=True, tag="consent-table"):
 ClusterRequest = (
     AskAuthority
     | Join
-    | Renew
+    | RenewCertificate
     | Authenticate
     | MakeToken
     | ListTokens
@@ -279,13 +280,13 @@ ClusterRequest = (
     | ShowCluster
     | Publish
     | Leave
-    | Consent
+    | GrantConsent
     | ListConsents
 )
 ClusterAnswer = (
     AuthorityShown
     | Joined
-    | Renewed
+    | CertificateRenewed
     | Authenticated
     | TokenMade
     | TokenTable

@@ -21,7 +21,7 @@ from iriai.model.bounds import (
 )
 
 
-class Nodes(msgspec.Struct, frozen=True, tag="nodes"):
+class AskNodes(msgspec.Struct, frozen=True, tag="nodes"):
     """The machines that this one knows: a front end all of its back ends, a back end itself."""
 
 
@@ -58,7 +58,7 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
-    """Answer to `Nodes`, by name."""
+    """Answer to `AskNodes`, by name."""
 
     rows: Annotated[tuple[NodeRow, ...], Many]
     note: Words = ""

@@ -32,17 +32,17 @@ from iriai.model.bounds import (
     Words,
 )
 from iriai.model.job import Interaction
-from iriai.model.notice import NotifyOn
+from iriai.model.notification import NotifyOn
 from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
 from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
-from iriai.wire.changes import Alter, Altered, Cancel, Changed, Hold, Release
+from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, Hold, Release
 from iriai.wire.joining import ClusterAnswer, ClusterRequest
 from iriai.wire.machines import (
+    AskNodes,
     Drain,
     Forget,
     Link,
     Linked,
-    Nodes,
     NodeTable,
     Resume,
 )
@@ -407,7 +407,7 @@ RequestBody = (
     | Doctor
     | ShowConfiguration
     | Down
-    | Nodes
+    | AskNodes
     | AskAds
     | AskMatch
     | Drain
@@ -426,7 +426,7 @@ AnswerBody = (
     | Story
     | Waited
     | Changed
-    | Altered
+    | AlterResult
     | ShareTable
     | UsageTable
     | LogFiles

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from iriai.broker.core import Broker
 from iriai.broker.federation import forwarding
 from iriai.broker.federation.forwarding import proportional
-from iriai.broker.federation.remote_capacity import Room
+from iriai.broker.federation.remote_capacity import RemoteCapacity
 from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.model.account import Account
@@ -23,12 +23,12 @@ from iriai.model.resources import NOTHING, Resources
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.protocol.delivery.authorization import may_say
-from iriai.protocol.messages.candidates import Neighbour
+from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import LinkDown, Part, Send, Wake
 from iriai.protocol.messages.scheduling import BrokerIs, Forward, Returned, Summary, Vacancy, Want
 
 ONE = Resources(1)
-EAST = Neighbour("east", ("e0", "e1"))
+EAST = ClusterPeer("east", ("e0", "e1"))
 AMOUNTS = st.builds(
     Resources, st.integers(1, 64), st.integers(0, 1 << 40), st.integers(0, 8), st.just(0)
 )
@@ -38,12 +38,12 @@ def at(steady_s: float) -> Instant:
     return Instant(steady_s, 1e9 + steady_s, "test")
 
 
-def broker(*neighbours: Neighbour) -> Broker:
+def broker(*neighbours: ClusterPeer) -> Broker:
     """The broker of `west`, on w0, which nobody has told of any machine."""
     configuration = Configuration()
     order = order_named("fifo", OrderSettings(60.0))
     made = Broker(BrokerSettings(configuration, order), Random(1), "w0")
-    made.met("west", (Neighbour("west", ("w0",)), *neighbours))
+    made.met("west", (ClusterPeer("west", ("w0",)), *neighbours))
     return made
 
 
@@ -94,7 +94,7 @@ def test_machines_alike_hold_as_many_as_each_does_until_they_are_taken(machines,
     together = NOTHING
     for _ in range(machines):
         together = together.plus(each)
-    room = Room(Vacancy(machines, together))
+    room = RemoteCapacity(Vacancy(machines, together))
     count = room.fits(need)
     on_one = min(
         there // amount
@@ -198,7 +198,7 @@ def test_what_was_started_elsewhere_is_known_by_the_next_want():
 
 
 def test_what_was_started_is_of_the_cluster_that_answered():
-    core = broker(EAST, Neighbour("north", ("n0",)))
+    core = broker(EAST, ClusterPeer("north", ("n0",)))
     sends = turn(core, 1.0, summary(1), summary(1, "north", "n0"), want(1, count=2))
     east, north = sorted(told(sends, Forward), key=lambda forward: forward.number)
     turn(core, 1.1, Returned("n0", north.number, 0))
@@ -270,7 +270,7 @@ def test_a_forward_that_comes_twice_is_answered_twice_alike():
 
 @pytest.mark.parametrize(("hops", "goes_on"), [(1, True), (2, False)])
 def test_a_guest_is_passed_on_once_more_and_never_back(hops, goes_on):
-    core = broker(EAST, Neighbour("north", ("n0",)))
+    core = broker(EAST, ClusterPeer("north", ("n0",)))
     turn(core, 1.0, summary(3), summary(3, "north", "n0"))
     sends = turn(core, 2.0, Forward("e0", 4, "east", hops, want(1, home="e1")))
     forwards = [(to, message.hops) for to, message in sends if isinstance(message, Forward)]
@@ -281,7 +281,7 @@ def test_a_guest_is_passed_on_once_more_and_never_back(hops, goes_on):
 @pytest.mark.parametrize("left", [0, 2])
 def test_what_became_of_a_guest_at_the_second_hop_is_answered_in_the_same_turn(left):
     """Whether all of it has started there, or some waits: that is returned as well."""
-    core = broker(EAST, Neighbour("north", ("n0",)))
+    core = broker(EAST, ClusterPeer("north", ("n0",)))
     turn(core, 1.0, summary(3, "north", "n0"))
     sends = turn(core, 2.0, Forward("e0", 4, "east", 1, want(1, count=3, home="e1")))
     [forward] = told(sends, Forward)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.broker.pool.available_machines import LACKING_MAX, OpenMachines
+from iriai.broker.pool.available_machines import LACKING_MAX, AvailableMachines
 from iriai.broker.pool.machine_view import MachineView
 from iriai.model.resources import Resources
 
@@ -27,7 +27,7 @@ class Park:
 
     def __init__(self) -> None:
         self.machines = [MachineView(f"m{n}", CAPACITY, mints=False) for n in range(MACHINES)]
-        self.open = OpenMachines()
+        self.open = AvailableMachines()
         self.keys = 0
         for view in self.machines:
             self.open.place(view)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from iriai.broker.pool.machine_backoff import DOUBT_MACHINES_MAX, FIRST_S, STRUCK_JOBS_MAX, Credit
+from iriai.broker.pool.machine_backoff import (
+    DOUBT_MACHINES_MAX,
+    FIRST_S,
+    STRUCK_JOBS_MAX,
+    AccountReliability,
+)
 from iriai.model.account import Account
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
@@ -84,7 +89,7 @@ def test_an_account_whose_tasks_do_well_elsewhere_is_evidence_enough():
 
 
 def test_an_account_whose_tasks_are_lost_on_many_machines_is_no_evidence_until_one_does_well():
-    credit, ann = Credit(), Account("lab", "ann")
+    credit, ann = AccountReliability(), Account("lab", "ann")
     for number in range(DOUBT_MACHINES_MAX):
         assert credit.is_evidence(ann, f"m{number}")
     assert not credit.is_evidence(ann, "m8")

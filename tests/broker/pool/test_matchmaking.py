@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S
-from iriai.broker.state.placement import Rooms
+from iriai.broker.state.placement import Placement
 from iriai.config.sections import GroupSection
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
@@ -345,7 +345,7 @@ def test_an_account_that_is_alone_runs_whatever_it_has_used():
 def test_what_cannot_start_is_looked_at_once_in_a_pass(monkeypatch, kinds):
     """Not once for each kind of task: a thousand limits would make a turn take seconds."""
     looks = []
-    place = Rooms.place
+    place = Placement.place
 
     def counted_place(self, kind):
         looks.append(kind)
@@ -353,7 +353,7 @@ def test_what_cannot_start_is_looked_at_once_in_a_pass(monkeypatch, kinds):
 
     broker = LoneBroker()
     broker.tell(broker.idle(1, capacity=Resources(1)), *kinds)
-    monkeypatch.setattr(Rooms, "place", counted_place)
+    monkeypatch.setattr(Placement, "place", counted_place)
     broker.tell(broker.idle(0, whole=False))
     assert len(looks) < 10
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_backoff import FAILURES_MIN
-from iriai.broker.pool.user_exclusions import REMEMBERED_S, USERS_MAX, Exclusions, User
+from iriai.broker.pool.user_exclusions import REMEMBERED_S, USERS_MAX, User, UserExclusions
 from iriai.model.reason import Rule
 from iriai.protocol.messages.scheduling import Capability, Match, TurnedAway
 from tests.broker.lone_broker import LoneBroker, matches, want
@@ -82,7 +82,7 @@ def test_a_machine_that_is_known_anew_is_asked_again():
 
 
 def test_a_machine_cannot_make_a_broker_remember_without_end():
-    exclusions = Exclusions()
+    exclusions = UserExclusions()
     for number in range(2 * USERS_MAX):
         whose = TurnedAway(Capability(1, 1, 1, 1), HOME, f"user{number}", WORDS)
         exclusions.add("m0", whose, float(number))
@@ -103,7 +103,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_what_is_remembered_is_what_was_said_last_and_lately(steps):
-    exclusions, said, now_s = Exclusions(), {}, 0.0
+    exclusions, said, now_s = UserExclusions(), {}, 0.0
     for step in steps:
         match step:
             case ("add", machine, user):

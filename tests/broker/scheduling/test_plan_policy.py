@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.reason import Rule
-from iriai.policy.placement.policy_api import PlanSource, Promise, Start
+from iriai.policy.placement.policy_api import PlannedStart, PlanSource, Start
 from iriai.protocol.messages.effects import Part, WakeAt
 from iriai.protocol.messages.scheduling import Promise as Told
 from tests.broker.lone_broker import LoneBroker, matches, want
@@ -61,7 +61,7 @@ def test_a_promise_reaches_its_home_and_is_known_again():
     def promise(view, now):
         for each in view.queue():
             assert each.promised_start_s in (None, 50.0)
-            yield Promise(each.id, HOME, 50.0)
+            yield PlannedStart(each.id, HOME, 50.0)
 
     broker = broker_with(promise)
     [told] = [message for message in broker.tell(want(1)).home if isinstance(message, Told)]

@@ -6,22 +6,22 @@ from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.state.decision_rng import DecisionRng
 
 
-def throws(dice: DecisionDice, count: int) -> list[float]:
+def throws(dice: DecisionRng, count: int) -> list[float]:
     return [dice.random() for _ in range(count)]
 
 
 def test_a_pass_that_decides_nothing_throws_the_same_again():
-    dice = DecisionDice(Random(1))
+    dice = DecisionRng(Random(1))
     first = throws(dice, 3)
     dice.begin()
     assert throws(dice, 5)[:3] == first
 
 
 def test_after_a_decision_the_throws_are_others_whoever_looked_before():
-    looked, did_not = DecisionDice(Random(1)), DecisionDice(Random(1))
+    looked, did_not = DecisionRng(Random(1)), DecisionRng(Random(1))
     before = throws(looked, 7)
     for dice in (looked, did_not):
         dice.decided()
@@ -31,7 +31,7 @@ def test_after_a_decision_the_throws_are_others_whoever_looked_before():
 
 
 def test_two_decisions_at_once_are_two_decisions():
-    one_by_one, at_once = DecisionDice(Random(1)), DecisionDice(Random(1))
+    one_by_one, at_once = DecisionRng(Random(1)), DecisionRng(Random(1))
     one_by_one.decided()
     one_by_one.decided()
     at_once.decided(2)
@@ -39,11 +39,11 @@ def test_two_decisions_at_once_are_two_decisions():
 
 
 def test_seeds_differ():
-    assert throws(DecisionDice(Random(1)), 3) != throws(DecisionDice(Random(2)), 3)
+    assert throws(DecisionRng(Random(1)), 3) != throws(DecisionRng(Random(2)), 3)
 
 
 def test_throws_are_even_over_decisions_and_within_one():
-    dice = DecisionDice(Random(3))
+    dice = DecisionRng(Random(3))
     firsts, seconds = [], []
     for _ in range(20_000):
         firsts.append(dice.random())

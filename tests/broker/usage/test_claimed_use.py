@@ -12,7 +12,7 @@ from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.incidents import PROPOSED_AFTER
@@ -20,7 +20,7 @@ from iriai.protocol.messages.scheduling import Counted, Idle
 
 WALL_S = 1.8e9
 NOW = Instant(100.0, WALL_S)
-FADING = Fading(604_800.0)
+FADING = Decay(604_800.0)
 OWN, OTHER = "ume", "oni"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.broker.usage.offpeak import REPEAT_S, QuietNews
+from iriai.broker.usage.offpeak import REPEAT_S, OffpeakPublisher
 from iriai.model.resources import Resources
 from iriai.policy.accounting.offpeak import PAPER000, PER_CPU, MachineLoad
 from iriai.protocol.messages.effects import Part, Send
@@ -21,8 +21,8 @@ def idle(machine: str, load: float, *, cpus: int = 4, is_known: bool = True) -> 
     )
 
 
-def news(*loads: float, rule=PER_CPU) -> QuietNews:
-    quiet = QuietNews(rule)
+def news(*loads: float, rule=PER_CPU) -> OffpeakPublisher:
+    quiet = OffpeakPublisher(rule)
     for machine, load in zip(MACHINES, loads, strict=False):
         quiet.measured(idle(machine, load))
     return quiet
@@ -58,7 +58,7 @@ def test_a_machine_that_comes_while_it_lasts_is_told_at_once():
 
 
 def test_machines_that_never_measured_do_not_count():
-    quiet = QuietNews(PER_CPU)
+    quiet = OffpeakPublisher(PER_CPU)
     quiet.measured(idle("b1", 0.0, is_known=False))
     assert quiet.publish(MACHINES, 0.0) == []
 
@@ -87,7 +87,7 @@ reports = st.lists(
 
 @given(reports)
 def test_the_running_mean_is_the_mean(steps):
-    quiet, loads = QuietNews(PER_CPU), {}
+    quiet, loads = OffpeakPublisher(PER_CPU), {}
     for machine, load, is_here in steps:
         if is_here:
             quiet.measured(idle(machine, load))

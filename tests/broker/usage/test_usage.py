@@ -2,11 +2,11 @@
 
 import pytest
 
-from iriai.broker.usage.usage import Standings
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 
 ANN, BEN = Account("lab", "ann"), Account("lab", "ben")
@@ -16,7 +16,7 @@ ONE_CPU = Resources(cpus=1)
 
 def standings(**runs):
     """Of accounts of lab that ended so many runs, of so many seconds each."""
-    told = Standings(Fading(604_800.0), ChargeRule())
+    told = UsageAccounts(Decay(604_800.0), ChargeRule())
     for user, (count, each_s) in runs.items():
         account = Account("lab", user)
         row = LedgerRow(account, 0.0, 0.0, count, min(count, 8) * each_s)
@@ -80,7 +80,7 @@ def test_runs_on_all_machines_count():
 
 
 def test_counters_of_two_groups_may_count_for_one_account():
-    told = Standings(Fading(604_800.0), ChargeRule())
+    told = UsageAccounts(Decay(604_800.0), ChargeRule())
     for group, used_s in (("lab", 30.0), ("art", 12.0)):
         row = LedgerRow(Account(group, "ann"), used_s, NOW_S, 8, 80.0)
         told.counted("ume", row, ANN)

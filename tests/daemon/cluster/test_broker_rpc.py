@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.rpc import Inquire
 from iriai.protocol.rpc.inquiries import QUESTIONS_MAX
@@ -17,7 +17,7 @@ def test_a_flood_of_questions_is_told_where_other_offences_are():
         engine = SimpleNamespace(
             machine=machine, on_noticed=noticed.append, request=lambda _action: None
         )
-        inquirer = Inquirer(engine)
+        inquirer = BrokerRpc(engine)
         for number in range(QUESTIONS_MAX + 1):
             question = Inquire(number, INQUIRY_VERSION, b"")
             inquirer.handle(Delivered("oni", Part.INQUIRY, question))

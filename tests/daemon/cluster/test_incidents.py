@@ -1,12 +1,12 @@
 """What was noticed of other machines is shown once, with how often it was."""
 
-from iriai.daemon.cluster.incidents import SHOWN_MAX, Noticed
-from iriai.protocol.incidents import Notices
+from iriai.daemon.cluster.incidents import SHOWN_MAX, IncidentLog
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.effects import PeerNoticed
 
 
 def test_what_was_noticed_again_is_shown_once_and_counted():
-    noticed = Noticed()
+    noticed = IncidentLog()
     for count in (1, 10, 100):
         noticed.note(PeerNoticed("two-machines-one-name", "take", "a copy", count))
     noticed.note(PeerNoticed("flood", "", "too much", 1))
@@ -17,7 +17,7 @@ def test_what_was_noticed_again_is_shown_once_and_counted():
 
 
 def test_of_very_many_the_latest_are_shown():
-    noticed = Noticed()
+    noticed = IncidentLog()
     for number in range(SHOWN_MAX + 5):
         noticed.note(PeerNoticed("flood", f"m{number}", "too much", 1))
     assert len(noticed.rows()) == SHOWN_MAX
@@ -26,7 +26,7 @@ def test_of_very_many_the_latest_are_shown():
 
 def test_one_that_lies_several_times_is_proposed_to_be_ejected_until_it_is():
     """T8b: the operators are told, and decide."""
-    noticed, notices = Noticed(), Notices()
+    noticed, notices = IncidentLog(), Incidents()
     for times in range(1, 4):
         notices.note("use-beyond-size", "oni", "1000000000000 s more use than was known")
         notices.note("flood", "take", "too much")

@@ -3,7 +3,7 @@
 import asyncio
 
 from iriai.daemon.cluster import member_cache as kept_members_module
-from iriai.daemon.cluster.member_cache import KeptMembers, members_to_keep
+from iriai.daemon.cluster.member_cache import MemberCache, members_to_keep
 from iriai.identity.storage.cluster_files import SEEDS_MAX, SeedMember
 from iriai.model.problem import Problem
 from iriai.protocol.messages.members import Member, MemberState
@@ -101,7 +101,7 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
 
     async def body() -> None:
         files, members = OnDisk(), {}
-        kept = KeptMembers("ran", files, AtOnce())
+        kept = MemberCache("ran", files, AtOnce())
         for number in range(100):
             members[str(number)] = member(f"m{number:02}")
             kept.changed(members.values)

@@ -2,31 +2,31 @@
 
 import pytest
 
-from iriai.daemon.cluster.metrics import NEWS_KEPT, RATE_OVER_S, SETTLING_S, ClusterMeasures
+from iriai.daemon.cluster.metrics import NEWS_KEPT, RATE_OVER_S, SETTLING_S, ClusterMetrics
 
 
 def test_half_of_the_news_and_nearly_all_of_it_is_told_by_its_age():
-    measures = ClusterMeasures(0.0)
+    measures = ClusterMetrics(0.0)
     assert measures.news_s is None
     measures.learned([float(age) for age in range(101)], SETTLING_S)
     assert measures.news_s == (50.0, 95.0)
 
 
 def test_the_table_that_a_machine_is_given_at_its_start_is_no_news():
-    measures = ClusterMeasures(100.0)
+    measures = ClusterMetrics(100.0)
     measures.learned([600.0], 100.0 + SETTLING_S - 1)
     assert measures.news_s is None
 
 
 def test_old_news_is_forgotten():
-    measures = ClusterMeasures(0.0)
+    measures = ClusterMetrics(0.0)
     measures.learned([1000.0] * 10, SETTLING_S)
     measures.learned([1.0] * NEWS_KEPT, SETTLING_S)
     assert measures.news_s == (1.0, 1.0)
 
 
 def test_the_rate_is_of_the_last_minute():
-    measures = ClusterMeasures(0.0)
+    measures = ClusterMetrics(0.0)
     assert measures.bytes_per_s == (0.0, 0.0)
     for second in range(0, 300, 10):
         measures.moved(second * 100, second * 50, float(second))
@@ -37,7 +37,7 @@ def test_the_rate_is_of_the_last_minute():
 
 
 def test_a_link_that_is_forgotten_is_no_negative_rate():
-    measures = ClusterMeasures(0.0)
+    measures = ClusterMetrics(0.0)
     measures.moved(1000, 1000, 0.0)
     measures.moved(10, 10, 10.0)
     assert measures.bytes_per_s == (0.0, 0.0)

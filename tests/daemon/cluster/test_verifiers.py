@@ -13,8 +13,8 @@ from iriai.identity.documents.cluster_document import document_body
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.model.instant import Instant
-from iriai.protocol.directory.entry_table import Table, Verdict
-from iriai.protocol.incidents import Notices
+from iriai.protocol.directory.entry_table import EntryTable, MergeResult
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.entries import CLUSTER, Carried, Entry, EntryKind
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 from tests.support.trusted import TrustedCluster
@@ -109,7 +109,7 @@ def test_a_document_of_an_operator_is_good_under_its_own_number_alone(world):
 
 
 def test_ejections_of_two_machines_both_stay(world):
-    table = Table("kiri", "lab", world.verifier, Notices())
+    table = EntryTable("kiri", "lab", world.verifier, Incidents())
     now = Instant(0.0, 0.0)
     one, other = world.ejection("ume", 7000), world.ejection("momo", 7000)
 
@@ -122,12 +122,12 @@ def test_ejections_of_two_machines_both_stay(world):
 def test_of_two_configurations_of_one_number_the_text_decides(world):
     one, other = (world.configuration(3, f"[order]\nburst = {n}") for n in (3, 4))
     small, large = sorted((one, other), key=lambda entry: entry.signature)
-    table = Table("kiri", "lab", world.verifier, Notices())
+    table = EntryTable("kiri", "lab", world.verifier, Incidents())
     now = Instant(0.0, 0.0)
 
-    assert table.take(Carried(large, 0.0), "relay", now) is Verdict.NEW
-    assert table.take(Carried(small, 0.0), "relay", now) is Verdict.NEW
-    assert table.take(Carried(large, 0.0), "relay", now) is Verdict.KNOWN
+    assert table.take(Carried(large, 0.0), "relay", now) is MergeResult.NEW
+    assert table.take(Carried(small, 0.0), "relay", now) is MergeResult.NEW
+    assert table.take(Carried(large, 0.0), "relay", now) is MergeResult.KNOWN
 
 
 def test_an_entry_says_which_document_it_carries(world):

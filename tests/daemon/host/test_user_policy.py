@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iriai.daemon.host.user_policy import UserJudge
+from iriai.daemon.host.user_policy import UserPolicy
 from iriai.identity.trust.consents import Consent, Consents
-from iriai.model.home_rules import ALL, OTHERS, HomeRules
+from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.model.home_trust import HomeTrust
 from iriai.system.passwd_cache import Person
 
@@ -24,7 +24,7 @@ class Known:
 
 def judge(home: str, user: str, guest: str = "", single_uid: int | None = None) -> str:
     rules = HomeRules("ume", {}, guest, is_member=True)
-    return UserJudge(rules, 1000, single_uid, unix_users=Known()).judge(home, user, 0.0)
+    return UserPolicy(rules, 1000, single_uid, unix_users=Known()).judge(home, user, 0.0)
 
 
 def test_a_user_of_the_same_name_is_run():
@@ -63,9 +63,9 @@ class Clustered:
 ANN_CONSENTS = Consent("ann", 1001, "momo", 0.0, 60.0)
 
 
-def judge_of(cluster: Clustered, homes: dict[str, tuple[str, ...]] | None = None) -> UserJudge:
+def judge_of(cluster: Clustered, homes: dict[str, tuple[str, ...]] | None = None) -> UserPolicy:
     rules = HomeRules("ume", homes or {}, "visitor", is_member=True)
-    return UserJudge(rules, 1000, None, cluster, unix_users=Known())
+    return UserPolicy(rules, 1000, None, cluster, unix_users=Known())
 
 
 def test_the_owners_word_alone_counts_where_there_is_one():

@@ -1,10 +1,10 @@
 """In a stream of news turns are some milliseconds apart; nothing else waits."""
 
-from iriai.daemon.loop.turn_batching import GATHER_S, STREAM_GAP_S, STREAM_TURNS, TurnPace
+from iriai.daemon.loop.turn_batching import GATHER_S, STREAM_GAP_S, STREAM_TURNS, TurnBatching
 
 
-def pace_after(turns: int, gap_s: float) -> tuple[TurnPace, float]:
-    pace = TurnPace()
+def pace_after(turns: int, gap_s: float) -> tuple[TurnBatching, float]:
+    pace = TurnBatching()
     now_s = 100.0
     for _ in range(turns):
         now_s += gap_s

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Hearing
+from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Keepalive
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from iriai.wire.links import QUIET_S
@@ -58,7 +58,7 @@ def test_an_answer_asks_for_none_and_a_question_does(monkeypatch):
 
 
 def test_a_question_is_given_a_second_before_a_ping():
-    hearing = Hearing(100.0, is_network=True)
+    hearing = Keepalive(100.0, is_network=True)
     hearing.said(103.9, is_answer=False)
     assert not hearing.is_ping_due(104.0)
     assert hearing.is_ping_due(105.0)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from iriai.daemon.net import keepalive
 from iriai.daemon.net import link as link_module
-from iriai.daemon.net.link import LOCAL, NETWORK, MachineLink, Manner
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads, digest_of
-from iriai.daemon.transport.framed_stream import Stream
+from iriai.daemon.net.link import LOCAL, NETWORK, LinkProfile, MachineLink
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore, digest_of
+from iriai.daemon.transport.framed_stream import FramedStream
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
@@ -28,7 +28,7 @@ SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
 class End:
     """One machine's end of the link, and all that it was told."""
 
-    def __init__(self, connection: socket.socket, peer: str, manner: Manner = LOCAL) -> None:
+    def __init__(self, connection: socket.socket, peer: str, manner: LinkProfile = LOCAL) -> None:
         self.messages: list[tuple[Part, object]] = []
         self.texts_told: list[tuple[dict[str, bytes], bool]] = []
         self.bids: list[Bid] = []
@@ -37,9 +37,9 @@ class End:
         self.circuits: list[object] = []
         self.byes: list[str] = []
         self.store: dict[str, bytes] = {}
-        self.descriptors = Descriptors()
-        self.stream = Stream(connection, list, str)
-        payloads = Payloads(self.store.__getitem__)
+        self.descriptors = PassedDescriptors()
+        self.stream = FramedStream(connection, list, str)
+        payloads = PayloadStore(self.store.__getitem__)
         self.link = MachineLink(self.stream, peer, self, payloads, self.descriptors, manner)
 
     def delivered(self, link, part, message) -> None:
@@ -64,7 +64,7 @@ class End:
         self.over.append(reason)
 
 
-def story(body, manner: Manner = LOCAL) -> None:
+def story(body, manner: LinkProfile = LOCAL) -> None:
     """Run `body(front, back)` with both ends of a fresh link."""
 
     async def run() -> None:

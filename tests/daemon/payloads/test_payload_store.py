@@ -1,5 +1,5 @@
 from iriai.daemon.payloads import payload_store
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.payload_store import PayloadStore
 
 
 def nothing_stored(digest: str) -> bytes:
@@ -7,7 +7,7 @@ def nothing_stored(digest: str) -> bytes:
 
 
 def test_a_text_is_new_once():
-    kept = Payloads(nothing_stored)
+    kept = PayloadStore(nothing_stored)
     digest, is_new = kept.add(b"PATH=/bin")
     assert is_new
     assert kept.add(b"PATH=/bin") == (digest, False)
@@ -15,7 +15,7 @@ def test_a_text_is_new_once():
 
 
 def test_no_text_has_no_digest():
-    kept = Payloads(nothing_stored)
+    kept = PayloadStore(nothing_stored)
     assert kept.add(b"") == ("", False)
     assert kept.get("") == b""
 
@@ -27,14 +27,14 @@ def test_what_is_not_at_hand_comes_from_the_store_and_stays():
         reads.append(digest)
         return b"stored"
 
-    kept = Payloads(read)
+    kept = PayloadStore(read)
     assert kept.get("abc") == kept.get("abc") == b"stored"
     assert reads == ["abc"]
 
 
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(payload_store, "CACHE_BYTES_MAX", 100)
-    kept = Payloads(lambda digest: b"from the store")
+    kept = PayloadStore(lambda digest: b"from the store")
     first, _ = kept.add(b"a" * 60)
     kept.add(b"b" * 60)
     assert kept.get(first) == b"from the store"

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.payloads import remote_payloads as module
-from iriai.daemon.payloads.chunking import TEXT_BYTES_MAX, TextPieces, pieces
+from iriai.daemon.payloads.chunking import TEXT_BYTES_MAX, PayloadChunks, pieces
 from iriai.daemon.payloads.payload_store import digest_of
-from iriai.daemon.payloads.remote_payloads import TEXT_BYTES, ReceivedTexts
+from iriai.daemon.payloads.remote_payloads import TEXT_BYTES, RemotePayloads
 from iriai.model.instant import Instant
 from iriai.wire.links import PIECE_BYTES, Piece
 
@@ -25,7 +25,7 @@ class Texts:
         self.turns: list[Callable[[Instant], None]] = []
         node = SimpleNamespace(specs=self._specs)
         engine = SimpleNamespace(machine=SimpleNamespace(node=node), request=self.turns.append)
-        self.received = ReceivedTexts(engine)  # type: ignore[arg-type]
+        self.received = RemotePayloads(engine)  # type: ignore[arg-type]
 
     def come(self, sender: str, *texts: bytes) -> None:
         told = tuple((digest_of(text), text) for text in texts)
@@ -47,7 +47,7 @@ class Texts:
 
 
 def test_a_text_comes_in_pieces():
-    coming = TextPieces()
+    coming = PayloadChunks()
     *first, last = [coming.take(each) for each in pieces(digest_of(LONG), LONG)]
     assert first == [None, None, None]
     assert last == LONG
@@ -57,7 +57,7 @@ def test_a_text_comes_in_pieces():
 @pytest.mark.parametrize("name", ["x" * (1 << 20), "", "ABCDEF" * 6, "0" * 31])
 def test_a_text_with_a_name_that_is_no_digest_is_refused_and_nothing_is_kept(name: str):
     """T9j: 600 pieces with names of 1 MB took 600 MiB."""
-    coming = TextPieces()
+    coming = PayloadChunks()
     with pytest.raises(ValueError, match="is not called"):
         coming.take(Piece(name, b"x", is_last=False))
     assert coming.unfinished_bytes == 0
@@ -65,14 +65,14 @@ def test_a_text_with_a_name_that_is_no_digest_is_refused_and_nothing_is_kept(nam
 
 def test_one_text_at_a_time():
     """T9j: texts that were begun and not ended grew in number without bound."""
-    coming = TextPieces()
+    coming = PayloadChunks()
     coming.take(Piece("0" * 32, b"x", is_last=False))
     with pytest.raises(ValueError, match="two texts at a time"):
         coming.take(Piece("1" * 32, b"x", is_last=False))
 
 
 def test_a_text_of_pieces_is_no_longer_than_one_may_be():
-    coming = TextPieces()
+    coming = PayloadChunks()
     piece = Piece("0" * 32, bytes(PIECE_BYTES), is_last=False)
     for _ in range(TEXT_BYTES_MAX // PIECE_BYTES):
         coming.take(piece)

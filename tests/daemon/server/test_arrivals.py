@@ -13,7 +13,7 @@ import pytest
 from iriai.config.limits import LimitsSection
 from iriai.daemon.server.arrivals import Arrivals
 from iriai.identity.users.permissions import Caller
-from iriai.policy.service.room import Room
+from iriai.policy.service.connection_limits import ConnectionLimits
 from iriai.system.passwd_cache import Person
 from iriai.wire.codec import decode_reply
 from iriai.wire.frames import FrameReader
@@ -30,7 +30,7 @@ class Scene:
         self.alarms = []
         self.served = []
         self.clients = []
-        self.room = Room(LIMITS)
+        self.room = ConnectionLimits(LIMITS)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(directory / "socket"))
         self.listener.listen(64)

@@ -7,17 +7,17 @@ import socket
 
 import msgspec
 
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks import launcher_client
-from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
+    Attached,
     Defective,
     FromLauncher,
     Launch,
     ToLauncher,
-    Welcome,
 )
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId
@@ -27,7 +27,7 @@ from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, Launch
 from iriai.wire.frames import FrameReader, frame
 from tests.support.loops import in_loop, until
 
-WELCOME = Welcome(LAUNCHER_VERSION, 1, "boot", (), (), ())
+WELCOME = Attached(LAUNCHER_VERSION, 1, "boot", (), (), ())
 TEXTS = {"a": b"a" * 600, "b": b"b" * 600, "c": b"c" * 5_000, "d": b"d" * 100}
 
 
@@ -76,7 +76,9 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
     heard: list[LauncherEvent] = []
 
     async def body() -> None:
-        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link = LauncherClient(
+            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
+        )
         link.on_event = heard.append
         link.connect()
         launcher.accept()
@@ -103,7 +105,7 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
 def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
     path = str(tmp_path / "launcher.sock")
     launcher = FakeLauncher(path)
-    descriptors = Descriptors(1_000)
+    descriptors = PassedDescriptors(1_000)
     gone: list[AttemptId] = []
     orders = []
     for number in range(1, 301):
@@ -113,7 +115,7 @@ def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
         orders.append(msgspec.structs.replace(base, spec=spec))
 
     async def body() -> None:
-        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), descriptors, gone.append)
+        link = LauncherClient(path, 1000, PayloadStore(TEXTS.__getitem__), descriptors, gone.append)
         link.home = lambda: "ume"
         link.connect()
         launcher.accept()
@@ -133,7 +135,9 @@ def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path)
     launcher = FakeLauncher(path)
 
     async def body() -> None:
-        link = LauncherLink(path, 1000, Payloads(TEXTS.__getitem__), Descriptors(), lambda _: None)
+        link = LauncherClient(
+            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
+        )
         link.connect()
         launcher.accept()
         await until(lambda: link.welcome is not None)

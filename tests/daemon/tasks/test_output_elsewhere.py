@@ -7,8 +7,8 @@ import pytest
 
 from iriai.daemon.tasks import output_fetcher as copies_module
 from iriai.daemon.tasks import output_server as source_module
-from iriai.daemon.tasks.output_fetcher import CopyKey, OutputCopies
-from iriai.daemon.tasks.output_server import OutputSource
+from iriai.daemon.tasks.output_fetcher import CopyKey, OutputFetcher
+from iriai.daemon.tasks.output_server import OutputServer
 from iriai.launcher.directories.spool import spool_name
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import Part
@@ -20,14 +20,14 @@ NO_PLACES = (-(2**63), -1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 """Numbers that a message can carry, and that are no place in a file, or far behind its end."""
 
 
-def source(spool, said, *running: AttemptId) -> OutputSource:
+def source(spool, said, *running: AttemptId) -> OutputServer:
     node = SimpleNamespace(calendar=running)
     machine = SimpleNamespace(name="take", parts=(Part.NODE,), node=node)
-    return OutputSource(SimpleNamespace(machine=machine), str(spool), said.extend)
+    return OutputServer(SimpleNamespace(machine=machine), str(spool), said.extend)
 
 
-def copies(spool, said) -> OutputCopies:
-    return OutputCopies(str(spool), said.extend, lambda _: True, lambda _: True)
+def copies(spool, said) -> OutputFetcher:
+    return OutputFetcher(str(spool), said.extend, lambda _: True, lambda _: True)
 
 
 @pytest.mark.parametrize("offset", NO_PLACES)

@@ -3,7 +3,7 @@ import os
 import socket
 
 from iriai.daemon.transport import transport as pipe_module
-from iriai.daemon.transport.framed_stream import Stream
+from iriai.daemon.transport.framed_stream import FramedStream
 from iriai.wire.frames import FRAME_BYTES_MAX, frame
 from tests.support.loops import in_loop, until
 
@@ -16,7 +16,7 @@ class Ends:
         self.peer.setblocking(False)
         self.frames: list[bytes] = []
         self.closed: list[str] = []
-        self.stream = Stream(ours, self.frames.extend, self.closed.append)
+        self.stream = FramedStream(ours, self.frames.extend, self.closed.append)
 
 
 def story(body):

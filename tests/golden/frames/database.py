@@ -23,7 +23,7 @@ from iriai.model.records import (
     NoticeDue,
     Record,
 )
-from iriai.model.stored import StoredState
+from iriai.model.snapshot import StoredState
 from iriai.store import Store
 from iriai.store.migrate import migrate_here
 from iriai.store.sqlite import let_pages_go

@@ -17,7 +17,7 @@ INSIDE = (
     "iriai.sim.",
     "iriai.protocol.messages.effects",
     "iriai.model.home_trust",
-    "iriai.model.stored",
+    "iriai.model.snapshot",
     "iriai.store.reading",
     "iriai.store.migrations.",
     "iriai.broker.",

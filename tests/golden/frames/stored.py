@@ -27,8 +27,8 @@ from iriai.identity.documents import (
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.identity.storage import cluster_files
-from iriai.identity.storage.join_tokens import Entry as TokenEntry
-from iriai.identity.storage.join_tokens import TokenBook
+from iriai.identity.storage.join_tokens import IssuedToken as TokenEntry
+from iriai.identity.storage.join_tokens import JoinTokens
 from iriai.identity.trust.consents import Consent, Consents
 from iriai.identity.trust.trusted_home import TrustedHome
 from iriai.launcher.contract import machine_config
@@ -36,12 +36,12 @@ from iriai.launcher.contract.messages import Template
 from iriai.launcher.environment import environment
 from iriai.launcher.journal import journal
 from iriai.model import ad, token_text
+from iriai.model.availability import Steadiness
 from iriai.model.bounds import Document, Few, Many, Name, Words
+from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
-from iriai.model.factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change
-from iriai.model.steadiness import Steadiness
 from iriai.model.token_text import Token, TokenKind, parse_token
 from iriai.protocol.directory import validation
 from iriai.protocol.ledger import ledger
@@ -186,11 +186,11 @@ def _identity() -> Sample:
 
 def _known_machines() -> Sample:
     def read(directory: str) -> Any:
-        known = local_machines.KnownMachines(directory)
+        known = local_machines.LocalMachines(directory)
         return {name: known.token_of(name) for name in known.names()}
 
     def write(directory: str) -> None:
-        local_machines.KnownMachines(directory).learn("take", "token")
+        local_machines.LocalMachines(directory).learn("take", "token")
 
     return _file_sample(local_machines.FILE, {"take": "token"}, write, read)
 
@@ -221,7 +221,7 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
     ),
     cluster_files.TOKENS_FILE: (
         Annotated[list[TokenEntry], Many],
-        lambda rows: TokenBook(rows).encode(),
+        lambda rows: JoinTokens(rows).encode(),
         _BOTH,
     ),
     cluster_files.SEEDS_FILE: (list[cluster_files.SeedMember], cluster_files.encode_seeds, _BOTH),
@@ -229,7 +229,7 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
     cluster_files.ISSUED_FILE: (dict[str, cluster_files.Issued], msgspec.json.encode, _BOTH),
     # One that saw nothing is never written: JSON knows no infinity.
     cluster_files.STEADINESS_FILE: (Steadiness, msgspec.json.encode, ("full",)),
-    host_binding.DWELLING_FILE: (host_binding.Dwelling, msgspec.json.encode, _BOTH),
+    host_binding.DWELLING_FILE: (host_binding.HostBinding, msgspec.json.encode, _BOTH),
     operator_key.KEY_FILE: (operator_key._KeyFile, msgspec.json.encode, _BOTH),
     culprits.FILE: (
         Annotated[dict[Name, culprits.Culprit], Few],
@@ -237,6 +237,6 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
         _BOTH,
     ),
     machine_config.NAME: (machine_config.MachineSettings, msgspec.json.encode, _BOTH),
-    speed_benchmark.FILE_NAME: (speed_benchmark.Speed, msgspec.json.encode, _BOTH),
+    speed_benchmark.FILE_NAME: (speed_benchmark.MeasuredSpeed, msgspec.json.encode, _BOTH),
     MANIFEST: (Manifest, msgspec.json.encode, _BOTH),
 }

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from iriai.identity.certificates.authority import Authority
 from iriai.identity.documents.cluster_document import (
+    Acceptance,
     ClusterDocument,
     ClusterDocuments,
-    Outcome,
     document_body,
     read_cluster_document,
     wins,
@@ -59,10 +59,10 @@ def test_the_document_in_force_never_goes_back(documents):
         before = held.held
         outcome = held.take(each)
         if before is None:
-            assert outcome is Outcome.TAKEN
+            assert outcome is Acceptance.TAKEN
         else:
             assert held.held == before or wins(held.held, before)
-            assert (outcome is Outcome.TAKEN) == (held.held != before)
+            assert (outcome is Acceptance.TAKEN) == (held.held != before)
 
 
 def test_two_documents_of_one_number_are_reported_once():

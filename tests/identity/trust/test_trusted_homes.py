@@ -11,7 +11,7 @@ from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.identity.trust.consents import LIFETIME_S_MAX, OF_USER_MAX, Consent, Consents
 from iriai.identity.trust.trusted_home import TrustedHome, trust_body
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.problem import NotFound, Problem, Refused
 from tests.identity.test_joining import Lab, refusal
 

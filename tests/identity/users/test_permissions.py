@@ -3,7 +3,7 @@
 import pytest
 
 from iriai.config.reader import parse_configuration
-from iriai.identity.users.permissions import Users
+from iriai.identity.users.permissions import Permissions
 from iriai.model.account import Account
 from iriai.model.problem import ExitCode, NotAllowed, Problem, Refused, UsageProblem
 from iriai.system.passwd_cache import Person
@@ -26,8 +26,10 @@ class KnownPeople:
         return next((each for each in self._people if each.name == name), None)
 
 
-def users(text: str = "", owner_uid: int | None = None) -> Users:
-    return Users(parse_configuration(text, "iriai.toml"), owner_uid, KnownPeople(ANN, BOB, ROOT))
+def users(text: str = "", owner_uid: int | None = None) -> Permissions:
+    return Permissions(
+        parse_configuration(text, "iriai.toml"), owner_uid, KnownPeople(ANN, BOB, ROOT)
+    )
 
 
 def refusal(call, *arguments) -> Problem:

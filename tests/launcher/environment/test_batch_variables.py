@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.environment.batch_variables import add_batch_variables, write_node_file
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
@@ -19,7 +19,7 @@ def added(
     batch: BatchVariables, *, is_array: bool = False, gpu_ids: tuple[int, ...] = ()
 ) -> dict[str, str]:
     environment: dict[bytes, bytes] = {}
-    order = Order(ATTEMPT, 0, gpu_ids)
+    order = StartOrder(ATTEMPT, 0, gpu_ids)
     add_batch_variables(environment, batch, order, "/tmp/x", is_array=is_array)
     return {name.decode()[1:]: value.decode() for name, value in environment.items()}
 

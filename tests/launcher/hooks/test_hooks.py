@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
-from iriai.launcher.contract.messages import Forget, ShutDown, Terminate
+from iriai.launcher.contract.messages import Discard, ShutDown, Terminate
 from iriai.launcher.journal.journal import Intent, Intents, Journal, Owed
 from iriai.model.account import Account
 from iriai.model.state import EndCause
@@ -131,7 +131,7 @@ def test_a_prolog_that_fails_keeps_the_attempt_from_starting(hooked: Hooked):
     assert (end.cause, end.exit_code) == (EndCause.REFUSED, None)
     assert end.message.endswith("ended with exit code 4")
     assert link.unfit[attempt(1)].hook == "prolog"
-    assert link.told[-2:] == ["Unfit", "Exited"]
+    assert link.told[-2:] == ["HookFailed", "Exited"]
     assert hooked.lines() == []
 
 
@@ -168,7 +168,7 @@ def test_an_epilog_that_fails_leaves_the_end_as_it_is(hooked: Hooked):
     end = link.exit_of(attempt(1))
     assert (end.cause, end.exit_code) == (EndCause.COMPLETED, 0)
     assert link.unfit[attempt(1)].message.endswith("ended with exit code 5")
-    assert link.told[-2:] == ["Unfit", "Exited"]
+    assert link.told[-2:] == ["HookFailed", "Exited"]
 
 
 def test_an_attempt_whose_epilog_runs_counts_as_running(hooked: Hooked):
@@ -202,7 +202,7 @@ def test_failures_are_told_again_until_the_end_is_forgotten(plain_hooked: Hooked
     link.exit_of(attempt(1))
     again = plain_hooked.machine.link()
     assert [each.attempt for each in again.attach().unfit] == [attempt(1)]
-    again.send(Forget((attempt(1),)))
+    again.send(Discard((attempt(1),)))
     plain_hooked.machine.wait_until_read(again)
     assert plain_hooked.machine.link().attach().unfit == ()
 

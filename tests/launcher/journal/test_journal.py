@@ -17,8 +17,8 @@ from iriai.launcher.journal.journal import (
     Intent,
     Intents,
     Journal,
+    ProcessStarts,
     Record,
-    Started,
 )
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -39,7 +39,7 @@ def end(number: int) -> Exit:
 RECORDS: list[tuple[Record, bool]] = [
     (Boot("boot", ("/groups/a",)), True),
     (Intents((intent(1), intent(2), intent(3))), True),
-    (Started(((Alive(attempt(1), 77, 12.6), 99), (Alive(attempt(2), 78, 12.6), 99))), False),
+    (ProcessStarts(((Alive(attempt(1), 77, 12.6), 99), (Alive(attempt(2), 78, 12.6), 99))), False),
     (Exits((end(1),)), True),
     (Exits((end(2),)), True),
     (Dropped((attempt(1),)), False),
@@ -157,7 +157,7 @@ def test_a_hole_of_what_was_never_synced_is_a_tear(directory: int, tmp_path: Pat
     journal.append(Intents((intent(1),)), sync=True)
     begin = (tmp_path / "journal").stat().st_size
     assert journal.is_synced
-    journal.append(Started(((Alive(attempt(1), 7, 1.0), 1),)), sync=False)
+    journal.append(ProcessStarts(((Alive(attempt(1), 7, 1.0), 1),)), sync=False)
     journal.append(Exits((end(9),)), sync=False)
     journal.close()
     content = bytearray((tmp_path / "journal").read_bytes())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.launcher.journal import tombstones as forgotten_module
-from iriai.launcher.journal.tombstones import Forgotten, Spans
+from iriai.launcher.journal.tombstones import IntervalSet, Tombstones
 from iriai.model.ids import AttemptId
 
 numbers = st.lists(st.integers(0, 60))
@@ -22,7 +22,7 @@ attempts = st.builds(
 
 @given(numbers)
 def test_spans_hold_what_was_added_and_nothing_else(added: list[int]):
-    spans = Spans()
+    spans = IntervalSet()
     for number in added:
         spans.add(number)
     assert [number for number in range(-1, 62) if number in spans] == sorted(set(added))
@@ -30,7 +30,7 @@ def test_spans_hold_what_was_added_and_nothing_else(added: list[int]):
 
 @given(numbers)
 def test_spans_are_ascending_and_apart(added: list[int]):
-    spans = Spans()
+    spans = IntervalSet()
     for number in added:
         spans.add(number)
     flat = [number for span in spans.spans() for number in span]
@@ -41,7 +41,7 @@ def test_spans_are_ascending_and_apart(added: list[int]):
 
 @given(numbers, st.integers(1, 5))
 def test_closing_gaps_keeps_everything_and_so_many_spans(added: list[int], keep: int):
-    spans = Spans()
+    spans = IntervalSet()
     for number in added:
         spans.add(number)
     before = len(spans)
@@ -51,23 +51,23 @@ def test_closing_gaps_keeps_everything_and_so_many_spans(added: list[int], keep:
 
 
 def test_the_narrowest_gaps_are_closed_first():
-    spans = Spans([(0, 0), (2, 2), (10, 10), (13, 13)])
+    spans = IntervalSet([(0, 0), (2, 2), (10, 10), (13, 13)])
     spans.close_gaps(2)
     assert spans.spans() == ((0, 2), (10, 13))
 
 
 @given(st.lists(attempts), st.lists(attempts))
 def test_exactly_what_was_forgotten_is_known(added: list[AttemptId], others: list[AttemptId]):
-    forgotten = Forgotten()
+    forgotten = Tombstones()
     for each in added:
         forgotten.add(each)
     assert all((each in forgotten) == (each in added) for each in added + others)
-    again = Forgotten(forgotten.lines())
+    again = Tombstones(forgotten.lines())
     assert all((each in again) == (each in added) for each in added + others)
 
 
 def test_jobs_and_arrays_that_end_take_no_more_room():
-    forgotten = Forgotten()
+    forgotten = Tombstones()
     for number in range(500):
         forgotten.add(AttemptId("ume", number, 0, 1))
     for index in range(500):
@@ -77,7 +77,7 @@ def test_jobs_and_arrays_that_end_take_no_more_room():
 
 def test_with_little_room_more_counts_as_over_and_nothing_less(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(forgotten_module, "SPANS_MAX", 10)
-    forgotten = Forgotten()
+    forgotten = Tombstones()
     added = [AttemptId("ume", 3 * number, number % 4, 1 + number % 2) for number in range(100)]
     for each in added:
         forgotten.add(each)

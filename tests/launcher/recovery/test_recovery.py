@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from iriai.launcher.contract.messages import Exit, Forget, Launch, Order, Template, Terminate
+from iriai.launcher.contract.messages import Discard, Exit, Launch, StartOrder, Template, Terminate
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from tests.launcher.harness import Machine, attempt, is_running, launch, until
@@ -44,7 +44,7 @@ def test_an_end_is_told_again_until_it_is_forgotten(machine: Machine):
     launch(link, machine.spec("true"), FIRST, attempt(2))
     link.exit_of(FIRST)
     link.exit_of(attempt(2))
-    link.send(Forget((FIRST,)))
+    link.send(Discard((FIRST,)))
     machine.wait_until_read(link)
     machine.kill()
     assert list(ends_after_restart(machine)) == [attempt(2)]
@@ -139,7 +139,7 @@ def test_what_was_taken_back_at_once_never_runs(plain_machine: Machine):
     machine = plain_machine.start()
     link = machine.attach()
     template = Template(machine.spec("sh", "-c", NOTE), b"")
-    order = Launch((template,), (Order(FIRST, 0),))
+    order = Launch((template,), (StartOrder(FIRST, 0),))
     link.send_at_once(order, Terminate((FIRST,), EndCause.CANCELLED, 1.0), order)
     assert link.exit_of(FIRST).cause is EndCause.CANCELLED
     machine.wait_until_read(link)
@@ -156,14 +156,14 @@ def test_what_was_forgotten_is_refused_even_by_the_next_launcher(machine: Machin
     launch(link, spec, FIRST, *array)
     for each in (FIRST, *array):
         link.exit_of(each)
-    link.send(Forget((FIRST, *array)))
+    link.send(Discard((FIRST, *array)))
     for _ in range(2):
         machine.wait_until_read(link)
         link.exits.clear()
         launch(link, spec, FIRST, array[3])
         assert link.exit_of(FIRST).cause is EndCause.REFUSED
         assert link.exit_of(array[3]).cause is EndCause.REFUSED
-        link.send(Forget((FIRST, array[3])))
+        link.send(Discard((FIRST, array[3])))
         machine.wait_until_read(link)
         machine.kill()
         machine.start()

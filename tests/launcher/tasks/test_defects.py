@@ -37,7 +37,7 @@ def told(machine: Machine) -> str:
 
 
 def test_what_keeps_a_limit_raises(broken: Broken):
-    machine = broken("iriai.launcher.tasks.limit_monitor:Watch._sample")
+    machine = broken("iriai.launcher.tasks.limit_monitor:LimitMonitor._sample")
     link = machine.attach()
     launch(link, machine.spec("sh", "-c", "until [ -e go ]; do sleep 0.01; done"), attempt(1))
     launch(link, machine.spec("sleep", "600", cpu_limit_s=0.1, output="other"), attempt(2))
@@ -54,7 +54,7 @@ def test_what_keeps_a_limit_raises(broken: Broken):
 @pytest.mark.parametrize(
     ("function", "cause"),
     [
-        ("iriai.launcher.tasks.task:Task.exit", EndCause.FAILED),
+        ("iriai.launcher.tasks.task:RunningTask.exit", EndCause.FAILED),
         ("iriai.launcher.directories.scratch:Scratch.give_back", EndCause.COMPLETED),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_signals_a_task_raises_once(broken: Broken):
 
 def test_an_event_raises(broken: Broken):
     """The connection is closed, and the next one is served by the same launcher."""
-    machine = broken("iriai.launcher.connection:Connection.receive", first=2, last=2)
+    machine = broken("iriai.launcher.connection:BufferedSocket.receive", first=2, last=2)
     first = machine.attach()
     first.send(SampleAll())
     assert first.receive() is None
@@ -90,7 +90,7 @@ def test_an_event_raises(broken: Broken):
 
 def test_a_daemon_is_told_how_many_there_were(broken: Broken):
     """The one that is there of each further one, and one that comes of all so far."""
-    machine = broken("iriai.launcher.tasks.task:Task.exit", last=2)
+    machine = broken("iriai.launcher.tasks.task:RunningTask.exit", last=2)
     link = machine.attach()
     assert link.welcome is not None
     assert link.welcome.defective is None

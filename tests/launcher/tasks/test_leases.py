@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.leases import OVER, Leases
+from iriai.launcher.tasks.leases import OVER, LeaseTimers
 from tests.support.told import HOME, attempt
 
 
@@ -15,7 +15,7 @@ class Running:
         self.is_over = False
         self.ended_s: float | None = None
         self.timers = Timers()
-        self.leases = Leases(self, self.timers)
+        self.leases = LeaseTimers(self, self.timers)
 
     def end(self, task, reason, grace_s, now_s) -> None:
         assert (task, reason, grace_s) == (self, OVER, 0.0)
@@ -27,8 +27,8 @@ class Running:
         return not self.is_over
 
 
-def order(leased_s: float, lease_s: float | None = 10.0) -> Order:
-    return Order(attempt(1), 0, lease_s=lease_s, leased_s=leased_s)
+def order(leased_s: float, lease_s: float | None = 10.0) -> StartOrder:
+    return StartOrder(attempt(1), 0, lease_s=lease_s, leased_s=leased_s)
 
 
 def started(leased_s: float = 100.0) -> Running:

@@ -9,7 +9,7 @@ from iriai.policy.accounting.offpeak import (
     PAPER000,
     PER_CPU,
     MachineLoad,
-    QuietHours,
+    OffpeakHours,
 )
 
 
@@ -43,7 +43,7 @@ def test_where_nothing_is_known_it_is_peak():
 
 
 def test_news_hold_for_a_minute():
-    hours = QuietHours()
+    hours = OffpeakHours()
     hours.heard(True, 100.0)
     assert hours.is_quiet(159.9)
     assert not hours.is_quiet(160.0)
@@ -51,7 +51,7 @@ def test_news_hold_for_a_minute():
 
 
 def test_what_is_said_again_goes_on_and_other_news_end_it():
-    hours = QuietHours()
+    hours = OffpeakHours()
     hours.heard(True, 0.0)
     hours.heard(True, 30.0)
     hours.heard(False, 50.0)
@@ -61,7 +61,7 @@ def test_what_is_said_again_goes_on_and_other_news_end_it():
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 200)), max_size=20))
 def test_off_peak_time_is_what_news_no_older_than_a_minute_say(news):
-    hours, now_s, expected_s, last = QuietHours(), 0, 0, None
+    hours, now_s, expected_s, last = OffpeakHours(), 0, 0, None
     for is_offpeak, pause_s in news:
         hours.heard(is_offpeak, now_s)
         last = is_offpeak

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.policy.orders.incremental_draw import AskedEachTime, drawing_of
-from iriai.policy.orders.lottery_draw import LotteryDrawing
+from iriai.policy.orders.lottery_draw import LotteryDraw
 from iriai.policy.orders.order import Contender, Groups
 from tests.policy.stories import FLOOR_S, account, contender, groups, order
 
@@ -30,7 +30,7 @@ contenders = st.lists(
 )
 
 
-def rates(drawing: LotteryDrawing) -> dict:
+def rates(drawing: LotteryDraw) -> dict:
     """From its weights."""
     weights = drawing.group_weights()
     total = sum(weights.values())
@@ -95,5 +95,5 @@ def test_an_order_without_a_drawing_of_its_own_is_asked_each_time():
 
 
 def test_floor_counts():
-    drawing = LotteryDrawing([contender("ann", 0.0), contender("ben", FLOOR_S)], {}, FLOOR_S)
+    drawing = LotteryDraw([contender("ann", 0.0), contender("ben", FLOOR_S)], {}, FLOOR_S)
     assert rates(drawing) == {account("ann"): 0.5, account("ben"): 0.5}

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.resources import Resources
-from iriai.policy.placement.availability_profile import Profile
+from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.policy_api import Claimed
 
 
 def test_a_place_is_sought_between_claims_and_plans():
-    profile = Profile(Resources(4), [Claimed(Resources(3), 10.0), Claimed(Resources(1), 20.0)], 5.0)
+    profile = AvailabilityProfile(
+        Resources(4), [Claimed(Resources(3), 10.0), Claimed(Resources(1), 20.0)], 5.0
+    )
     assert profile.earliest_s(Resources(1), 100.0, 5.0) == 10.0
     assert profile.earliest_s(Resources(4), 1.0, 5.0) == 20.0
     profile.take(Resources(4), 20.0, 10.0)
@@ -22,7 +24,7 @@ def test_a_place_is_sought_between_claims_and_plans():
 
 
 def test_a_claim_past_its_end_counts_as_ending_now():
-    profile = Profile(Resources(4), [Claimed(Resources(4), 3.0)], 5.0)
+    profile = AvailabilityProfile(Resources(4), [Claimed(Resources(4), 3.0)], 5.0)
     assert profile.earliest_s(Resources(4), 1.0, 5.0) == 5.0
 
 
@@ -33,7 +35,7 @@ plans = st.lists(
 
 @given(plans, st.integers(1, 4), st.integers(1, 20))
 def test_a_place_is_free_all_the_time_and_none_before_it_is(made, cpus, stay_s):
-    profile = Profile(Resources(4), (), 0.0)
+    profile = AvailabilityProfile(Resources(4), (), 0.0)
     taken = []
     for width, _, stay in made:
         start_s = profile.earliest_s(Resources(width), stay, 0.0)
@@ -53,7 +55,7 @@ def test_a_place_is_free_all_the_time_and_none_before_it_is(made, cpus, stay_s):
 
 @given(plans)
 def test_what_is_given_back_leaves_nothing_behind(made):
-    profile = Profile(Resources(4), (), 0.0)
+    profile = AvailabilityProfile(Resources(4), (), 0.0)
     for width, start, stay in made:
         profile.take(Resources(width), start, stay)
     for width, start, stay in made:

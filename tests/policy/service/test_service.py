@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from iriai.config.limits import LimitsSection
 from iriai.policy.service.allowance import Allowance
+from iriai.policy.service.connection_limits import ConnectionLimits
 from iriai.policy.service.fair_turns import FairTurns
-from iriai.policy.service.room import Room
 
 COSTS_S = st.floats(0.0001, 0.01)
 
@@ -92,7 +92,9 @@ def test_what_is_given_back_can_be_taken_again():
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=100))
 def test_room_is_kept_for_operators_whoever_comes(comings):
-    room = Room(LimitsSection(connections=20, connections_reserved=5, connections_per_user=8))
+    room = ConnectionLimits(
+        LimitsSection(connections=20, connections_reserved=5, connections_per_user=8)
+    )
     for user, is_leaving in comings:
         if is_leaving and room.per_user.held(user):
             room.leave(user)
@@ -104,7 +106,7 @@ def test_room_is_kept_for_operators_whoever_comes(comings):
 
 
 def test_a_connection_becomes_anothers():
-    room = Room(LimitsSection(connections_per_user=1))
+    room = ConnectionLimits(LimitsSection(connections_per_user=1))
     assert room.enter("ann", is_operator=False) is None
     assert room.enter("eve", is_operator=False) is None
     assert room.become("eve", "ann", is_operator=False) is not None

@@ -7,8 +7,8 @@ import pytest
 from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import CHECKED, SHUNNED_S, WRONG
 from iriai.protocol.directory.entry_slices import SLICE, WAITING_MAX, EntrySlices
-from iriai.protocol.directory.entry_table import Table, Verdict
-from iriai.protocol.incidents import Notices
+from iriai.protocol.directory.entry_table import EntryTable, MergeResult
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 
@@ -30,10 +30,10 @@ class Held:
 
     def __init__(self) -> None:
         self.verifier = Counting(1)
-        self.table = Table("ume", "lab", self.verifier, Notices())
+        self.table = EntryTable("ume", "lab", self.verifier, Incidents())
         self.now = Instant(100.0, 1e9)
 
-    def take(self, sender: str, entry: Entry) -> Verdict:
+    def take(self, sender: str, entry: Entry) -> MergeResult:
         return self.table.take(Carried(entry, 0.0), sender, self.now)
 
     def shunned(self) -> list[str]:
@@ -56,19 +56,19 @@ def test_wrong_signatures_cost_their_sender_and_nobody_else():
     """T9k: 9,000 of them kept a member busy for 4.7 s, again and again."""
     held = Held()
     for version in range(1, 9_001):
-        assert held.take("oni", forged("take", version)) is Verdict.REFUSED
+        assert held.take("oni", forged("take", version)) is MergeResult.REFUSED
     assert held.verifier.checked <= WRONG.burst + 1
     assert held.shunned() == ["oni"]
-    assert held.take("oni", signed("oni", 1)) is Verdict.REFUSED
-    assert held.take("momo", signed("momo", 1)) is Verdict.NEW
+    assert held.take("oni", signed("oni", 1)) is MergeResult.REFUSED
+    assert held.take("momo", signed("momo", 1)) is MergeResult.NEW
     held.now = Instant(held.now.steady_s + SHUNNED_S, held.now.wall_s)
-    assert held.take("oni", signed("oni", 1)) is Verdict.NEW
+    assert held.take("oni", signed("oni", 1)) is MergeResult.NEW
 
 
 def test_what_was_found_wrong_is_not_checked_again():
     held = Held()
     for _ in range(1_000):
-        assert held.take("momo", forged("take", 1)) is Verdict.REFUSED
+        assert held.take("momo", forged("take", 1)) is MergeResult.REFUSED
     assert held.verifier.checked == 1
     assert held.shunned() == []
 
@@ -80,7 +80,7 @@ def test_it_is_checked_again_when_another_key_is_known():
     certificate = Entry("take", EntryKind.CERTIFICATE, "lab", 1, 1, LIFETIME_S, body, b"")
     signature = KeyedSigner(1, "take").sign(signed_content(certificate))
     good = Entry("take", EntryKind.CERTIFICATE, "lab", 1, 1, LIFETIME_S, body, signature)
-    assert held.take("momo", good) is Verdict.NEW
+    assert held.take("momo", good) is MergeResult.NEW
     before = held.verifier.checked
     held.take("momo", forged("take", 1))
     assert held.verifier.checked == before + 1
@@ -92,7 +92,7 @@ def test_good_signatures_are_checked_so_many_a_second_too():
     for version in range(1, 2 * int(CHECKED.burst)):
         held.take("oni", signed("oni", version))
     assert held.verifier.checked == CHECKED.burst
-    assert held.take("momo", signed("momo", 1)) is Verdict.NEW
+    assert held.take("momo", signed("momo", 1)) is MergeResult.NEW
     assert held.shunned() == []
 
 

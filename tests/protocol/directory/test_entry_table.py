@@ -8,10 +8,17 @@ import msgspec
 import pytest
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.entry_table import MACHINES_MAX, Table, Verdict
+from iriai.protocol.directory.entry_table import MACHINES_MAX, EntryTable, MergeResult
 from iriai.protocol.directory.validation import member_body
-from iriai.protocol.incidents import Notices
-from iriai.protocol.messages.entries import CLUSTER, Carried, Entry, EntryKind, Key, signed_content
+from iriai.protocol.incidents import Incidents
+from iriai.protocol.messages.entries import (
+    CLUSTER,
+    Carried,
+    Entry,
+    EntryKey,
+    EntryKind,
+    signed_content,
+)
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 
@@ -48,11 +55,11 @@ class Desk:
     """A table, and what it noticed."""
 
     def __init__(self, *, needs_certificates=False) -> None:
-        self.notices = Notices()
+        self.notices = Incidents()
         self.verifier = KeyedVerifier(SEED, needs_certificates)
-        self.table = Table("own", "lab", self.verifier, self.notices)
+        self.table = EntryTable("own", "lab", self.verifier, self.notices)
 
-    def take(self, each: Entry, at_s=0.0, age_s=0.0, sender="relay") -> Verdict:
+    def take(self, each: Entry, at_s=0.0, age_s=0.0, sender="relay") -> MergeResult:
         return self.table.take(Carried(each, age_s), sender, at(at_s))
 
     def codes(self) -> list[tuple[str, str]]:
@@ -98,7 +105,7 @@ EJECTION = signed_document(SEED, "ume", EntryKind.EJECT, 7, b"stolen")
 def test_a_bad_entry_is_refused_and_named(bad, code):
     desk = Desk()
 
-    assert desk.take(bad) is Verdict.REFUSED
+    assert desk.take(bad) is MergeResult.REFUSED
 
     assert desk.codes() == [(code, "relay")]
     [notice] = desk.notices.take()
@@ -110,7 +117,7 @@ def test_a_bad_entry_is_refused_and_named(bad, code):
 def test_an_age_that_is_none_is_refused():
     desk = Desk()
     for age_s in (nan, inf, -1.0):
-        assert desk.take(entry(), age_s=age_s) is Verdict.REFUSED
+        assert desk.take(entry(), age_s=age_s) is MergeResult.REFUSED
 
 
 def test_a_replayed_entry_changes_nothing_and_is_not_named():
@@ -118,31 +125,31 @@ def test_a_replayed_entry_changes_nothing_and_is_not_named():
     desk.take(entry(version=1))
     desk.take(entry(version=2, body=b"later"))
 
-    assert desk.take(entry(version=1)) is Verdict.KNOWN
+    assert desk.take(entry(version=1)) is MergeResult.KNOWN
 
-    assert desk.table.get(Key("ume", EntryKind.AD)).body == b"later"
+    assert desk.table.get(EntryKey("ume", EntryKind.AD)).body == b"later"
     assert desk.codes() == []
 
 
 def test_nobody_who_is_not_known_signs():
     desk = Desk(needs_certificates=True)
-    assert desk.take(entry()) is Verdict.REFUSED
+    assert desk.take(entry()) is MergeResult.REFUSED
     assert desk.codes() == [("unknown-signer", "relay")]
     assert desk.notices.take() == []  # usual once: the certificate is on its way
 
     certificate = KeyedSigner(SEED, "ume").certificate
-    assert desk.take(entry(kind=EntryKind.CERTIFICATE, body=certificate)) is Verdict.NEW
-    assert desk.take(entry()) is Verdict.NEW
+    assert desk.take(entry(kind=EntryKind.CERTIFICATE, body=certificate)) is MergeResult.NEW
+    assert desk.take(entry()) is MergeResult.NEW
 
 
 def test_a_full_table_takes_no_more_machines():
     desk = Desk()
     for number in range(MACHINES_MAX):
-        assert desk.take(entry(f"m{number}")) is Verdict.NEW
+        assert desk.take(entry(f"m{number}")) is MergeResult.NEW
 
-    assert desk.take(entry("one-more")) is Verdict.REFUSED
-    assert desk.take(EJECTION) is Verdict.NEW
-    assert desk.take(entry("m0", version=2)) is Verdict.NEW
+    assert desk.take(entry("one-more")) is MergeResult.REFUSED
+    assert desk.take(EJECTION) is MergeResult.NEW
+    assert desk.take(entry("m0", version=2)) is MergeResult.NEW
     assert desk.codes() == [("too-many-machines", "relay")]
 
 
@@ -161,7 +168,7 @@ def test_an_entry_is_over_by_the_clock_of_who_holds_it_and_its_age_counts():
     assert len(desk.table) == 1
     desk.table.expire(at(1041.0))
     assert len(desk.table) == 0
-    assert desk.table.take_changes() == ([], [Key("ume", EntryKind.AD)])
+    assert desk.table.take_changes() == ([], [EntryKey("ume", EntryKind.AD)])
 
 
 def test_what_was_over_is_not_brought_back_by_a_younger_age():
@@ -169,8 +176,8 @@ def test_what_was_over_is_not_brought_back_by_a_younger_age():
     desk.take(entry(), at_s=0.0)
     desk.table.expire(at(101.0))
 
-    assert desk.take(entry(), at_s=102.0, age_s=0.0) is Verdict.KNOWN
-    assert desk.take(entry(version=2), at_s=103.0) is Verdict.NEW
+    assert desk.take(entry(), at_s=102.0, age_s=0.0) is MergeResult.KNOWN
+    assert desk.take(entry(version=2), at_s=103.0) is MergeResult.NEW
 
 
 def test_when_a_machine_leaves_only_that_and_its_ledger_stay():
@@ -180,7 +187,7 @@ def test_when_a_machine_leaves_only_that_and_its_ledger_stay():
     desk.take(entry(kind=EntryKind.MEMBER, version=2, body=member(state=MemberState.LEFT)))
 
     assert {each.kind for each in desk.table} == {EntryKind.MEMBER, EntryKind.LEDGER}
-    assert desk.take(entry(kind=EntryKind.AD)) is Verdict.KNOWN  # a relay that had not heard
+    assert desk.take(entry(kind=EntryKind.AD)) is MergeResult.KNOWN  # a relay that had not heard
 
 
 @pytest.mark.parametrize("first_is_smaller", [True, False])
@@ -200,7 +207,7 @@ def test_of_two_documents_of_one_number_the_same_stays_everywhere(first_is_small
 def test_an_ejection_of_ourselves_is_no_echo_and_outlives_our_leaving():
     desk = Desk()
     ejection = signed_document(SEED, "own", EntryKind.EJECT, 7, b"stolen")
-    assert desk.take(ejection) is Verdict.NEW
+    assert desk.take(ejection) is MergeResult.NEW
     assert desk.table.take_echoes() == []
 
 

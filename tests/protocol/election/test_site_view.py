@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.protocol.election.site_view import SitePeers
-from iriai.protocol.messages.candidates import Peer, neighbours_of
+from iriai.protocol.election.site_view import SiteView
+from iriai.protocol.messages.candidates import BrokerCandidate, neighbours_of
 from iriai.protocol.messages.effects import PeersChanged
 from iriai.protocol.messages.members import Member, MemberState
 
@@ -45,16 +45,16 @@ members = st.builds(
 
 
 def all_together(known: dict[str, Member]) -> PeersChanged:
-    clusters: dict[str, list[Peer]] = {}
+    clusters: dict[str, list[BrokerCandidate]] = {}
     for each in known.values():
         if each.is_present and each.cluster == "site":
-            clusters.setdefault(each.cluster_called, []).append(Peer.of(each))
+            clusters.setdefault(each.cluster_called, []).append(BrokerCandidate.of(each))
     return PeersChanged(tuple(clusters.get("west", ())), neighbours_of(clusters))
 
 
 @given(st.lists(st.lists(members, max_size=4), max_size=8))
 def test_each_report_is_that_of_all_members_together(changes):
-    peers, known = SitePeers(OWN), {OWN.name: OWN}
+    peers, known = SiteView(OWN), {OWN.name: OWN}
     before = all_together({})
     for some in [[], *changes]:
         own_stays = [each for each in some if each.name != OWN.name]
@@ -74,7 +74,7 @@ def test_each_report_is_that_of_all_members_together(changes):
 
 
 def test_who_says_again_what_it_is_is_no_news():
-    peers = SitePeers(OWN)
+    peers = SiteView(OWN)
     peers.take([member("kiri"), member("fuji", "east")])
     assert peers.has_news
     peers.report()
@@ -87,7 +87,7 @@ def test_who_says_again_what_it_is_is_no_news():
 
 
 def test_what_this_machine_says_of_itself_is_news():
-    peers = SitePeers(OWN)
+    peers = SiteView(OWN)
     peers.report()
     peers.take([member("ume", steadiness=0.4)])
     [own] = peers.report().peers

@@ -9,7 +9,7 @@ from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, Taken, batch_bod
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Acknowledge
 from iriai.wire.frames import FrameReader
-from iriai.wire.greetings import Declined, decode_greeting, greeting_frame
+from iriai.wire.greetings import Rejected, decode_greeting, greeting_frame
 from iriai.wire.links import Bye, decode_link_frame, link_frame
 from iriai.wire.parts import Envelope, pack, unpack
 
@@ -24,7 +24,7 @@ def spoilt(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("decode", "frame"),
     [
-        (decode_greeting, greeting_frame(Declined(TEXT, ""))),
+        (decode_greeting, greeting_frame(Rejected(TEXT, ""))),
         (decode_link_frame, link_frame(Bye(TEXT))),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import DecayedUsage
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.validation import BODY_BYTES_MAX
@@ -28,7 +28,7 @@ from iriai.protocol.ledger.ledger import (
 from iriai.protocol.messages.entries import EntryKind
 
 HALF_LIFE_S = 604_800.0
-FADING = Fading(HALF_LIFE_S)
+FADING = Decay(HALF_LIFE_S)
 WALL_S = 1.8e9
 ANN, BOB = Account("lab", "ann"), Account("lab", "bob")
 
@@ -284,7 +284,7 @@ def test_a_body_that_cannot_be_read_starts_no_incarnation():
 
 # --- under a window ------------------------------------------------------------------------------
 
-WINDOW = Fading(HALF_LIFE_S, window_s=32 * 3600.0)
+WINDOW = Decay(HALF_LIFE_S, window_s=32 * 3600.0)
 
 
 def window_row(*charged: tuple[int, float]) -> LedgerRow:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.protocol.ledger.ledger import LISTEN_S
-from iriai.protocol.ledger.ledger_sync import PUBLISH_S, SITE_PUBLISHES_S, LedgerNews
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, SITE_PUBLISHES_S, LedgerSync
 from iriai.protocol.messages.effects import UsageForgotten
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind
 
-FADING = Fading(604_800.0)
+FADING = Decay(604_800.0)
 WALL_S = 1_800_000_000.0
 ANN = Account("lab", "ann")
 
@@ -29,19 +29,19 @@ def entry(machine: str, body: bytes, kind: EntryKind = EntryKind.LEDGER) -> Carr
 
 
 def published(used_s: float) -> bytes:
-    body = LedgerNews("m1", FADING, (), at(0.0)).body([row(used_s)], at(LISTEN_S), 2)
+    body = LedgerSync("m1", FADING, (), at(0.0)).body([row(used_s)], at(LISTEN_S), 2)
     assert body is not None
     return body
 
 
 def test_nothing_is_published_before_others_could_say_what_they_hold():
-    news = LedgerNews("m1", FADING, (), at(0.0))
+    news = LedgerSync("m1", FADING, (), at(0.0))
     assert news.body([row(5.0)], at(LISTEN_S - 1.0), 2) is None
     assert news.body([row(5.0)], at(LISTEN_S), 2) is not None
 
 
 def test_what_did_not_change_is_not_published_again_nor_anything_too_soon():
-    news = LedgerNews("m1", FADING, (), at(0.0))
+    news = LedgerSync("m1", FADING, (), at(0.0))
     assert news.body([row(5.0)], at(LISTEN_S), 2) is not None
     assert news.body([row(6.0)], at(LISTEN_S + 1.0), 2) is None
     assert news.body([row(6.0)], at(LISTEN_S + PUBLISH_S), 2) is not None
@@ -49,7 +49,7 @@ def test_what_did_not_change_is_not_published_again_nor_anything_too_soon():
 
 
 def test_what_another_machine_counted_is_learned_once():
-    news = LedgerNews("m2", FADING, (), at(0.0))
+    news = LedgerSync("m2", FADING, (), at(0.0))
     entries = [entry("m1", published(5.0)), entry("m1", b"", EntryKind.AD)]
     [learned] = news.learned(entries, at(LISTEN_S))
     assert (learned.machine, [each.account for each in learned.rows]) == ("m1", [ANN])
@@ -57,11 +57,11 @@ def test_what_another_machine_counted_is_learned_once():
 
 
 def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
-    news = LedgerNews("m1", FADING, (), at(0.0))
+    news = LedgerSync("m1", FADING, (), at(0.0))
     assert news.learned([entry("m1", published(500.0))], at(1.0)) == []
     body = news.body([row(7.0)], at(LISTEN_S), 2)
     assert body is not None
-    other = LedgerNews("m2", FADING, (), at(0.0))
+    other = LedgerSync("m2", FADING, (), at(0.0))
     other.learned([entry("m1", body)], at(LISTEN_S))
     assert other.ledger.usage_of(ANN, WALL_S) > 506.0
 
@@ -69,22 +69,22 @@ def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
 def test_what_was_published_long_ago_is_of_a_right_clock_all_the_same():
     old = entry("m1", published(5.0))
     days_later = at(3 * 86_400.0)
-    news = LedgerNews("m2", FADING, (), at(0.0))
+    news = LedgerSync("m2", FADING, (), at(0.0))
     [learned] = news.learned([Carried(old.entry, 3 * 86_400.0 - LISTEN_S)], days_later)
     assert learned.machine == "m1"
-    assert LedgerNews("m2", FADING, (), at(0.0)).learned([old], days_later) == []
+    assert LedgerSync("m2", FADING, (), at(0.0)).learned([old], days_later) == []
 
 
 def test_one_of_many_machines_publishes_seldom():
     """All together a batch each ten seconds: what goes to everybody is more the more there are."""
-    news = LedgerNews("m1", FADING, (), at(0.0))
+    news = LedgerSync("m1", FADING, (), at(0.0))
     assert news.body([row(5.0)], at(LISTEN_S), 500) is not None
     assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S - 1.0), 500) is None
     assert news.body([row(6.0)], at(LISTEN_S + 500 * SITE_PUBLISHES_S), 500) is not None
 
 
 def test_what_is_over_its_lifetime_is_forgotten_but_for_what_is_counted_here():
-    news = LedgerNews("m2", FADING, (), at(0.0))
+    news = LedgerSync("m2", FADING, (), at(0.0))
     news.learned([entry("m1", published(5.0))], at(LISTEN_S))
     assert news.forgotten("m1") == [UsageForgotten("m1")]
     assert news.ledger.usage_of(ANN, WALL_S) == 0.0

@@ -11,7 +11,7 @@ from iriai.model.ad import machine_ad
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.accounting.runtime_estimates import RECENT_RUNS, RunTimes
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
@@ -26,7 +26,7 @@ from iriai.protocol.ledger.use_bounds import (
 )
 
 WALL_S = 1.8e9
-FADING, WINDOW = Fading(604_800.0), Fading(604_800.0, 3200.0)
+FADING, WINDOW = Decay(604_800.0), Decay(604_800.0, 3200.0)
 ANN, BOB = Account("lab", "ann"), Account("lab", "bob")
 CPUS = 8.0
 MOST_S = TOLERANCE * CPUS * (counting_s(FADING) + SLACK_S)
@@ -38,7 +38,7 @@ def at(steady_s: float = 0.0) -> Instant:
 
 
 def row(
-    charge_s: float, account: Account = ANN, *, advance_s: float = 0.0, fading: Fading = FADING
+    charge_s: float, account: Account = ANN, *, advance_s: float = 0.0, fading: Decay = FADING
 ) -> LedgerRow:
     return fading.counter().charged(charge_s, advance_s, WALL_S).row(account, RunTimes(1, 1.0))
 

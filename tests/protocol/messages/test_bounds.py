@@ -20,7 +20,7 @@ from iriai.protocol.messages.scheduling import Counted, End, Idle, Renew, Renewe
 from iriai.wire.codec import decode_reply, decode_request, request_frame
 from iriai.wire.greetings import Greeting, decode_greeting, greeting_frame
 from iriai.wire.inquiries import AskMatchFor, decode_question, decode_told, encode_question
-from iriai.wire.joining import Renew as RenewCertificate
+from iriai.wire.joining import RenewCertificate
 from iriai.wire.links import Batch, Ping, decode_link_frame, link_frame
 from iriai.wire.parts import Envelope, pack, unpack
 from iriai.wire.requests import Request

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.instant import Instant
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Inquired,
@@ -33,7 +33,7 @@ def at(steady_s: float) -> Instant:
 
 
 def inquiries() -> Inquiries:
-    return Inquiries(7, Notices())
+    return Inquiries(7, Incidents())
 
 
 def of_kind(effects, kind):

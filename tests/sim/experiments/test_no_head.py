@@ -12,21 +12,21 @@ from iriai.protocol.ledger.ledger_sync import PUBLISH_S
 from iriai.protocol.messages.effects import Delivered
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import MemberState
-from iriai.sim.experiments.no_head import Setting, Trial, arrivals_of, oracle, oracle_of_lines
+from iriai.sim.experiments.no_head import Trial, Variant, arrivals_of, oracle, oracle_of_lines
 from iriai.sim.world.clock import WALL_S
 from iriai.sim.world.gossip_membership import EARLIER, GossipMembers
 from iriai.sim.world.machine_model import SimulatedMachine
 
-SHORT = Setting(12, 12, warm_s=60.0, window_s=600.0)
+SHORT = Variant(12, 12, warm_s=60.0, window_s=600.0)
 
 
-def trial_of(setting: Setting) -> Trial:
+def trial_of(setting: Variant) -> Trial:
     return Trial(setting, arrivals_of(setting))
 
 
 def test_clusters_do_together_what_one_would():
     """Work that comes in where all is taken is passed on."""
-    setting = Setting(12, 12, cluster_machines=4, warm_s=60.0, window_s=600.0)
+    setting = Variant(12, 12, cluster_machines=4, warm_s=60.0, window_s=600.0)
     trial = trial_of(setting)
     result = trial.run()
     best = oracle(setting, arrivals_of(setting))
@@ -50,7 +50,7 @@ def test_machines_that_are_set_up_together_follow_one_broker_at_once():
 
 def test_a_machine_with_a_long_task_is_woken_seldom():
     """A refresh each 30 s and its receipt, a slice a minute; nothing for what was acknowledged."""
-    setting = Setting(12, 12, shortest_s=7200.0, longest_s=7200.0, warm_s=60.0, window_s=600.0)
+    setting = Variant(12, 12, shortest_s=7200.0, longest_s=7200.0, warm_s=60.0, window_s=600.0)
     trial = trial_of(setting)
     trial.run()
     resting = [each for each in trial.world.machines.values() if not _is_candidate(trial, each)]
@@ -139,7 +139,7 @@ def test_what_a_machine_counted_counts_when_it_is_gone_until_it_is_too_old(monke
 
 
 def test_a_sample_gossips_and_the_others_are_told():
-    setting = Setting(8, 8, cluster_machines=4, gossiping=1, warm_s=60.0, window_s=120.0)
+    setting = Variant(8, 8, cluster_machines=4, gossiping=1, warm_s=60.0, window_s=120.0)
     trial = trial_of(setting)
     trial.run()
     sample = trial.gossip_per_s()
@@ -152,7 +152,7 @@ def test_a_sample_gossips_and_the_others_are_told():
 
 
 def test_two_lines_begin_as_much_as_one_in_another_order():
-    setting = Setting(40, 40, cluster_machines=20, warm_s=600.0, window_s=7200.0)
+    setting = Variant(40, 40, cluster_machines=20, warm_s=600.0, window_s=7200.0)
     arrivals = arrivals_of(setting)
     one, two = oracle(setting, arrivals), oracle_of_lines(setting, arrivals)
     assert two.utilisation == pytest.approx(one.utilisation, abs=0.002)
@@ -161,7 +161,7 @@ def test_two_lines_begin_as_much_as_one_in_another_order():
 
 
 def test_a_single_line_is_the_oracle():
-    setting = Setting(40, 40, cluster_machines=40, warm_s=600.0, window_s=7200.0)
+    setting = Variant(40, 40, cluster_machines=40, warm_s=600.0, window_s=7200.0)
     arrivals = arrivals_of(setting)
     assert oracle_of_lines(setting, arrivals) == oracle(setting, arrivals)
 

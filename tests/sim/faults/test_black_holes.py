@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.broker.health.blackhole_detection import LEAVE_MAX_S
-from iriai.broker.health.failure_attribution import EndJudge
+from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.state.state import BrokerState
 from iriai.model.state import EndCause
 from iriai.sim.faults.scenario import scenario_of
@@ -52,7 +52,7 @@ def test_and_of_two_users_arrays():
 
 def test_a_broker_that_does_not_look_gives_them_the_queue(monkeypatch):
     """What this is for: the same world, and most tasks fall in."""
-    monkeypatch.setattr(EndJudge, "_failed_at_once", lambda *_: None)
+    monkeypatch.setattr(FailureAttribution, "_failed_at_once", lambda *_: None)
     world = holes(1)
     job = submit(world, tasks=TASKS, run_s=RUN_S)
     finish(world, job, tasks=TASKS)

@@ -3,7 +3,7 @@
 import pytest
 
 from iriai.broker.core import Broker
-from iriai.sim.faults.checker import Judge
+from iriai.sim.faults.checker import Checker
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from tests.sim.cluster import cluster, front, run
@@ -44,7 +44,7 @@ def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypat
 
 def test_a_broker_that_goes_on_without_one_of_its_machines_is_found_out():
     world = cluster()
-    judge = Judge(world)
+    judge = Checker(world)
     run(world, 1.0)
     judge.check_end()
     state = front(world).core.broker.state

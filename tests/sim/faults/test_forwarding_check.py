@@ -9,7 +9,7 @@ from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want
-from iriai.sim.faults.forwarding_check import Hops
+from iriai.sim.faults.forwarding_check import ForwardingCheck
 
 WANT = Want(JobId("west", 1), Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1)
 
@@ -19,8 +19,8 @@ def passed_on(sender: str, receiver: str) -> Send:
     return Send(receiver, Part.BROKER, Forward(sender, 7, sender, 1, WANT))
 
 
-def told(*sends: tuple[str, Send]) -> Hops:
-    hops = Hops(lambda machine: machine)
+def told(*sends: tuple[str, Send]) -> ForwardingCheck:
+    hops = ForwardingCheck(lambda machine: machine)
     for sender, send in sends:
         hops.sent(sender, send)
     return hops

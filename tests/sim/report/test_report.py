@@ -16,12 +16,12 @@ from iriai.sim.report.report import write_report
 from iriai.sim.runs.cases import compared, run_cases
 from iriai.sim.runs.document import document, encoded
 from iriai.sim.workload.generator import generate
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 
 
 def simulated(text, *, jobs=120):
     log = generate("lublin", jobs, 32, 4)
-    cases = compared(text, Settings(seed=9))
+    cases = compared(text, ReplaySettings(seed=9))
     simulations = run_cases(log, cases, 1, lambda _: None, keep_records=True)
     return log, document(log, [case.label for case in cases], simulations), simulations
 

@@ -13,7 +13,7 @@ from iriai.sim.workload.full import simulate
 from iriai.sim.workload.generator import generate
 from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import FULL, Settings
+from iriai.sim.workload.settings import FULL, ReplaySettings
 from iriai.wire.parts import unpack
 from tests.sim.logs import coincidental
 from tests.support.shared import ROOT
@@ -25,7 +25,7 @@ GENERATED = 60
 def test_both_modes_start_every_job_at_the_same_time(policy):
     for seed in range(GENERATED):
         log = coincidental(seed, perfect=seed % 5 == 0)
-        settings = Settings(policy=policy, is_checked=seed % 6 == 0)
+        settings = ReplaySettings(policy=policy, is_checked=seed % 6 == 0)
         assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
 
 
@@ -34,7 +34,7 @@ def test_both_modes_start_every_job_at_the_same_time(policy):
 def test_draws_fall_alike_in_both_modes(policy, order):
     for seed in range(GENERATED // 2):
         log = coincidental(seed, perfect=seed % 5 == 0)
-        settings = Settings(policy=policy, order=order, seed=seed, is_checked=seed % 6 == 0)
+        settings = ReplaySettings(policy=policy, order=order, seed=seed, is_checked=seed % 6 == 0)
         assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
 
 
@@ -42,21 +42,21 @@ def test_draws_fall_alike_in_both_modes(policy, order):
 def test_charges_of_long_jobs_are_alike_in_both_modes(order):
     """Hours of slices, and moments that are no whole seconds."""
     log = generate("lublin", 120, 32, seed=2)
-    settings = Settings(order=order, seed=7)
+    settings = ReplaySettings(order=order, seed=7)
     assert simulate(log, settings) == replay(log, settings)
 
 
 def test_use_that_counts_for_a_window_is_alike_in_both_modes():
     log = generate("lublin", 120, 32, seed=3)
     window = Configuration(order=OrderSection(window_s=3600.0))
-    settings = Settings(order="lottery", seed=7, configuration=window)
+    settings = ReplaySettings(order="lottery", seed=7, configuration=window)
     assert simulate(log, settings) == replay(log, settings)
 
 
 def test_a_policy_from_a_file_decides_alike_in_both_modes():
     for seed in range(20):
         log = coincidental(seed)
-        settings = Settings(policy=f"{ROOT}/examples/fifo.py:Fifo")
+        settings = ReplaySettings(policy=f"{ROOT}/examples/fifo.py:Fifo")
         assert simulate(log, settings) == replay(log, settings), f"seed {seed}"
 
 
@@ -67,8 +67,10 @@ def test_a_policy_from_a_file_decides_alike_in_both_modes():
 def test_a_log_goes_through_the_wire_as_it_goes_without(order):
     for seed in range(10):
         log = coincidental(seed)
-        wired = Settings(order=order, mode=FULL, seed=seed, through_wire=True)
-        assert simulate(log, wired) == replay(log, Settings(order=order, seed=seed)), f"seed {seed}"
+        wired = ReplaySettings(order=order, mode=FULL, seed=seed, through_wire=True)
+        assert simulate(log, wired) == replay(log, ReplaySettings(order=order, seed=seed)), (
+            f"seed {seed}"
+        )
 
 
 def test_a_codec_that_loses_a_field_is_found(monkeypatch):
@@ -82,8 +84,8 @@ def test_a_codec_that_loses_a_field_is_found(monkeypatch):
 
     monkeypatch.setattr("iriai.sim.world.world.unpack", loses_time_limits)
     log = coincidental(1)
-    wired = simulate(log, Settings(mode=FULL, through_wire=True))
-    assert wired != replay(log, Settings())
+    wired = simulate(log, ReplaySettings(mode=FULL, through_wire=True))
+    assert wired != replay(log, ReplaySettings())
 
 
 def test_in_small_worlds_such_a_codec_is_found_from_a_seed(monkeypatch):

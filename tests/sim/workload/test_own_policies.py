@@ -6,10 +6,10 @@ import pytest
 
 from iriai.model.account import Account
 from iriai.model.problem import ExitCode, Refused
-from iriai.policy.policy_error import PolicyMistake
+from iriai.policy.policy_error import PolicyError
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 from tests.cli.shell import Shell
 from tests.sim.logs import as_numbers, coincidental
 from tests.sim.naive import schedule
@@ -21,7 +21,7 @@ TWO_JOBS = Log("two", 4, [LogJob(1, 0, 10, 3, 10, ANN), LogJob(2, 5, 10, 3, 10, 
 
 
 def starts(log, policy, **settings):
-    records = replay(log, Settings(policy=policy, is_checked=True, **settings))
+    records = replay(log, ReplaySettings(policy=policy, is_checked=True, **settings))
     return {record.job.number: record.start_s for record in records}
 
 
@@ -47,7 +47,7 @@ def test_a_plan_takes_jobs_in_any_order(order):
 @pytest.fixture
 def write(tmp_path):
     def write(*body):
-        lines = ["from iriai.policy.placement.policy_api import Start, Promise", "class Mine:"]
+        lines = ["from iriai.policy.placement.policy_api import PlannedStart, Start", "class Mine:"]
         lines += ["    def plan(self, view, now):", *(f"        {line}" for line in body)]
         (tmp_path / "mine.py").write_text("\n".join(lines) + "\n")
         return f"{tmp_path}/mine.py:Mine"
@@ -56,6 +56,7 @@ def write(tmp_path):
 
 
 ALL = "for job in view.queue():"
+ANEW = "while True:"
 
 
 @pytest.mark.parametrize(
@@ -65,14 +66,18 @@ ALL = "for job in view.queue():"
         ((ALL, "    yield Start(job.id, 'machine')"), 5, "log-2 takes 3 cpus; machine has 1 cpus"),
         ((ALL, "    yield Start(job.id, 'moon')"), 5, "there is no machine 'moon'"),
         ((ALL, "    yield Start('log-1', 'machine')"), 5, "no job 'log-1' waits"),
-        ((ALL, "    yield Promise(job.id, 'machine', float('nan'))"), 5, "nan is no moment"),
-        ((ALL, "    yield job.id"), 5, "is no decision; there are Start and Promise"),
+        ((ALL, "    yield PlannedStart(job.id, 'machine', float('nan'))"), 5, "nan is no moment"),
+        ((ALL, "    yield job.id"), 5, "is no decision; there are Start and PlannedStart"),
         ((ALL, "    job.free += 1", "    yield 1"), 5, "AttributeError"),
-        (("while True:", "    yield Promise(next(view.queue()).id, 'machine', 1.0)"), 5, "100,000"),
+        (
+            ("while True:", "    yield PlannedStart(next(view.queue()).id, 'machine', 1.0)"),
+            5,
+            "100,000",
+        ),
     ],
 )
 def test_what_a_policy_may_not_do_is_refused_with_its_line(write, body, line, what):
-    with pytest.raises(PolicyMistake) as refused:
+    with pytest.raises(PolicyError) as refused:
         starts(TWO_JOBS, write(*body))
     assert f"mine.py, line {line}: " in refused.value.message
     assert what in refused.value.message
@@ -85,7 +90,7 @@ def test_a_list_of_decisions_will_do(write):
 
 
 def test_something_else_than_decisions_is_refused(write):
-    with pytest.raises(PolicyMistake, match="not iterable"):
+    with pytest.raises(PolicyError, match="not iterable"):
         starts(TWO_JOBS, write("return 7"))
 
 

@@ -8,7 +8,7 @@ from iriai.sim.workload.metrics import measure
 from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.record import with_starts
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 from tests.sim.logs import as_numbers, coincidental, published_starts, real
 from tests.sim.naive import schedule
 
@@ -18,7 +18,7 @@ GENERATED = 1000
 def starts(log, policy, **settings):
     return {
         record.job.number: record.start_s
-        for record in replay(log, Settings(policy=policy, **settings))
+        for record in replay(log, ReplaySettings(policy=policy, **settings))
     }
 
 
@@ -51,7 +51,7 @@ def test_a_year_of_a_real_machine_goes_as_other_simulators_say(policy, perfect, 
 )
 def test_the_numbers_of_a_year_are_those_published_or_explained(policy, wait_s, slowdown):
     log = real("KTH-SP2")
-    metrics = measure(replay(log, Settings(policy=policy)), log.processors, ())
+    metrics = measure(replay(log, ReplaySettings(policy=policy)), log.processors, ())
     assert round(metrics.wait_s.mean, 2) == wait_s
     assert round(metrics.bounded_slowdown.mean, 4) == slowdown
     assert metrics.last_end_s == 29363626
@@ -74,7 +74,9 @@ def test_a_pass_after_each_event_gives_the_numbers_of_those_who_make_one(policy,
 @pytest.mark.parametrize("order", ["lottery", "paper000", "stride"])
 def test_a_seed_gives_the_same_schedule_and_every_job_starts_once(order):
     log = coincidental(3)
-    first, second = (replay(log, Settings(order=order, seed=5, is_checked=True)) for _ in range(2))
+    first, second = (
+        replay(log, ReplaySettings(order=order, seed=5, is_checked=True)) for _ in range(2)
+    )
     assert first == second
     assert [record.job for record in first] == list(log.jobs)
     assert all(record.start_s >= record.job.submit_s for record in first)
@@ -82,7 +84,7 @@ def test_a_seed_gives_the_same_schedule_and_every_job_starts_once(order):
 
 def test_a_lottery_of_another_seed_goes_another_way():
     log = coincidental(3)
-    assert len({str(replay(log, Settings(order="lottery", seed=n))) for n in range(5)}) > 1
+    assert len({str(replay(log, ReplaySettings(order="lottery", seed=n))) for n in range(5)}) > 1
 
 
 def test_who_used_much_waits_longer_under_the_lottery():
@@ -96,7 +98,7 @@ def test_who_used_much_waits_longer_under_the_lottery():
     log = Log("flood", 2, jobs)
 
     def wait_of_other(order):
-        records = replay(log, Settings(order=order))
+        records = replay(log, ReplaySettings(order=order))
         return sum(r.wait_s for r in records if r.job.account == other) / 10
 
     assert wait_of_other("lottery") < wait_of_other("fifo") / 3

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import DecayedUsage
 from iriai.protocol.directory.directory import (
     ENTRIES_BYTES_MAX,
     MESSAGES_A_PERIOD_MAX,
     ROWS_A_MESSAGE_MAX,
     DirectorySettings,
-    Mode,
+    SpreadMode,
 )
 from iriai.protocol.directory.publisher import MEMBER_LIFETIME_S
 from iriai.protocol.incidents import PERIODS
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.messages.effects import Delivered, Part, Send, Wake
-from iriai.protocol.messages.entries import Entry, EntryKind, Key, signed_content
+from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Rumour, Wanted
 from iriai.protocol.messages.members import MemberState
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
@@ -43,7 +43,7 @@ def now(world: PeerWorld, name: str = "m0"):
 
 def have(world: PeerWorld, owner: str, kind: EntryKind, body: bytes) -> bool:
     """Whether all that are up hold this body."""
-    held = (machine.peers.table.get(Key(owner, kind)) for machine in world.up())
+    held = (machine.peers.table.get(EntryKey(owner, kind)) for machine in world.up())
     return all(entry is not None and entry.body == body for entry in held)
 
 
@@ -169,7 +169,7 @@ def test_nobody_may_fetch_everything_for_ever():
     m0 = world.machines["m0"]
     publish(world, "m0", EntryKind.AD, bytes(48 << 10))
     world.run_until(world.now_s + 20.0)
-    row = m0.peers.table.digest.row(Key("m0", EntryKind.AD))
+    row = m0.peers.table.digest.row(EntryKey("m0", EntryKind.AD))
     ask = Delivered("m1", Part.DIRECTORY, Wanted((row,) * ROWS_A_MESSAGE_MAX))
 
     sent_bytes = 0
@@ -210,7 +210,7 @@ def test_publishing_again_and_again_is_paced():
     world.run_until(world.now_s + 6.0)
 
     assert have(world, "m0", EntryKind.AD, b"99")
-    assert m0.peers.table.get(Key("m0", EntryKind.AD)).version - before <= 4  # one each 5 s
+    assert m0.peers.table.get(EntryKey("m0", EntryKind.AD)).version - before <= 4  # one each 5 s
 
 
 def test_an_ad_is_refreshed_and_one_of_a_dead_machine_vanishes_by_itself():
@@ -222,8 +222,8 @@ def test_an_ad_is_refreshed_and_one_of_a_dead_machine_vanishes_by_itself():
     world.run_until(world.now_s + 1900.0)
 
     m0 = world.machines["m0"].peers
-    assert m0.table.get(Key("m1", EntryKind.AD)) is not None
-    assert m0.table.get(Key("m2", EntryKind.AD)) is None
+    assert m0.table.get(EntryKey("m1", EntryKind.AD)) is not None
+    assert m0.table.get(EntryKey("m2", EntryKind.AD)) is None
     assert m0.members["m2"].state is MemberState.DEAD
     hours_later = world.machines["m0"].clock.at(world.now_s + MEMBER_LIFETIME_S)
     m0.handle(Wake(Part.DIRECTORY), hours_later)
@@ -231,7 +231,7 @@ def test_an_ad_is_refreshed_and_one_of_a_dead_machine_vanishes_by_itself():
 
 
 def test_rumours_stop_by_themselves_and_reach_most():
-    rumours = DirectorySettings(mode=Mode.RUMOUR, stop_after=2)
+    rumours = DirectorySettings(mode=SpreadMode.RUMOUR, stop_after=2)
     world = PeerWorld(5, directory=rumours)
     for number in range(60):
         world.add(f"m{number}", ["m0"])
@@ -240,7 +240,7 @@ def test_rumours_stop_by_themselves_and_reach_most():
     publish(world, "m7", EntryKind.AD, b"rumour")
     world.run_until(90.0)
 
-    key = Key("m7", EntryKind.AD)
+    key = EntryKey("m7", EntryKind.AD)
     reached = sum(machine.peers.table.get(key) is not None for machine in world.up())
     assert reached >= 0.8 * 60
     sent = []
@@ -250,7 +250,7 @@ def test_rumours_stop_by_themselves_and_reach_most():
 
 
 def test_among_rumours_a_newcomer_gets_what_nobody_tells_any_more():
-    world = PeerWorld(6, directory=DirectorySettings(mode=Mode.RUMOUR, stop_after=4))
+    world = PeerWorld(6, directory=DirectorySettings(mode=SpreadMode.RUMOUR, stop_after=4))
     for number in range(12):
         world.add(f"m{number}", ["m0"])
     publish(world, "m7", EntryKind.AD, b"long ago")
@@ -280,7 +280,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     world.run_until(world.now_s + 10.0)
 
     peers = world.machines["late"].peers
-    ledger = Ledger(Fading(604_800.0))
+    ledger = Ledger(Decay(604_800.0))
     for entry in peers.entries(EntryKind.LEDGER):
         age_s = peers.table.carried(entry.key, now(world)).age_s
         assert ledger.take(entry.machine, entry.body, age_s, now(world)).code == ""

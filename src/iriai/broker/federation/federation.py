@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from math import inf
 from random import Random
 
-from iriai.broker.federation.forwarding import Onward
-from iriai.broker.federation.peer_clusters import Neighbours, Other
-from iriai.broker.queue.entries import Entry
-from iriai.broker.queue.forwarded_jobs import Guests, guest_want, is_guest
-from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.federation.forwarding import Forwarder
+from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
+from iriai.broker.queue.entries import QueuedJob
+from iriai.broker.queue.forwarded_jobs import ForwardedJobs, guest_want, is_guest
+from iriai.broker.state.decision_rng import DecisionRng
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.protocol.messages.candidates import Neighbour
+from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Effect, Send
 from iriai.protocol.messages.scheduling import BetweenClusters, Forward, Returned, Summary, Want
 
@@ -27,27 +27,27 @@ CLUSTERS_TOLD_MAX = 8
 """Clusters of which a person is told why a job does not run there."""
 
 
-class Abroad:
+class Federation:
     """See the module. Times are those of the steady clock."""
 
     def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
         """`rng` gives a seed once there are other clusters, not before."""
-        self.neighbours = Neighbours(machine)
+        self.neighbours = PeerClusters(machine)
         self._state = state
         self._rng = rng
-        self._dice: DecisionDice | None = None
-        self._onward = Onward(machine, self.neighbours)
-        self._guests = Guests(machine)
+        self._dice: DecisionRng | None = None
+        self._onward = Forwarder(machine, self.neighbours)
+        self._guests = ForwardedJobs(machine)
         self.must_pass = False
         """Whether something waits, or not any more, that the last pass did not know."""
         self._may_choose = False
         """Whether something is different since it was last looked what may be passed on."""
 
-    def met(self, own: str, neighbours: Iterable[Neighbour]) -> None:
+    def met(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
         self.neighbours.met(own, neighbours)
         if len(self.neighbours) and self._dice is None:
-            self._dice = DecisionDice(self._rng)
+            self._dice = DecisionRng(self._rng)
 
     # --- what other brokers say ------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Abroad:
         for job in self._onward.jobs_of(home) + self._guests.jobs_of(home):
             self.forget(job)
 
-    def is_over(self, entry: Entry) -> bool:
+    def is_over(self, entry: QueuedJob) -> bool:
         """Whether a match that came to nothing was of a job that nobody here waits for any more."""
         return is_guest(entry.want) and entry.want.job not in self._guests.open
 
@@ -173,7 +173,7 @@ class Abroad:
             ]
         return told
 
-    def _why_not(self, entry: Entry, other: Other, now_s: float) -> str:
+    def _why_not(self, entry: QueuedJob, other: PeerCluster, now_s: float) -> str:
         need, only_on = entry.want.resources, entry.want.only_on
         if only_on:
             return f"it runs only on {' and '.join(only_on)}, which can be handed what was passed"
@@ -187,7 +187,7 @@ class Abroad:
         return f"it had none when it last said so, {max(0.0, now_s - other.heard_s):.0f} s ago"
 
 
-def _unfit(entry: Entry) -> Reason:
+def _unfit(entry: QueuedJob) -> Reason:
     """None of the machines here will ever take it."""
     requirements = entry.want.requirements
     if requirements:

@@ -13,9 +13,9 @@ from itertools import accumulate, chain, islice
 from math import inf
 from random import Random
 
-from iriai.broker.federation.peer_clusters import Neighbours, Other
-from iriai.broker.queue.entries import Entry
-from iriai.broker.queue.forwarded_jobs import Guests, is_guest, unpromised
+from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
+from iriai.broker.queue.entries import QueuedJob
+from iriai.broker.queue.forwarded_jobs import ForwardedJobs, is_guest, unpromised
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
@@ -46,7 +46,7 @@ SHUNNED_MAX = 4_000
 That costs a message in vain: as many as an answer is remembered for at the other end."""
 
 
-class Passed:
+class ForwardedBatch:
     """Some tasks of a job, with another cluster."""
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Passed:
         "until_s",
     )
 
-    def __init__(self, entry: Entry, forward: Forward, cluster: str, now_s: float) -> None:
+    def __init__(self, entry: QueuedJob, forward: Forward, cluster: str, now_s: float) -> None:
         self.entry = entry
         self.forward = forward
         self.cluster = cluster
@@ -83,13 +83,13 @@ class Passed:
         return min(self.until_s, self.told_s + RESEND_S)
 
 
-class Onward:
+class Forwarder:
     """See the module. Times are those of the steady clock."""
 
-    def __init__(self, machine: str, neighbours: Neighbours) -> None:
+    def __init__(self, machine: str, neighbours: PeerClusters) -> None:
         self._machine = machine
         self._neighbours = neighbours
-        self._of_jobs: dict[JobId, dict[int, Passed]] = {}
+        self._of_jobs: dict[JobId, dict[int, ForwardedBatch]] = {}
         """By number."""
         self._jobs: dict[int, JobId] = {}
         self._shunned: dict[JobId, dict[str, tuple[float, Reason | None]]] = {}
@@ -197,14 +197,14 @@ class Onward:
         )
         return sends, has_come_back
 
-    def _give_back(self, passed: Passed, count: int, state: BrokerState) -> None:
+    def _give_back(self, passed: ForwardedBatch, count: int, state: BrokerState) -> None:
         count = min(count, passed.count)
         passed.count -= count
         if not passed.is_copy:
             for _ in range(count):
                 state.queues.give_back(passed.entry)
 
-    def _drop(self, passed: Passed) -> None:
+    def _drop(self, passed: ForwardedBatch) -> None:
         job, number = passed.forward.want.job, passed.forward.number
         del self._jobs[number]
         of_job = self._of_jobs[job]
@@ -217,7 +217,7 @@ class Onward:
     # --- passing on ------------------------------------------------------------------------------
 
     def choose(
-        self, state: BrokerState, guests: Guests, dice: Random, now: Instant
+        self, state: BrokerState, guests: ForwardedJobs, dice: Random, now: Instant
     ) -> tuple[list[Send], bool]:
         """After a pass: what waits is passed on to where there is room, in the order of the draw.
 
@@ -245,13 +245,13 @@ class Onward:
 
     def _split(
         self,
-        entry: Entry,
+        entry: QueuedJob,
         count_max: int,
         state: BrokerState,
-        guests: Guests,
+        guests: ForwardedJobs,
         dice: Random,
         now_s: float,
-    ) -> list[tuple[Other, int]]:
+    ) -> list[tuple[PeerCluster, int]]:
         """How many of its tasks go where."""
         job, need = entry.want.job, entry.want.resources
         others = self._open_to(entry, guests, now_s)
@@ -264,7 +264,7 @@ class Onward:
         shares = proportional(fits, count, dice)
         return [(other, share) for other, share in zip(others, shares, strict=True) if share]
 
-    def _open_to(self, entry: Entry, guests: Guests, now_s: float) -> list[Other]:
+    def _open_to(self, entry: QueuedJob, guests: ForwardedJobs, now_s: float) -> list[PeerCluster]:
         """Clusters to which tasks of the job may be passed on now."""
         job = entry.want.job
         if entry.want.only_on:  # the terminal that was passed is on a machine of this cluster
@@ -289,11 +289,11 @@ class Onward:
 
     def _pass_on(
         self,
-        entry: Entry,
-        other: Other,
+        entry: QueuedJob,
+        other: PeerCluster,
         count: int,
         state: BrokerState,
-        guests: Guests,
+        guests: ForwardedJobs,
         now: Instant,
     ) -> list[Send]:
         want = entry.want
@@ -304,7 +304,7 @@ class Onward:
         told = told_of(want, entry, count, now)
         cluster = self._neighbours.own
         forward = Forward(self._machine, self._number, cluster, hops, told)
-        passed = Passed(entry, forward, other.cluster, now.steady_s)
+        passed = ForwardedBatch(entry, forward, other.cluster, now.steady_s)
         passed.is_copy = count == entry.count and _is_head(state, want.job)
         if not passed.is_copy:
             for _ in range(count):
@@ -314,7 +314,7 @@ class Onward:
         self._jobs[self._number] = want.job
         return self._say(passed)
 
-    def _say(self, passed: Passed) -> list[Send]:
+    def _say(self, passed: ForwardedBatch) -> list[Send]:
         other = self._neighbours.get(passed.cluster)
         if other is None or not other.broker:
             return []
@@ -336,7 +336,7 @@ def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
     return shares
 
 
-def told_of(want: Want, entry: Entry, count: int, now: Instant) -> Want:
+def told_of(want: Want, entry: QueuedJob, count: int, now: Instant) -> Want:
     """The want as another broker is told it."""
     waited_s = max(want.waited_s, now.steady_s - entry.precedence.queued_at_s)
     return Want(**(unpromised(want) | {"waited_s": waited_s, "count": count}))
@@ -346,7 +346,7 @@ def _is_head(state: BrokerState, job: JobId) -> bool:
     return any(head.job == job for head in state.reserved.values())
 
 
-def _aside(state: BrokerState) -> Iterator[Entry]:
+def _aside(state: BrokerState) -> Iterator[QueuedJob]:
     """What none of the own machines could ever run; lines may end while this goes on."""
     kinds = [kind for kind in state.queues.kinds if not kind.is_possible]
     places = (place for kind in kinds for line in kind.lines for place in line.heap)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from iriai.broker.federation.remote_capacity import Room
+from iriai.broker.federation.remote_capacity import RemoteCapacity
 from iriai.broker.state.state import BrokerState
 from iriai.model.resources import NOTHING, Resources
-from iriai.protocol.messages.candidates import Neighbour
+from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Summary, Vacancy
 
@@ -35,15 +35,15 @@ LARGEST_MAX = 8
 """Capacities in a summary, the largest of those that are no part of another."""
 
 
-class Other:
+class PeerCluster:
     """One other cluster."""
 
-    def __init__(self, neighbour: Neighbour) -> None:
+    def __init__(self, neighbour: ClusterPeer) -> None:
         self.cluster = neighbour.cluster
         self.candidates = neighbour.candidates
         self.broker = neighbour.candidates[0] if neighbour.candidates else ""
         """Who is taken to speak for it."""
-        self.rooms: list[Room] = []
+        self.rooms: list[RemoteCapacity] = []
         self.largest: tuple[Resources, ...] = ()
         self.is_waiting = False
         """Whether it has more than it can serve."""
@@ -75,32 +75,32 @@ class Other:
         return any(need.fits_in(capacity) for capacity in self.largest)
 
 
-class Neighbours:
+class PeerClusters:
     """See the module. Times are those of the steady clock."""
 
     def __init__(self, machine: str) -> None:
         self._machine = machine
         self.own = ""
         """The name of this broker's."""
-        self._others: dict[str, Other] = {}
+        self._others: dict[str, PeerCluster] = {}
         self._spoken: dict[str, str] = {}
         """By machine: the cluster that it was spoken to for."""
         self._news_s = -inf
         """When the next round of news may be told."""
 
-    def __iter__(self) -> Iterator[Other]:
+    def __iter__(self) -> Iterator[PeerCluster]:
         return iter(self._others.values())
 
     def __len__(self) -> int:
         return len(self._others)
 
-    def get(self, cluster: str) -> Other | None:
+    def get(self, cluster: str) -> PeerCluster | None:
         """The cluster of that name, where it is known."""
         return self._others.get(cluster)
 
     # --- who they are ----------------------------------------------------------------------------
 
-    def met(self, own: str, neighbours: Iterable[Neighbour]) -> None:
+    def met(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
         self.own = own
         known, self._others = self._others, {}
@@ -109,7 +109,7 @@ class Neighbours:
                 continue
             other = known.get(neighbour.cluster)
             if other is None:
-                other = Other(neighbour)
+                other = PeerCluster(neighbour)
             elif other.candidates != neighbour.candidates:
                 is_gone = other.broker in other.candidates
                 is_gone &= other.broker not in neighbour.candidates
@@ -129,12 +129,12 @@ class Neighbours:
             other.told_s = -inf
         return True
 
-    def speak(self, other: Other) -> str:
+    def speak(self, other: PeerCluster) -> str:
         """Whom to speak to: from now on it may say who else is the broker."""
         self._spoken[other.broker] = other.cluster
         return other.broker
 
-    def _speak_to_the_first(self, other: Other) -> None:
+    def _speak_to_the_first(self, other: PeerCluster) -> None:
         other.broker = other.candidates[0] if other.candidates else ""
         other.told_s = -inf
 
@@ -147,7 +147,7 @@ class Neighbours:
             return
         other.broker = summary.broker
         self._spoken[summary.broker] = summary.cluster
-        other.rooms = [Room(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]]
+        other.rooms = [RemoteCapacity(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]]
         other.largest = summary.largest[:LARGEST_MAX]
         other.is_waiting = summary.waiting > 0
         other.heard_s = now_s
@@ -190,14 +190,14 @@ class Neighbours:
             next_s = min(next_s, self._news_s)
         return next_s
 
-    def _due_s(self, other: Other, waiting: int) -> float:
+    def _due_s(self, other: PeerCluster, waiting: int) -> float:
         if not other.broker:
             return inf
         is_news = waiting and not other.knows_waiting
         return other.told_s + (WAITS_S if is_news else TELL_S)
 
 
-def _would_like_to_know(other: Other) -> bool:
+def _would_like_to_know(other: PeerCluster) -> bool:
     """Whether it is news to a cluster that something is free."""
     return other.is_waiting and not other.knows_free and bool(other.broker)
 

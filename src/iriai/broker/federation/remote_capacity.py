@@ -6,7 +6,7 @@ from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Vacancy
 
 
-class Room:
+class RemoteCapacity:
     """One broker's copy of a vacancy. It is coarse, and may be out of date."""
 
     __slots__ = ("_each", "_left", "_machines")

@@ -25,7 +25,7 @@ CHANCE_MAX = 1e-4
 often than that: five after ten that did well, fourteen where each second one fails."""
 SURVIVED_S = 4.0
 """A task that has run so long did not fail at once, whatever becomes of it: twice as long as
-`node.held.FAILED_AT_ONCE_S`, since the news of a failure takes a while. Long tasks could not be
+`held_claim.FAILED_AT_ONCE_S`, since the news of a failure takes a while. Long tasks could not be
 compared otherwise until they end."""
 OUTLIVES_TIMES, OUTLIVES_MIN_S = 4.0, 0.5
 """One that has run for so many times as long as those that failed counts before: until it survives,
@@ -68,7 +68,7 @@ class _Young(NamedTuple):
 
 
 @dataclass(slots=True)
-class Row:
+class FailureStreak:
     """Tasks of an account that failed at once on one machine, and none did well between."""
 
     since_s: float
@@ -112,7 +112,7 @@ class _Elsewhere(NamedTuple):
         """Whether nothing has failed there, and soon more is known."""
         return not self.failed and self.well + self.young > 0
 
-    def speaks_against(self, row: Row, *, is_doubted: bool) -> bool:
+    def speaks_against(self, row: FailureStreak, *, is_doubted: bool) -> bool:
         """Whether tasks do so well there that the row can hardly be chance."""
         if self.well < WELL_MIN:
             return is_doubted and not self.failed
@@ -128,10 +128,10 @@ class _Trial:
     """What runs and has not survived yet, the oldest first."""
     outcomes: OrderedDict[str, deque[_Outcome]] = field(default_factory=OrderedDict)
     """By machine, that of which something was heard last at the end."""
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, FailureStreak] = field(default_factory=dict)
 
 
-class Trials:
+class BlackholeDetector:
     """See the module."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Trials:
         now_s: float,
         *,
         is_doubted: bool,
-    ) -> Row | None:
+    ) -> FailureStreak | None:
         """It failed at once; the row, if the account's tasks are to be kept away until its end.
 
         `is_doubted`: another user's tasks fail on the machine and do well elsewhere, and nobody's
@@ -178,7 +178,7 @@ class Trials:
         self._survive(trial, now_s)
         row = trial.rows.get(machine)
         if row is None or now_s > max(row.last_s, row.until_s) + ROW_FORGOTTEN_S:
-            row = trial.rows[machine] = Row(began.began_s, now_s)
+            row = trial.rows[machine] = FailureStreak(began.began_s, now_s)
         self._note(trial, machine, attempt, began.began_s, is_well=False)
         row.count += 1
         row.last_s, row.exit_code = now_s, exit_code
@@ -199,7 +199,7 @@ class Trials:
             return None
         return row
 
-    def rows_of(self, machine: str) -> list[tuple[Account, Row]]:
+    def rows_of(self, machine: str) -> list[tuple[Account, FailureStreak]]:
         """For which the machine was left alone, and nothing has done well there since."""
         return [
             (account, row)
@@ -236,7 +236,7 @@ class Trials:
             if now_s - began_s < SURVIVED_S:
                 return
             del young[attempt]
-            Trials._note(trial, machine, attempt, began_s, is_well=True)
+            BlackholeDetector._note(trial, machine, attempt, began_s, is_well=True)
 
     @staticmethod
     def _note(
@@ -252,7 +252,7 @@ class Trials:
             trial.outcomes.popitem(last=False)
 
 
-def _elsewhere(trial: _Trial, machine: str, row: Row) -> _Elsewhere:
+def _elsewhere(trial: _Trial, machine: str, row: FailureStreak) -> _Elsewhere:
     is_mixed = len(row.jobs) >= FAILURES_MIN  # else it may be a script that fails everywhere
 
     def is_alike(job: JobId, began_s: float) -> bool:

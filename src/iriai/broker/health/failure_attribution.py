@@ -6,9 +6,9 @@ tasks fail at once though they do well elsewhere, by that account or by all (`bl
 
 from __future__ import annotations
 
-from iriai.broker.health.blackhole_detection import Trials
-from iriai.broker.health.quarantine import LeftAlone
-from iriai.broker.pool.machine_backoff import Credit
+from iriai.broker.health.blackhole_detection import BlackholeDetector
+from iriai.broker.health.quarantine import Quarantine
+from iriai.broker.pool.machine_backoff import AccountReliability
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
@@ -16,15 +16,15 @@ from iriai.model.ids import AttemptId
 from iriai.protocol.messages.scheduling import FailedAtOnce, Idle
 
 
-class EndJudge:
+class FailureAttribution:
     """See the module. Times are those of the steady clock."""
 
-    def __init__(self, state: BrokerState, left_alone: LeftAlone) -> None:
+    def __init__(self, state: BrokerState, left_alone: Quarantine) -> None:
         """Machines that all are to leave alone are entered in `left_alone`."""
         self._state = state
         self._left_alone = left_alone
-        self._credit = Credit()
-        self._trials = Trials()
+        self._credit = AccountReliability()
+        self._trials = BlackholeDetector()
 
     def began(self, account: Account, attempt: AttemptId, machine: str, now_s: float) -> None:
         """A task begins."""

@@ -8,7 +8,7 @@ from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.state.state import BrokerState
 
 
-class LeftAlone:
+class Quarantine:
     """Each until its back-off is over. Times are those of the steady clock."""
 
     def __init__(self, state: BrokerState) -> None:

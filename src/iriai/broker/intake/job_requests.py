@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.broker.federation.federation import Abroad
-from iriai.broker.intake.sessions import Attendance
-from iriai.broker.scheduling.plan_policy import Planning
+from iriai.broker.federation.federation import Federation
+from iriai.broker.intake.sessions import Sessions
+from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.protocol.messages.scheduling import Want, Wants, Withdraw
 
 
-class WantsTaken:
+class JobRequests:
     """Lives as long as the broker. Each method says whether a pass may come to something else."""
 
     def __init__(
-        self, state: BrokerState, attendance: Attendance, abroad: Abroad, planning: Planning | None
+        self,
+        state: BrokerState,
+        attendance: Sessions,
+        abroad: Federation,
+        planning: PlanDriver | None,
     ) -> None:
         self._state = state
         self._attendance = attendance

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.broker.health.failure_attribution import EndJudge
-from iriai.broker.health.quarantine import LeftAlone
-from iriai.broker.intake.sessions import Attendance
+from iriai.broker.health.failure_attribution import FailureAttribution
+from iriai.broker.health.quarantine import Quarantine
+from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
-from iriai.broker.scheduling.pending_matches import UnderWay
-from iriai.broker.scheduling.prefetch import Ahead
+from iriai.broker.scheduling.pending_matches import PendingMatches
+from iriai.broker.scheduling.prefetch import Prefetcher
 from iriai.broker.state.state import BrokerState
 from iriai.broker.usage.claimed_use import ClaimedUse
-from iriai.broker.usage.offpeak import QuietNews
+from iriai.broker.usage.offpeak import OffpeakPublisher
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.protocol.ledger.ledger import KnownAccounts
@@ -20,18 +20,18 @@ from iriai.protocol.messages.effects import Part, PeerNoticed, Send
 from iriai.protocol.messages.scheduling import Charging, Counted, Idle, Running
 
 
-class Reports:
+class NodeReports:
     """Lives as long as the broker."""
 
     def __init__(
         self,
         state: BrokerState,
-        attendance: Attendance,
-        quiet: QuietNews,
-        under_way: UnderWay,
-        left_alone: LeftAlone,
-        ends: EndJudge,
-        ahead: Ahead,
+        attendance: Sessions,
+        quiet: OffpeakPublisher,
+        under_way: PendingMatches,
+        left_alone: Quarantine,
+        ends: FailureAttribution,
+        ahead: Prefetcher,
         claimed: ClaimedUse,
     ) -> None:
         order = state.settings.configuration.order

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import inf
 
 from iriai.model.reason import Reason, Rule
-from iriai.protocol.messages.candidates import Peer
+from iriai.protocol.messages.candidates import BrokerCandidate
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Heard
 
@@ -21,7 +21,7 @@ SILENT_S = 100.0
 """Three refreshes and some: who says nothing for so long is taken for gone, should no link tell."""
 
 
-class Attendance:
+class Sessions:
     """Times are those of the steady clock."""
 
     def __init__(self, machine: str) -> None:
@@ -69,7 +69,7 @@ class Attendance:
 
     # --- whom it waits for -----------------------------------------------------------------------
 
-    def begin(self, peers: Iterable[Peer], now_s: float) -> None:
+    def begin(self, peers: Iterable[BrokerCandidate], now_s: float) -> None:
         """The broker is new; these are there, as far as it knows."""
         peers = tuple(peers)
         self._nodes = {peer.name: None for peer in peers if peer.has_node}

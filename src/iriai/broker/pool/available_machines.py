@@ -53,7 +53,7 @@ class _Block:
         )
 
 
-class OpenMachines:
+class AvailableMachines:
     """By rank; see the module. A machine that changed is put in its place again."""
 
     def __init__(self) -> None:

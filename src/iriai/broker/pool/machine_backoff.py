@@ -26,7 +26,7 @@ STRUCK_JOBS_MAX = 16
 """Jobs that are remembered with a machine; that there were more than a few is all that counts."""
 
 
-class BackOff:
+class MachineBackoff:
     """Counts the failures of one machine."""
 
     __slots__ = (
@@ -131,7 +131,7 @@ class BackOff:
         return True
 
 
-class Credit:
+class AccountReliability:
     """Which accounts' losses speak against a machine: a job that fails everywhere must not."""
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from iriai.broker.pool.machine_backoff import BackOff
-from iriai.broker.queue.entries import Entry
+from iriai.broker.pool.machine_backoff import MachineBackoff
+from iriai.broker.queue.entries import QueuedJob
 from iriai.model.ad import MachineAd
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
@@ -36,7 +36,7 @@ class Matched(NamedTuple):
 
     until_s: float
     """On the steady clock; if nothing was heard of it by then, it is over."""
-    entry: Entry
+    entry: QueuedJob
     told_s: float = 0.0
     """When its home was told, the last time."""
     is_ahead: bool = False
@@ -103,7 +103,7 @@ class MachineView:
         """Whether it cannot be reached."""
         self.is_forgotten = False
         """Whether the directory keeps nothing of it: it is dropped once it is away."""
-        self.back_off = BackOff(name)
+        self.back_off = MachineBackoff(name)
         self.speed = 1.0
         self.load = 0.0
         self.foreign_load = 0.0
@@ -185,7 +185,7 @@ class MachineView:
             ),
         )
 
-    def match(self, entry: Entry, now_s: float, key: int) -> ClaimKey:
+    def match(self, entry: QueuedJob, now_s: float, key: int) -> ClaimKey:
         """Claim the place of a task of `entry`; by `key` where no capabilities are in use."""
         kind = entry.kind.key
         resources = self.calendar.capacity if kind.exclusive else kind.resources
@@ -197,7 +197,7 @@ class MachineView:
         self.matched[capability] = Matched(now_s + MATCH_UNTIL_S, entry, now_s)
         return capability
 
-    def match_ahead(self, entry: Entry, now_s: float) -> Capability:
+    def match_ahead(self, entry: QueuedJob, now_s: float) -> Capability:
         """A task of `entry` is to wait there for a place."""
         kind = entry.kind.key
         stay_s = None if kind.stay_s is None else MATCH_UNTIL_S + AHEAD_WAIT_S + kind.stay_s

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.pool import Park
-from iriai.classad.condition import condition
-from iriai.classad.moment import load_attributes
+from iriai.broker.pool.pool import MachinePool
+from iriai.classad.constraint import condition
+from iriai.classad.volatile_attributes import load_attributes
 from iriai.model.ad import MachineAd, Value, capacity_attributes, job_attributes, machine_ad
 from iriai.protocol.messages.scheduling import Want
 
@@ -20,10 +20,10 @@ TEXTS_KEPT = 4096
 """Expressions of which it is known what they mention."""
 
 
-class Matching:
+class Matchmaking:
     """Kept up with the machines once an expression is in use; see the module."""
 
-    def __init__(self, park: Park) -> None:
+    def __init__(self, park: MachinePool) -> None:
         self.matches: Matches | None = None
         """None: no job and no machine has ever had requirements here."""
         self._park = park

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
 
-from iriai.broker.pool.available_machines import OpenMachines
+from iriai.broker.pool.available_machines import AvailableMachines
 from iriai.broker.pool.machine_view import MachineView
 from iriai.model.resources import Resources
 
@@ -14,12 +14,12 @@ End = tuple[float, str]
 """When the first claim of a machine ends, and its name."""
 
 
-class Park:
+class MachinePool:
     """Kept up with each change of a machine; see the module."""
 
     def __init__(self) -> None:
         self.views: dict[str, MachineView] = {}
-        self.open = OpenMachines()
+        self.open = AvailableMachines()
         self.fresh: dict[str, MachineView] = {}
         """Those with room that was not there when last nothing more could start."""
         self.news: dict[str, MachineView] = {}

@@ -32,7 +32,7 @@ class _Word(NamedTuple):
     """Whether the broker came to it by itself, by how the user's tasks end there."""
 
 
-class Exclusions:
+class UserExclusions:
     """See the module."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.shape_index import Mask
-from iriai.broker.queue.sorted_lines import LineUp
+from iriai.broker.queue.sorted_lines import BlockedSortedList
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iriai.policy.matching.job_requirements import Demand, DemandKey
 
 
-class Bounds(NamedTuple):
+class Eligibility(NamedTuple):
     """On which machines tasks may run at all."""
 
     only: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
         return machine not in self.turned_away and (not self.only or machine in self.only)
 
 
-class KindKey(NamedTuple):
+class TaskClassKey(NamedTuple):
     """What makes tasks fit alike."""
 
     resources: Resources
@@ -43,13 +43,13 @@ class KindKey(NamedTuple):
     """Its account where all wait in one queue and each has a cap; None elsewhere."""
     demand: DemandKey | None = None
     """What it and machines ask of each other beside room; None: nothing."""
-    bounds: Bounds | None = None
+    bounds: Eligibility | None = None
     """Machines that are out of the question whatever they have; None: none is."""
     is_guest: bool = False
     """Whether another cluster's broker passed it on: no place is kept for it."""
 
 
-class Kind:
+class TaskClass:
     """One kind of which tasks wait."""
 
     __slots__ = (
@@ -65,14 +65,14 @@ class Kind:
         "unreservable",
     )
 
-    def __init__(self, key: KindKey, position: int) -> None:
+    def __init__(self, key: TaskClassKey, position: int) -> None:
         self.key = key
         self.position = position
         self.bit: Mask = 1 << position
         """Of its shape."""
         self.demand: Demand | None = None
         """Which machines match; None: all."""
-        self.lines: list[Line] = []
+        self.lines: list[SubQueue] = []
         """Its tasks, a line for each queue that has some."""
         self.is_possible = False
         """Whether it could run somewhere if nothing else did. Otherwise it stands aside."""
@@ -107,12 +107,12 @@ class Precedence(NamedTuple):
     job: JobId
 
 
-class Line:
+class SubQueue:
     """The tasks of one kind in one queue, in order."""
 
     __slots__ = ("bit", "first", "heap", "kind", "queue")
 
-    def __init__(self, queue: Queue, kind: Kind, first: Precedence) -> None:
+    def __init__(self, queue: Queue, kind: TaskClass, first: Precedence) -> None:
         self.queue = queue
         self.kind = kind
         self.bit = kind.bit
@@ -123,18 +123,18 @@ class Line:
 
 
 @dataclass(slots=True)
-class Entry:
+class QueuedJob:
     """One job's waiting tasks."""
 
     want: Want
     precedence: Precedence
-    line: Line
+    line: SubQueue
     count: int
     front: int
     """How many of them come before the account's others."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> TaskClass:
         """Equal for tasks that fit alike."""
         return self.line.kind
 
@@ -150,10 +150,10 @@ class Queue:
     __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
 
     def __init__(self) -> None:
-        self.lines: dict[Kind, Line] = {}
-        self.order: LineUp[Precedence, Line] = LineUp()
+        self.lines: dict[TaskClass, SubQueue] = {}
+        self.order: BlockedSortedList[Precedence, SubQueue] = BlockedSortedList()
         """Those of them that could ever run."""
-        self.first: Line | None = None
+        self.first: SubQueue | None = None
         """Of `order`."""
         self.held = -1
         """What reserved heads hold (`Heads.held`) when no place is kept for that beside them."""
@@ -164,7 +164,7 @@ class Queue:
         self.is_behind = False
         """Whether passes went by in which nothing of it was looked at."""
 
-    def enter(self, line: Line) -> None:
+    def enter(self, line: SubQueue) -> None:
         """The line contends."""
         self.order.add(line.first, line)
         self._look_first()
@@ -174,7 +174,7 @@ class Queue:
         if not lines:
             self.mask |= line.bit
 
-    def leave(self, line: Line) -> None:
+    def leave(self, line: SubQueue) -> None:
         """The line contends no more."""
         self.order.remove(line.first)
         self._look_first()
@@ -184,7 +184,7 @@ class Queue:
             del self.shapes[position]
             self.mask ^= line.bit
 
-    def move(self, line: Line, first: Precedence) -> None:
+    def move(self, line: SubQueue, first: Precedence) -> None:
         """A line that contends has another first entry."""
         self.order.remove(line.first)
         self.order.add(first, line)

@@ -24,7 +24,7 @@ ANSWERED_MAX = 4_000
 seconds for which one is asked again."""
 
 
-class GuestWant(Want, frozen=True):
+class ForwardedRequest(Want, frozen=True):
     """The want of a job that another broker passed on. It never becomes a reserved head."""
 
 
@@ -36,12 +36,12 @@ def unpromised(want: Want) -> dict[str, Any]:
     return asdict(want) | {"front": 0, "promised_in_s": None, "promised_machine": ""}
 
 
-def guest_want(want: Want, account: Account) -> GuestWant:
+def guest_want(want: Want, account: Account) -> ForwardedRequest:
     """As it was passed on, in the name of `account`."""
-    return GuestWant(**(unpromised(want) | {"account": account}))
+    return ForwardedRequest(**(unpromised(want) | {"account": account}))
 
 
-class Guest:
+class ForwardedJob:
     """One that is not answered yet."""
 
     __slots__ = ("broker", "cluster", "hops", "number", "reason", "returned")
@@ -56,13 +56,13 @@ class Guest:
         self.reason: Reason | None = None
 
 
-class Guests:
+class ForwardedJobs:
     """See the module."""
 
     def __init__(self, machine: str) -> None:
         """`machine` is the broker's own."""
         self._machine = machine
-        self.open: dict[JobId, Guest] = {}
+        self.open: dict[JobId, ForwardedJob] = {}
         self._answered: OrderedDict[tuple[str, int], Returned] = OrderedDict()
         self._said: list[Send] = []
 
@@ -80,9 +80,9 @@ class Guests:
         if guest is not None and (guest.broker, guest.number) == key:
             return False
         if guest is not None or is_known or len(self.open) >= GUESTS_MAX:
-            self._answer(Guest(forward), forward.want.count)
+            self._answer(ForwardedJob(forward), forward.want.count)
             return False
-        self.open[job] = Guest(forward)
+        self.open[job] = ForwardedJob(forward)
         return True
 
     def answer(self, job: JobId) -> None:
@@ -103,7 +103,7 @@ class Guests:
         said, self._said = self._said, []
         return said
 
-    def _answer(self, guest: Guest, count: int) -> None:
+    def _answer(self, guest: ForwardedJob, count: int) -> None:
         answer = Returned(self._machine, guest.number, count, guest.reason)
         self._answered[guest.broker, guest.number] = answer
         if len(self._answered) > ANSWERED_MAX:
@@ -113,4 +113,4 @@ class Guests:
 
 def is_guest(want: Want) -> bool:
     """Whether another broker passed it on."""
-    return isinstance(want, GuestWant)
+    return isinstance(want, ForwardedRequest)

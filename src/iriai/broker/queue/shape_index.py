@@ -26,7 +26,7 @@ Mask = int
 """A bit for each shape."""
 
 
-class Bins(NamedTuple):
+class SizeBins(NamedTuple):
     """The bins of a kind of task, or of a room."""
 
     cpus: int
@@ -47,10 +47,10 @@ def bin_of(amount: int) -> int:
     return amount if excess <= 0 else (excess << (BITS - 1)) + (amount >> excess)
 
 
-def bins_of(resources: Resources, stay_s: float | None, together: int) -> Bins:
+def bins_of(resources: Resources, stay_s: float | None, together: int) -> SizeBins:
     """The bins of what takes `resources` for `stay_s` (None: open), or of a room that has them."""
     memory_bytes, gpus, disk_bytes = resources.memory_bytes, resources.gpus, resources.disk_bytes
-    return Bins(  # of most there is nothing, whose bin is 0
+    return SizeBins(  # of most there is nothing, whose bin is 0
         bin_of(resources.cpus),
         memory_bytes and bin_of(memory_bytes),
         gpus and bin_of(gpus),
@@ -60,23 +60,23 @@ def bins_of(resources: Resources, stay_s: float | None, together: int) -> Bins:
     )
 
 
-class Shapes:
+class ShapeIndex:
     """All shapes that are in use; see the module."""
 
     def __init__(self) -> None:
-        self._positions: dict[Bins, int] = {}
-        self._bins: list[Bins] = []
+        self._positions: dict[SizeBins, int] = {}
+        self._bins: list[SizeBins] = []
         """By position."""
         self._users: list[int] = []
         """By position: how many kinds are of that shape."""
         self._spare: dict[int, None] = {}
         """Positions of shapes without a kind, the longest unused first."""
-        self._masks: tuple[dict[int, Mask], ...] = tuple({} for _ in Bins._fields)
+        self._masks: tuple[dict[int, Mask], ...] = tuple({} for _ in SizeBins._fields)
         """For each dimension, by bin."""
-        self._up_to: tuple[dict[int, Mask], ...] = tuple({} for _ in Bins._fields)
+        self._up_to: tuple[dict[int, Mask], ...] = tuple({} for _ in SizeBins._fields)
         """The same of all bins up to one, as far as anybody asked."""
 
-    def acquire(self, bins: Bins) -> int:
+    def acquire(self, bins: SizeBins) -> int:
         """The position of the shape with these bins, for one kind more."""
         position = self._positions.get(bins)
         if position is None:
@@ -95,7 +95,7 @@ class Shapes:
         if not self._users[position]:
             self._spare[position] = None
 
-    def fitting(self, room: Bins) -> Mask:
+    def fitting(self, room: SizeBins) -> Mask:
         """The shapes that may fit in a room."""
         mask = -1
         for bound, masks, up_to in zip(room, self._masks, self._up_to, strict=True):
@@ -113,7 +113,7 @@ class Shapes:
 
     def _new_position(self) -> int:
         if len(self._spare) < SPARE_SHAPES_MAX:
-            self._bins.append(Bins(0, 0, 0, 0, 0, 0))
+            self._bins.append(SizeBins(0, 0, 0, 0, 0, 0))
             self._users.append(0)
             return len(self._bins) - 1
         position = next(iter(self._spare))
@@ -123,7 +123,7 @@ class Shapes:
         self._mark(old, 1 << position)
         return position
 
-    def _mark(self, bins: Bins, bit: Mask) -> None:
+    def _mark(self, bins: SizeBins, bit: Mask) -> None:
         """Put the bit in, or take it out again."""
         for amount, masks in zip(bins, self._masks, strict=True):
             left = masks.get(amount, 0) ^ bit

@@ -44,7 +44,7 @@ class _Block(Generic[OrderKey, Each]):
         self.mask = mask
 
 
-class LineUp(Generic[OrderKey, Each]):
+class BlockedSortedList(Generic[OrderKey, Each]):
     """Items by unique keys, the smallest first."""
 
     def __init__(self) -> None:

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from iriai.broker.queue.entries import Kind, KindKey
-from iriai.broker.queue.shape_index import Mask, Shapes, bins_of
+from iriai.broker.queue.entries import TaskClass, TaskClassKey
+from iriai.broker.queue.shape_index import Mask, ShapeIndex, bins_of
 
 
-class Kinds:
+class TaskClasses:
     """All kinds of which tasks wait."""
 
     def __init__(self) -> None:
-        self.shapes = Shapes()
-        self._kinds: dict[KindKey, Kind] = {}
-        self._of_shape: dict[int, dict[Kind, None]] = {}
+        self.shapes = ShapeIndex()
+        self._kinds: dict[TaskClassKey, TaskClass] = {}
+        self._of_shape: dict[int, dict[TaskClass, None]] = {}
         """By position of the shape."""
-        self._unsettled: dict[Kind, None] = {}
+        self._unsettled: dict[TaskClass, None] = {}
         self._shapes: dict[int, int] = {}
         """By position: how many kinds of that shape are not settled."""
         self.unsettled: Mask = 0
         """The shapes of those."""
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[TaskClass]:
         return iter(list(self._kinds.values()))
 
-    def get(self, key: KindKey) -> Kind | None:
+    def get(self, key: TaskClassKey) -> TaskClass | None:
         """The kind with that key, where some of it wait."""
         return self._kinds.get(key)
 
-    def make(self, key: KindKey) -> Kind:
+    def make(self, key: TaskClassKey) -> TaskClass:
         """A new kind, impossible until somebody says otherwise."""
         together = 0 if key.exclusive else -1
         position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
-        kind = self._kinds[key] = Kind(key, position)
+        kind = self._kinds[key] = TaskClass(key, position)
         self._of_shape.setdefault(position, {})[kind] = None
         return kind
 
-    def like(self, kind: Kind) -> Iterable[Kind]:
+    def like(self, kind: TaskClass) -> Iterable[TaskClass]:
         """All of its shape, itself among them."""
         return self._of_shape[kind.position]
 
-    def forget(self, kind: Kind) -> None:
+    def forget(self, kind: TaskClass) -> None:
         """Nothing of it waits any more."""
         self.settle(kind)
         self.shapes.release(kind.position)
@@ -53,7 +53,7 @@ class Kinds:
         if kind.demand is not None:
             kind.demand.leave()
 
-    def unsettle(self, kind: Kind) -> None:
+    def unsettle(self, kind: TaskClass) -> None:
         """It may fit anywhere, as far as is known."""
         kind.looked = -1
         if kind.is_settled:
@@ -62,7 +62,7 @@ class Kinds:
             self._shapes[kind.position] = self._shapes.get(kind.position, 0) + 1
             self.unsettled |= kind.bit
 
-    def settle(self, kind: Kind) -> None:
+    def settle(self, kind: TaskClass) -> None:
         """It fits nowhere but perhaps on machines with new room."""
         if not kind.is_settled:
             kind.is_settled = True

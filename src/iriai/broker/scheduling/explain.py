@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.user_exclusions import user_of
-from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.reserved_heads import could_hold
 from iriai.broker.state.state import BrokerState
-from iriai.classad.condition import Condition
-from iriai.classad.evidence import values_of
+from iriai.classad.bindings import values_of
+from iriai.classad.constraint import Constraint
 from iriai.model.ad import Value
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -110,7 +110,7 @@ def _summary(machines: list[list[Reason]]) -> list[Reason]:
 
 
 def _on_machine(
-    state: BrokerState, entry: Entry, view: MachineView, ahead: Reason | None, now: Instant
+    state: BrokerState, entry: QueuedJob, view: MachineView, ahead: Reason | None, now: Instant
 ) -> list[Reason]:
     unavailable = why_unavailable(view, now)
     if unavailable is not None:
@@ -136,7 +136,7 @@ def _on_machine(
     return reasons or [ahead or _starting(view)]
 
 
-def _out_of_question(state: BrokerState, entry: Entry, view: MachineView) -> list[Reason]:
+def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) -> list[Reason]:
     """Why it does not run on a machine that has the room, or may have."""
     kind, want = entry.kind, entry.want
     bounds, demand = kind.key.bounds, kind.demand
@@ -164,7 +164,7 @@ def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Re
 
 
 def evidence_against(
-    state: BrokerState, machine: str, wanted: Condition, job: Mapping[str, Value]
+    state: BrokerState, machine: str, wanted: Constraint, job: Mapping[str, Value]
 ) -> tuple[list[Evidence], list[Evidence]]:
     """The clauses that do not hold on a machine, the job's and its owner's, and what they saw."""
     matches = state.matching.begin()
@@ -259,7 +259,7 @@ def _start(head: ReservedHead, now: Instant) -> str:
     return f"it starts in {max(0.0, in_s):.0f} s at the latest"
 
 
-def _ahead_in_account(state: BrokerState, entry: Entry) -> Reason | None:
+def _ahead_in_account(state: BrokerState, entry: QueuedJob) -> Reason | None:
     """What comes first in the account is over the running cap, and what follows must not pass."""
     if state.cap_cpus is None:
         return None

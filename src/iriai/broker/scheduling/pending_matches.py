@@ -6,20 +6,20 @@ of one, the broker keeps its place, and tells it again.
 
 from __future__ import annotations
 
-from iriai.broker.federation.federation import Abroad
+from iriai.broker.federation.federation import Federation
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
-from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.queue.forwarded_jobs import is_guest
-from iriai.broker.scheduling.scheduling_pass import Outcome
+from iriai.broker.scheduling.scheduling_pass import PassResult
 from iriai.broker.state.state import BrokerState
 from iriai.protocol.messages.effects import Effect, Part, Send
 from iriai.protocol.messages.scheduling import Capability, Decline, Match, Promise
 
 
-class UnderWay:
+class PendingMatches:
     """By machine. Times are those of the steady clock."""
 
-    def __init__(self, machine: str, state: BrokerState, abroad: Abroad) -> None:
+    def __init__(self, machine: str, state: BrokerState, abroad: Federation) -> None:
         """`machine` is the broker's own: what is told to its home is not lost."""
         self._machine = machine
         self._state = state
@@ -36,7 +36,7 @@ class UnderWay:
             return None
         return RESEND_S if self._is_told_away else MATCH_UNTIL_S
 
-    def tell(self, outcome: Outcome) -> list[Effect]:
+    def tell(self, outcome: PassResult) -> list[Effect]:
         """What homes are told of a pass, whose matches are under way from now on."""
         effects: list[Effect] = []
         for entry, view, key in outcome.decisions:
@@ -151,6 +151,6 @@ class UnderWay:
         if matched.is_wanted and not self._abroad.is_over(matched.entry):
             self._state.queues.give_back(matched.entry)
 
-    def _named_for(self, entry: Entry) -> str:
+    def _named_for(self, entry: QueuedJob) -> str:
         """Who is told if a match is declined: this broker, where it is not the home's own."""
         return self._machine if is_guest(entry.want) else ""

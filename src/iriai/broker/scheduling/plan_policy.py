@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.scheduling.scheduling_pass import Decision, Outcome
-from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
+from iriai.broker.state.decision_rng import DecisionRng
 from iriai.broker.state.queue_order import in_order
-from iriai.broker.state.reserved_heads import Told, could_hold, kept_for
+from iriai.broker.state.reserved_heads import PromiseUpdate, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -23,42 +23,42 @@ from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
 from iriai.policy.placement.policy_api import (
     Claimed,
     PlannedMachine,
+    PlannedStart,
     PlanSource,
-    Promise,
     Start,
     WaitingJob,
     anywhere,
 )
-from iriai.policy.policy_error import PolicyMistake
+from iriai.policy.policy_error import PolicyError
 
 DECISIONS_MAX = 100_000
 """Of one pass. A policy that decides more than that goes round in circles."""
 
 
-def planning_of(state: BrokerState) -> Planning | None:
+def planning_of(state: BrokerState) -> PlanDriver | None:
     """What plans where the settings name a whole plan; None: the pass does, with its draws."""
     settings = state.settings
     if settings.plan is not None:
-        return Planning(state, settings.plan)
+        return PlanDriver(state, settings.plan)
     if settings.configuration.order.backfill == CONSERVATIVE:
-        return Planning(state, PlanSource(Conservative(), ""))
+        return PlanDriver(state, PlanSource(Conservative(), ""))
     return None
 
 
-class Planning:
+class PlanDriver:
     """Asks the policy; lives as long as the broker."""
 
     def __init__(self, state: BrokerState, source: PlanSource) -> None:
         self._state = state
         self._source = source
-        self.mistake: PolicyMistake | None = None
+        self.mistake: PolicyError | None = None
         """Of the last pass, if it ended so."""
-        self.promised: dict[JobId, Promise] = {}
+        self.promised: dict[JobId, PlannedStart] = {}
         """What homes know of their jobs' starts."""
 
     def restore(self, job: JobId, machine: str, start_s: float) -> None:
         """What an earlier broker promised."""
-        self.promised[job] = Promise(job, machine, start_s)
+        self.promised[job] = PlannedStart(job, machine, start_s)
 
     @property
     def wake_s(self) -> float | None:
@@ -66,20 +66,20 @@ class Planning:
         wake_s: object = getattr(self._source.policy, "wake_s", None)
         return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
 
-    def run(self, dice: DecisionDice, now: Instant) -> Outcome:
+    def run(self, dice: DecisionRng, now: Instant) -> PassResult:
         """Decide what starts, and where; the claims are made in the view of the machines."""
-        outcome = Outcome([], [])
+        outcome = PassResult([], [])
         self.mistake = None
         dice.begin()
         self._state.tick(now.wall_s)
         try:
             self._follow(dice, now, outcome)
-        except PolicyMistake as mistake:
+        except PolicyError as mistake:
             self.mistake = mistake
         except Exception as error:
             if not self._source.path:
                 raise
-            self.mistake = PolicyMistake.of(self._source.path, error)
+            self.mistake = PolicyError.of(self._source.path, error)
         self._state.park.nothing_left()
         dice.decided(len(outcome.decisions) + len(outcome.told))
         return outcome
@@ -97,7 +97,7 @@ class Planning:
             main = Reason(Rule.POLICY, "that the policy starts it", "it has not yet")
         return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
 
-    def _follow(self, dice: DecisionDice, now: Instant, outcome: Outcome) -> None:
+    def _follow(self, dice: DecisionRng, now: Instant, outcome: PassResult) -> None:
         view = _View(self._state, self.promised, dice, now)
         decisions: Iterable[object] = self._source.policy.plan(view, now)
         for number, decision in enumerate(decisions):
@@ -105,14 +105,14 @@ class Planning:
                 raise self._mistake(decisions, f"more than {DECISIONS_MAX:,} decisions at once")
             if isinstance(decision, Start):
                 what = self._start(decision, now, outcome)
-            elif isinstance(decision, Promise):
+            elif isinstance(decision, PlannedStart):
                 what = self._promise(decision, now, outcome)
             else:
-                what = f"{decision!r:.60} is no decision; there are Start and Promise"
+                what = f"{decision!r:.60} is no decision; there are Start and PlannedStart"
             if what:
                 raise self._mistake(decisions, what)
 
-    def _start(self, start: Start, now: Instant, outcome: Outcome) -> str:
+    def _start(self, start: Start, now: Instant, outcome: PassResult) -> str:
         """Start it; else what is wrong with that."""
         state = self._state
         entry = state.queues.entries.get(start.job)
@@ -135,7 +135,7 @@ class Planning:
         outcome.decisions.append(Decision(entry, view, key))
         return ""
 
-    def _promise(self, promise: Promise, now: Instant, outcome: Outcome) -> str:
+    def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> str:
         """Tell of it; else what is wrong with that."""
         if promise.job not in self._state.queues.entries:
             return f"no job {_name(promise.job)} waits"
@@ -144,20 +144,20 @@ class Planning:
         start_s: object = promise.start_s
         if start_s is None:
             self.promised.pop(promise.job, None)
-            outcome.told.append(Told(promise.job, promise.machine, None))
+            outcome.told.append(PromiseUpdate(promise.job, promise.machine, None))
             return ""
         if not (isinstance(start_s, int | float) and isfinite(start_s)):
             return f"{start_s!r:.60} is no moment"
         self.promised[promise.job] = promise
         in_s = max(0.0, start_s - now.steady_s)
-        outcome.told.append(Told(promise.job, promise.machine, in_s))
+        outcome.told.append(PromiseUpdate(promise.job, promise.machine, in_s))
         return ""
 
-    def _mistake(self, decisions: object, what: str) -> PolicyMistake:
+    def _mistake(self, decisions: object, what: str) -> PolicyError:
         """With the line where a generator stands, which is that of its decision."""
         frame = getattr(decisions, "gi_frame", None)
         line = f", line {frame.f_lineno}" if frame is not None else ""
-        return PolicyMistake(f"{self._source.path or 'a policy'}{line}", what)
+        return PolicyError(f"{self._source.path or 'a policy'}{line}", what)
 
 
 def _name(job: object) -> str:
@@ -185,8 +185,8 @@ class _View:
     def __init__(
         self,
         state: BrokerState,
-        promised: dict[JobId, Promise],
-        dice: DecisionDice,
+        promised: dict[JobId, PlannedStart],
+        dice: DecisionRng,
         now: Instant,
     ) -> None:
         self._state = state

@@ -14,9 +14,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.queue.entries import Entry, Kind, Line, Queue
-from iriai.broker.scheduling.scheduling_pass import Decision, Outcome
-from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
+from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
+from iriai.broker.state.decision_rng import DecisionRng
 from iriai.broker.state.queue_order import behind
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
@@ -39,7 +39,7 @@ BEHIND_MAX = 16
 gone, others may be next."""
 
 
-class Place(NamedTuple):
+class PrefetchSlot(NamedTuple):
     """What a short task holds that nobody was chosen for yet to come next."""
 
     view: MachineView
@@ -48,14 +48,14 @@ class Place(NamedTuple):
     """Then the task is not short any more, on the steady clock."""
 
 
-class Ahead:
+class Prefetcher:
     """Lives as long as the broker."""
 
     def __init__(self, state: BrokerState, machine: str) -> None:
         """`machine` is the broker's own: where it is the only one, there is no way to go."""
         self._state = state
         self._machine = machine
-        self._places: dict[AttemptId, Place] = {}
+        self._places: dict[AttemptId, PrefetchSlot] = {}
         """Those that began first come first."""
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
@@ -63,7 +63,7 @@ class Ahead:
         views = self._state.machines
         is_alone = len(views) == 1 and self._machine in views
         if not is_alone and self._is_short(account, running.limit_s):
-            place = Place(view, running.resources, now_s + SHORT_S)
+            place = PrefetchSlot(view, running.resources, now_s + SHORT_S)
             self._places[running.attempt] = place
 
     def ended(self, attempt: AttemptId) -> None:
@@ -75,7 +75,7 @@ class Ahead:
         """Whether somebody might be chosen for a place."""
         return bool(self._places and self._state.queues.entries)
 
-    def run(self, dice: DecisionDice, now: Instant) -> Outcome:
+    def run(self, dice: DecisionRng, now: Instant) -> PassResult:
         """After a pass, so that nothing which waits could start: who comes next at each place.
 
         For each one is chosen, once. It is left when it has taken as long as a turn's passes may;
@@ -98,9 +98,9 @@ class Ahead:
                 if decision is not None:
                     decisions.append(decision)
         told, state.heads.told = state.heads.told, []
-        return Outcome(decisions, told)
+        return PassResult(decisions, told)
 
-    def _decide(self, place: Place, dice: DecisionDice, now: Instant) -> Decision | None:
+    def _decide(self, place: PrefetchSlot, dice: DecisionRng, now: Instant) -> Decision | None:
         """Send the next there if it is short; if it does not fit keep a place, as a pass would.
 
         Otherwise what fits would go before it for ever: there is no free place while all that fits
@@ -136,7 +136,7 @@ class Ahead:
 
     # --- who is next -----------------------------------------------------------------------------
 
-    def _next(self, place: Place, dice: DecisionDice, now: Instant) -> Entry | None:
+    def _next(self, place: PrefetchSlot, dice: DecisionRng, now: Instant) -> QueuedJob | None:
         """What would start if the place were free, by the order; None: nothing would."""
         kept = {head.job for head in self._state.reserved.values()}
         shared = self._state.queues.shared
@@ -145,8 +145,8 @@ class Ahead:
         return self._drawn(place, kept, dice, now)
 
     def _drawn(
-        self, place: Place, kept: set[JobId], dice: DecisionDice, now: Instant
-    ) -> Entry | None:
+        self, place: PrefetchSlot, kept: set[JobId], dice: DecisionRng, now: Instant
+    ) -> QueuedJob | None:
         """The next of an account that is drawn from those of which something would fit there.
 
         As in a pass: of those within their burst, where there are any.
@@ -170,13 +170,13 @@ class Ahead:
         account = drawing_of(state.settings.order, contenders, draws.groups).draw(dice)
         return draws.seats[account].entry
 
-    def _first(self, queue: Queue, place: Place, kept: set[JobId]) -> Entry | None:
+    def _first(self, queue: Queue, place: PrefetchSlot, kept: set[JobId]) -> QueuedJob | None:
         """A queue's first, if it fits there or a place may be kept for it; else what may fill in.
 
         As in a pass, of those that may run. For jobs of `kept` a place is kept.
         """
         state = self._state
-        entries: list[Entry] = []
+        entries: list[QueuedJob] = []
         for line in islice(queue.order, LINES_MAX):
             if not line.kind.key.is_guest:  # it is started at once, or goes back
                 entries += islice(self._entries(line, kept), 1)
@@ -191,7 +191,7 @@ class Ahead:
             return first
         return state.backfill.next_fill(fitting)
 
-    def _entries(self, line: Line, kept: set[JobId]) -> Iterator[Entry]:
+    def _entries(self, line: SubQueue, kept: set[JobId]) -> Iterator[QueuedJob]:
         """Those of a line in order, but for tasks whose place is kept: they have one."""
         entries = self._state.queues.entries
         first = line.first
@@ -202,7 +202,7 @@ class Ahead:
             if entry.count > (precedence.job in kept):
                 yield entry
 
-    def _fits(self, kind: Kind, place: Place) -> bool:
+    def _fits(self, kind: TaskClass, place: PrefetchSlot) -> bool:
         """Whether a task of that kind may have the place when it is free."""
         key, view = kind.key, place.view
         return (

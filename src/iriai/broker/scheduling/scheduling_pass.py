@@ -12,16 +12,16 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
-from iriai.broker.queue.entries import Entry, Kind, Line, Queue
-from iriai.broker.state.contention import Seat
-from iriai.broker.state.decision_rng import DecisionDice
-from iriai.broker.state.reserved_heads import PROMISE_STEP_S, Told, could_hold, kept_for
+from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
+from iriai.broker.state.contention import ContenderState
+from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.reserved_heads import PROMISE_STEP_S, PromiseUpdate, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.orders.incremental_draw import Drawing, drawing_of
+from iriai.policy.orders.incremental_draw import IncrementalDraw, drawing_of
 from iriai.policy.orders.order import Contender
 from iriai.policy.placement.backfill import ReservedHead
 
@@ -41,28 +41,28 @@ MISSES_MAX = 3
 class Decision(NamedTuple):
     """A task starts on a machine; its claim is in the machine's calendar already."""
 
-    entry: Entry
+    entry: QueuedJob
     view: MachineView
     key: ClaimKey
     """By which the claim is known."""
 
 
-class Outcome(NamedTuple):
+class PassResult(NamedTuple):
     """What a pass came to."""
 
     decisions: list[Decision]
-    told: list[Told]
+    told: list[PromiseUpdate]
     """What homes should hear of promised starts."""
 
 
-class Pass:
+class SchedulingPass:
     """What one pass works with; made anew for each.
 
     A pass may be left before its end, and go on later: what it decides is then the same. If
     anything changed meanwhile, another pass takes its place.
     """
 
-    def __init__(self, state: BrokerState, dice: DecisionDice, now: Instant) -> None:
+    def __init__(self, state: BrokerState, dice: DecisionRng, now: Instant) -> None:
         self._state = state
         self._dice = dice
         self._now = now
@@ -72,10 +72,10 @@ class Pass:
         self._draws = state.draws
         self._out: dict[Account, None] = {}
         """Accounts of which nothing more can start in this pass."""
-        self._pool: list[Seat] | None = None
+        self._pool: list[ContenderState] | None = None
         """Whoever may start something; None: nobody has looked since there was new room."""
         self._decisions: list[Decision] = []
-        self._drawing: Drawing | None = None
+        self._drawing: IncrementalDraw | None = None
         self._redraws = self._misses = 0
         self._has_begun = False
         self._stop_at: float = inf
@@ -83,7 +83,7 @@ class Pass:
         self.is_over = False
         """Whether nothing more can start."""
 
-    def run(self, work_max: float = inf) -> Outcome:
+    def run(self, work_max: float = inf) -> PassResult:
         """Decide what starts, and where; the claims are made in the view of the machines.
 
         It is left after about so much work, in looks at a machine, unless it `is_over` before.
@@ -96,7 +96,7 @@ class Pass:
             self._rooms.end()
         told, self._state.heads.told = self._state.heads.told, []
         decisions, self._decisions = self._decisions, []
-        return Outcome(decisions, told)
+        return PassResult(decisions, told)
 
     def _begin(self) -> None:
         state = self._state
@@ -163,7 +163,7 @@ class Pass:
                 drawing.replace(seat.contender)
         return True
 
-    def _contest(self) -> Drawing | None:
+    def _contest(self) -> IncrementalDraw | None:
         """What the next account is drawn from; None: nobody may start anything."""
         drawing = self._drawing
         is_good = drawing is not None and len(drawing) and self._pool is not None
@@ -174,7 +174,7 @@ class Pass:
             drawing = self._drawing = drawing_of(self._order, candidates, self._draws.groups)
         return drawing
 
-    def _follow(self, drawing: Drawing, seat: Seat) -> None:
+    def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
         """Something was started, or a place was kept: keep up those who contend."""
         draws = self._draws
         if not seat.queue.order:
@@ -191,7 +191,7 @@ class Pass:
         else:
             drawing.replace(seat.contender)
 
-    def _contends_with(self, seat: Seat, entry: Entry) -> bool:
+    def _contends_with(self, seat: ContenderState, entry: QueuedJob) -> bool:
         """Whether the draw stands, though the account may have been drawn with another task.
 
         If its chances are smaller with this one, it stands as often as they are smaller.
@@ -201,7 +201,7 @@ class Pass:
         ratio = self._draws.renew(seat, entry)
         return ratio >= 1.0 or self._dice.random() < ratio
 
-    def _leave_out(self, seat: Seat, capped: Entry | None) -> None:
+    def _leave_out(self, seat: ContenderState, capped: QueuedJob | None) -> None:
         """Nothing more of the account can start in this pass."""
         self._out[seat.account] = None
         if capped is not None:
@@ -224,7 +224,7 @@ class Pass:
         mask = self._rooms.mask()
         within: list[Contender] = []
         others: list[Contender] = []
-        pool: list[Seat] = []
+        pool: list[ContenderState] = []
         held = self._heads.held
         for seat in draws.seats.values() if self._pool is None else self._pool:
             queue = seat.queue
@@ -246,7 +246,7 @@ class Pass:
         self._pool = None if has_cap else pool
         return within or others
 
-    def _contends(self, seat: Seat) -> bool:
+    def _contends(self, seat: ContenderState) -> bool:
         """Whether the account may run more; after a time in which it might not, all may fit."""
         queue = seat.queue
         if not queue.order:
@@ -273,11 +273,11 @@ class Pass:
         queue.held = queue.first.kind.held
         return may_reserve
 
-    def _may_run_more(self, entry: Entry) -> bool:
+    def _may_run_more(self, entry: QueuedJob) -> bool:
         state = self._state
         return state.cap_cpus is None or state.running_cap(entry).allowed
 
-    def _next_of(self, queue: Queue) -> Entry | None:
+    def _next_of(self, queue: Queue) -> QueuedJob | None:
         """The queue's first, if it fits or a place may be kept for it; else what may fill in."""
         first = self._first_of(queue)
         if first is None:
@@ -286,14 +286,14 @@ class Pass:
             return self._state.queues.entry_of(first)
         return self._state.backfill.next_fill(self._fitting(queue))
 
-    def _first_of(self, queue: Queue) -> Line | None:
+    def _first_of(self, queue: Queue) -> SubQueue | None:
         """The queue's first line, of those whose accounts may run more."""
         stopped = self._rooms.stopped
         if stopped:
             return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
         return queue.order.first() if queue.order else None
 
-    def _fitting(self, queue: Queue) -> Iterator[Entry]:
+    def _fitting(self, queue: Queue) -> Iterator[QueuedJob]:
         """The first entries of each kind that fit somewhere now."""
         queues, rooms = self._state.queues, self._rooms
         if len(queue.lines) == 1:
@@ -328,7 +328,7 @@ class Pass:
         elif not self._start_head(head, entry, view):
             self._improve(head, entry.kind, view)
 
-    def _start_head(self, head: ReservedHead, entry: Entry, view: MachineView) -> bool:
+    def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
         """Start it on its machine, or on another with new room; whether it did."""
         places = [view, *self._fresh_for(head, entry.kind)]
         for place in places:
@@ -338,7 +338,7 @@ class Pass:
                 return True
         return False
 
-    def _improve(self, head: ReservedHead, kind: Kind, view: MachineView) -> None:
+    def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:
         """Plan it anew where something changed: earlier on another machine, if that is so."""
         now_s = self._now.steady_s
         news = self._state.park.news
@@ -355,13 +355,15 @@ class Pass:
                 self._move(head, view, other, kind)
                 view = other
 
-    def _move(self, head: ReservedHead, old: MachineView, new: MachineView, kind: Kind) -> None:
+    def _move(
+        self, head: ReservedHead, old: MachineView, new: MachineView, kind: TaskClass
+    ) -> None:
         kept = head.resources
         self._heads.move(head, new, kind, self._now.steady_s)
         self._rooms.shrank(new)
         self._given_up(old.name, kept)
 
-    def _fresh_for(self, head: ReservedHead, kind: Kind) -> list[MachineView]:
+    def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> list[MachineView]:
         """Machines with new room that could take the head, and hold no other."""
         held = self._heads.by_machine
         able = (
@@ -393,7 +395,7 @@ class Pass:
 
     # --- what is decided -------------------------------------------------------------------------
 
-    def _start_or_keep(self, entry: Entry) -> None:
+    def _start_or_keep(self, entry: QueuedJob) -> None:
         view = self._rooms.place(entry.kind)
         if view is not None:
             self._start(entry, view)
@@ -403,7 +405,7 @@ class Pass:
             self._dice.decided()
             self._rooms.shrank(reserved)
 
-    def _start(self, entry: Entry, view: MachineView) -> None:
+    def _start(self, entry: QueuedJob, view: MachineView) -> None:
         now_s = self._now.steady_s
         head = self._heads.by_machine.get(view.name)
         if head is not None:

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from random import Random
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.queue.entries import Entry
+from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.reserved_heads import could_hold
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.policy.accounting.fairshare import ChargeRule
-from iriai.policy.placement.availability_profile import Profile
+from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.policy_api import Claimed
 
 JOBS_MAX = 200
@@ -51,7 +51,7 @@ def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
     return found
 
 
-def _first(entries: Iterator[Entry]) -> Iterator[Entry]:
+def _first(entries: Iterator[QueuedJob]) -> Iterator[QueuedJob]:
     for count, entry in enumerate(entries):
         if count == JOBS_MAX:
             return
@@ -63,15 +63,15 @@ def _machines(state: BrokerState) -> list[MachineView]:
     return sorted(able, key=lambda view: (-view.calendar.free.cpus, view.name))[:MACHINES_MAX]
 
 
-def _profile(state: BrokerState, view: MachineView, now_s: float) -> Profile:
+def _profile(state: BrokerState, view: MachineView, now_s: float) -> AvailabilityProfile:
     claimed = []
     for key, resources, end_s in view.calendar.in_order():
         left_s = state.standings.expected_left_s(key) or OVERDUE_S
         claimed.append(Claimed(resources, min(end_s, now_s + left_s)))
-    return Profile(view.calendar.capacity, claimed, now_s)
+    return AvailabilityProfile(view.calendar.capacity, claimed, now_s)
 
 
-def _run_s(state: BrokerState, entry: Entry, rule: ChargeRule) -> float:
+def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
     """As long as the account's runs usually take, or its limit if that is less."""
     want = entry.want
     charge_s = state.standings.expected_s(want.account, want.resources, want.limit_s)
@@ -79,13 +79,16 @@ def _run_s(state: BrokerState, entry: Entry, rule: ChargeRule) -> float:
 
 
 def _placed(
-    entry: Entry, run_s: float, profiles: list[tuple[MachineView, Profile]], now_s: float
+    entry: QueuedJob,
+    run_s: float,
+    profiles: list[tuple[MachineView, AvailabilityProfile]],
+    now_s: float,
 ) -> float | None:
     """When the first of its tasks starts; all of them take their places."""
     resources = entry.want.resources
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):
-        best: tuple[float, Profile] | None = None
+        best: tuple[float, AvailabilityProfile] | None = None
         for view, profile in profiles:
             if not could_hold(entry.kind, view):
                 continue

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from iriai.broker.pool.matchmaking import Matching
-from iriai.broker.queue.entries import Bounds, Entry, Kind, KindKey, Line, Precedence, Queue
+from iriai.broker.pool.matchmaking import Matchmaking
+from iriai.broker.queue.entries import (
+    Eligibility,
+    Precedence,
+    Queue,
+    QueuedJob,
+    SubQueue,
+    TaskClass,
+    TaskClassKey,
+)
 from iriai.broker.queue.forwarded_jobs import is_guest
 from iriai.broker.queue.shape_index import Mask
-from iriai.broker.queue.task_classes import Kinds
+from iriai.broker.queue.task_classes import TaskClasses
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.policy.placement.calendar import longest_stay_s
@@ -27,7 +35,7 @@ class AccountQueue:
     ready: int = 0
 
 
-class Waiting(NamedTuple):
+class QueueRules(NamedTuple):
     """How wants become queues and kinds."""
 
     end_slack_s: float
@@ -36,26 +44,26 @@ class Waiting(NamedTuple):
     is_capped: bool
     """Whether cpus of each account have a cap."""
     tenant_of: Callable[[Account], str]
-    """Who an account counts as where a machine runs one task of each; see `KindKey`."""
-    matching: Matching
+    """Who an account counts as where a machine runs one task of each; see `TaskClassKey`."""
+    matching: Matchmaking
     """What jobs and machines ask of each other."""
     turned_away: Callable[[Want], frozenset[str]]
     """Machines that do not run tasks of the user whose want it is."""
 
 
-class Queues:
+class AccountQueues:
     """All wants; see the module."""
 
-    def __init__(self, rules: Waiting, could_ever_run: Callable[[Kind], bool]) -> None:
+    def __init__(self, rules: QueueRules, could_ever_run: Callable[[TaskClass], bool]) -> None:
         self._rules = rules
         self._could_ever_run = could_ever_run
         self.accounts: dict[Account, AccountQueue] = {}
-        self.entries: dict[JobId, Entry] = {}
+        self.entries: dict[JobId, QueuedJob] = {}
         self.ready = 0
         """Waiting tasks of all accounts."""
         self.roster = 0
         """Counts up whenever an account begins or ceases to have something in order."""
-        self.kinds = Kinds()
+        self.kinds = TaskClasses()
         self.shared: Queue | None = Queue() if rules.is_shared else None
         self.are_bounded = False
         """Whether it ever mattered which machine it is, beside what it has."""
@@ -72,13 +80,13 @@ class Queues:
             del self.entries[want.job]
             self._advance(old.line)
         line = self._line(queue.queue, kind, precedence)
-        self.entries[want.job] = Entry(want, precedence, line, want.count, want.front)
+        self.entries[want.job] = QueuedJob(want, precedence, line, want.count, want.front)
         if old is not None:
             self._count_out(old, old.count)
             if old.kind is kind:
                 self._advance(line)
 
-    def give_back(self, matched: Entry) -> None:
+    def give_back(self, matched: QueuedJob) -> None:
         """A match came to nothing: a task of the entry waits again, as far as is known."""
         want = matched.want
         entry = self.entries.get(want.job)
@@ -103,7 +111,7 @@ class Queues:
         self._advance(entry.line)
         return True
 
-    def take_one(self, entry: Entry) -> None:
+    def take_one(self, entry: QueuedJob) -> None:
         """One task of the entry was matched."""
         self._count_out(entry, 1)
         if not entry.count:
@@ -116,7 +124,7 @@ class Queues:
                 heappush(entry.line.heap, entry.precedence)
                 self._advance(entry.line)
 
-    def entry_of(self, line: Line) -> Entry:
+    def entry_of(self, line: SubQueue) -> QueuedJob:
         """The line's first."""
         return self.entries[line.first.job]
 
@@ -154,7 +162,7 @@ class Queues:
         for line in queue.order:
             self.kinds.unsettle(line.kind)
 
-    def lines(self, queue: Queue, mask: Mask) -> Iterator[Line]:
+    def lines(self, queue: Queue, mask: Mask) -> Iterator[SubQueue]:
         """The lines of these shapes, in order."""
         return queue.order.of(mask & queue.mask)
 
@@ -188,12 +196,12 @@ class Queues:
             self.roster += 1
         return queue
 
-    def _kind(self, want: Want) -> Kind:
+    def _kind(self, want: Want) -> TaskClass:
         rules = self._rules
         turned_away = rules.turned_away(want)
-        bounds = Bounds(want.only_on, turned_away) if want.only_on or turned_away else None
+        bounds = Eligibility(want.only_on, turned_away) if want.only_on or turned_away else None
         self.are_bounded |= bounds is not None
-        key = KindKey(
+        key = TaskClassKey(
             want.resources,
             longest_stay_s(want.limit_s, want.grace_s, rules.end_slack_s),
             want.exclusive,
@@ -212,7 +220,7 @@ class Queues:
                 self._admit(kind)
         return kind
 
-    def _admit(self, kind: Kind) -> None:
+    def _admit(self, kind: TaskClass) -> None:
         """It contends from now on."""
         kind.is_possible = True
         self.roster += bool(kind.lines)
@@ -220,11 +228,11 @@ class Queues:
         for line in kind.lines:
             line.queue.enter(line)
 
-    def _line(self, queue: Queue, kind: Kind, precedence: Precedence) -> Line:
+    def _line(self, queue: Queue, kind: TaskClass, precedence: Precedence) -> SubQueue:
         """The line of that kind, with one entry more."""
         line = queue.lines.get(kind)
         if line is None:
-            line = queue.lines[kind] = Line(queue, kind, precedence)
+            line = queue.lines[kind] = SubQueue(queue, kind, precedence)
             kind.lines.append(line)
             if kind.is_possible:
                 self.roster += not queue.order
@@ -234,12 +242,12 @@ class Queues:
         heappush(line.heap, precedence)
         return line
 
-    def _move(self, line: Line, first: Precedence) -> None:
+    def _move(self, line: SubQueue, first: Precedence) -> None:
         if line.kind.is_possible:
             line.queue.move(line, first)
         line.first = first
 
-    def _count_out(self, entry: Entry, count: int) -> None:
+    def _count_out(self, entry: QueuedJob, count: int) -> None:
         entry.count -= count
         self.ready -= count
         queue = self.accounts[entry.want.account]
@@ -248,7 +256,7 @@ class Queues:
             del self.accounts[entry.want.account]
             self.roster += 1
 
-    def _advance(self, line: Line) -> None:
+    def _advance(self, line: SubQueue) -> None:
         """Its first may have left, or moved."""
         heap = line.heap
         while heap:

@@ -6,13 +6,13 @@ all, so the others stay comparable, and all are made again when that has gone on
 
 from __future__ import annotations
 
-from iriai.broker.queue.entries import Entry, Queue
-from iriai.broker.state.account_queues import Queues
-from iriai.broker.usage.usage import Standings
+from iriai.broker.queue.entries import Queue, QueuedJob
+from iriai.broker.state.account_queues import AccountQueues
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.account import Account
 from iriai.model.ids import TaskId
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.orders.order import (
     Contender,
     GroupStanding,
@@ -31,12 +31,14 @@ MEAN_STEP = 1 / 32
 few of each account's runs, so an account with many hardly depends on it."""
 
 
-class Seat:
+class ContenderState:
     """An account of which something waits that could ever run, as it stands in draws."""
 
     __slots__ = ("account", "contender", "entry", "is_within", "queue")
 
-    def __init__(self, account: Account, queue: Queue, entry: Entry, contender: Contender) -> None:
+    def __init__(
+        self, account: Account, queue: Queue, entry: QueuedJob, contender: Contender
+    ) -> None:
         self.account = account
         self.queue = queue
         self.entry = entry
@@ -47,21 +49,21 @@ class Seat:
         account's use changed."""
 
 
-class Draws:
+class Contention:
     """Lives as long as the broker; `begin` starts a pass."""
 
     def __init__(
         self,
         configuration: Configuration,
         order: Order,
-        standings: Standings,
-        queues: Queues,
+        standings: UsageAccounts,
+        queues: AccountQueues,
     ) -> None:
         self._configuration = configuration
         self._chance = head_chance_of(order)
         self._standings = standings
         self._queues = queues
-        self.seats: dict[Account, Seat] = {}
+        self.seats: dict[Account, ContenderState] = {}
         """In the order in which the accounts began to wait."""
         self.groups: dict[str, GroupStanding] = {}
         """Empty without groups."""
@@ -71,7 +73,7 @@ class Draws:
         self._counted: dict[Account, float] = {}
         """What each account's usage is in there."""
         self._roster = -1
-        """The state of the queues (`Queues.roster`) that the seats are of."""
+        """The state of the queues (`AccountQueues.roster`) that the seats are of."""
         self._wall_s = 0.0
         self._made_wall_s: float | None = None
         self._mean_s = 0.0
@@ -132,14 +134,14 @@ class Draws:
             if old.get(account) != self._shares.get(account):
                 seat.is_within = None
 
-    def renew(self, seat: Seat, entry: Entry) -> float:
+    def renew(self, seat: ContenderState, entry: QueuedJob) -> float:
         """Let the account contend with that task; by what that multiplies its chances."""
         known = seat.contender
         seat.entry, seat.is_within = entry, None
         seat.contender = self._contender(seat.account, entry, known.usage_s)
         return self._chance(seat.contender) / self._chance(known)
 
-    def is_within_burst(self, seat: Seat) -> bool:
+    def is_within_burst(self, seat: ContenderState) -> bool:
         """Whether the account may start its task though others wait."""
         if seat.is_within is None:
             running = self._standings.running_cpus(seat.account)
@@ -147,7 +149,7 @@ class Draws:
             seat.is_within = not running or self._is_within(seat, running)
         return seat.is_within
 
-    def _is_within(self, seat: Seat, running_cpus: int) -> bool:
+    def _is_within(self, seat: ContenderState, running_cpus: int) -> bool:
         """As `cpu_limits.within_burst`, which would make a reason of it for each account."""
         if len(self._shares) <= 1:
             return True
@@ -170,15 +172,15 @@ class Draws:
                 seat = self._new_seat(account, waiting.queue)
             self.seats[account] = seat
 
-    def _new_seat(self, account: Account, queue: Queue) -> Seat:
+    def _new_seat(self, account: Account, queue: Queue) -> ContenderState:
         entry = self._queues.entry_of(queue.order.first())
         if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
         usage_s = self._usage_s(account)
-        return Seat(account, queue, entry, self._contender(account, entry, usage_s))
+        return ContenderState(account, queue, entry, self._contender(account, entry, usage_s))
 
-    def _contender(self, account: Account, entry: Entry, usage_s: float) -> Contender:
+    def _contender(self, account: Account, entry: QueuedJob, usage_s: float) -> Contender:
         want = entry.want
         return Contender(
             account,
@@ -205,7 +207,7 @@ class Draws:
         made_s, mean_s = self._made_wall_s, self._standings.mean_s
         if made_s is None:
             return True
-        fading = Fading.of(self._configuration.order)
+        fading = Decay.of(self._configuration.order)
         if abs(wall_s - made_s) > AGE_PART_MAX * fading.span_s:
             return True
         if fading.epoch(wall_s) != fading.epoch(made_s):

@@ -15,7 +15,7 @@ _FIRST_FACTOR, _SECOND_FACTOR = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _DOUBLE_BITS = 53
 
 
-class DecisionDice(Random):
+class DecisionRng(Random):
     """A generator of which `random()` is thrown; what else it offers comes from that.
 
     The numbers of one decision are those of SplitMix64, begun from a mixture of the seed and the

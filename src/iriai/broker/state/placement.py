@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.pool import Park
-from iriai.broker.queue.entries import Kind
-from iriai.broker.queue.shape_index import Bins, Mask, bin_of, bins_of
-from iriai.broker.state.account_queues import Queues
+from iriai.broker.pool.pool import MachinePool
+from iriai.broker.queue.entries import TaskClass
+from iriai.broker.queue.shape_index import Mask, SizeBins, bin_of, bins_of
+from iriai.broker.state.account_queues import AccountQueues
 from iriai.model.account import Account
 from iriai.policy.placement.backfill import Backfill, ReservedHead
 
@@ -31,13 +31,13 @@ MASKS_MAX = 64
 gone; until then, some tasks are looked at in vain."""
 
 
-class Rooms:
+class Placement:
     """Lives as long as the broker; `begin` starts a pass."""
 
     def __init__(
         self,
-        park: Park,
-        queues: Queues,
+        park: MachinePool,
+        queues: AccountQueues,
         reserved: dict[str, ReservedHead],
         backfill: Backfill,
     ) -> None:
@@ -54,7 +54,7 @@ class Rooms:
         """Shapes of which every kind was looked at and fits nowhere: bins are coarse."""
         self._barren_as_of = 0
         """The state (`_looks`) that these are of."""
-        self._found: tuple[Kind, MachineView] | None = None
+        self._found: tuple[TaskClass, MachineView] | None = None
         """What was last found: who asks what comes next asks again where it starts."""
         self._unseen: dict[str, MachineView] = {}
         """Those that changed since; many passes end before anybody asks."""
@@ -155,7 +155,7 @@ class Rooms:
         union = self._union & ~self._barren if self._barren_as_of == self._looks else self._union
         return union | self._queues.kinds.unsettled
 
-    def place(self, kind: Kind) -> MachineView | None:
+    def place(self, kind: TaskClass) -> MachineView | None:
         """The machine where a task of that kind should start now; None: there is none.
 
         Among those where it may, the least loaded relative to speed, then the one with the larger
@@ -177,13 +177,13 @@ class Rooms:
             self._fits_nowhere(kind)
         return found
 
-    def admits(self, view: MachineView, kind: Kind) -> bool:
+    def admits(self, view: MachineView, kind: TaskClass) -> bool:
         """Whether a task of that kind may start on that machine now."""
         return self.has_room(view, kind) and (
             not self._reserved or self.head_before(view, kind) is None
         )
 
-    def has_room(self, view: MachineView, kind: Kind) -> bool:
+    def has_room(self, view: MachineView, kind: TaskClass) -> bool:
         """Whether it could start there if no place were kept for another."""
         key = kind.key
         return (
@@ -194,7 +194,7 @@ class Rooms:
             and (not kind.is_choosy or kind.may_run_on(view.name))
         )
 
-    def head_before(self, view: MachineView, kind: Kind) -> ReservedHead | None:
+    def head_before(self, view: MachineView, kind: TaskClass) -> ReservedHead | None:
         """The reserved head that a task of that kind may not pass there; None: there is none."""
         key, capacity = kind.key, view.calendar.capacity
         if not self._backfill.passes_heads:
@@ -214,7 +214,7 @@ class Rooms:
                 return here
         return None
 
-    def _fits_nowhere(self, kind: Kind) -> None:
+    def _fits_nowhere(self, kind: TaskClass) -> None:
         """If no kind of its shape fits anywhere, nobody need be drawn for it."""
         looks = self._looks
         for other in self._queues.kinds.like(kind):
@@ -229,10 +229,10 @@ class Rooms:
         capacity = view.calendar.capacity
         return any(head.resources.fits_in(capacity) for head in self._reserved.values())
 
-    def _is_simple(self, kind: Kind) -> bool:
+    def _is_simple(self, kind: TaskClass) -> bool:
         return kind.is_settled and len(self._park.fresh) <= FEW_MACHINES
 
-    def _among_fresh(self, kind: Kind) -> MachineView | None:
+    def _among_fresh(self, kind: TaskClass) -> MachineView | None:
         able = [view for view in self._park.fresh.values() if self.admits(view, kind)]
         if len(able) <= 1:
             return able[0] if able else None
@@ -240,7 +240,7 @@ class Rooms:
             return _best(able, kind.demand)
         return min(able, key=MachineView.rank)
 
-    def _among_open(self, kind: Kind) -> MachineView | None:
+    def _among_open(self, kind: TaskClass) -> MachineView | None:
         if kind.demand is not None:
             return self._among_matching(kind, kind.demand)
         for view in self._park.open.with_room(kind.key.resources):
@@ -249,7 +249,7 @@ class Rooms:
                 return view
         return None
 
-    def _among_matching(self, kind: Kind, demand: Demand) -> MachineView | None:
+    def _among_matching(self, kind: TaskClass, demand: Demand) -> MachineView | None:
         """Among the machines that match, the best by rank, then as ever."""
         views, are_many = self._park.views, len(self._park.open) > FEW_OPEN
         if demand.is_ranked and are_many:
@@ -266,7 +266,7 @@ class Rooms:
             return min(able, key=MachineView.rank, default=None)
         return next(self._able(kind, self._park.open.with_room(kind.key.resources)), None)
 
-    def _able(self, kind: Kind, views: Iterable[MachineView]) -> Iterator[MachineView]:
+    def _able(self, kind: TaskClass, views: Iterable[MachineView]) -> Iterator[MachineView]:
         for view in views:
             self.work += 1
             if self.admits(view, kind):
@@ -302,7 +302,7 @@ class Rooms:
         if head is None:
             return shapes.fitting(room)
         spare = bins_of(head.spare, None, together)
-        mask = shapes.fitting(Bins(*map(min, room, spare)))
+        mask = shapes.fitting(SizeBins(*map(min, room, spare)))
         if head.start_s > self._now_s:
             until_s = int(head.start_s - self._now_s) + 1
             mask |= shapes.fitting(room._replace(stay=bin_of(until_s)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 
-from iriai.broker.queue.entries import Entry, Precedence, Queue
+from iriai.broker.queue.entries import Precedence, Queue, QueuedJob
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import TaskId
@@ -17,7 +17,7 @@ _Walk = tuple[Precedence, int, Iterator[Precedence]]
 """A line's next, a number that no other has, and what follows."""
 
 
-def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[Entry]:
+def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[QueuedJob]:
     """What waits and could ever run; entries may start while this goes on.
 
     Under an order that draws, each step draws an account, as if all that came before had started.
@@ -29,7 +29,7 @@ def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[Entry]:
         yield from _Draw(state, rng, now).entries()
 
 
-def _entries(state: BrokerState, queue: Queue) -> Iterator[Entry]:
+def _entries(state: BrokerState, queue: Queue) -> Iterator[QueuedJob]:
     """Those of one queue, by precedence."""
     for precedence in _precedences(queue):
         entry = state.queues.entries.get(precedence.job)
@@ -88,12 +88,12 @@ class _Draw:
         state.draws.begin(now.wall_s, state.park.total_cpus)
         self._groups: dict[str, GroupStanding] = dict(state.draws.groups)
         self._contenders: dict[Account, Contender] = {}
-        self._next: dict[Account, tuple[Entry, Iterator[Entry]]] = {}
+        self._next: dict[Account, tuple[QueuedJob, Iterator[QueuedJob]]] = {}
         for queue in list(state.queues.accounts.values()):
             usage_s = state.standings.usage_s(queue.account, now.wall_s)
             self._advance(queue.account, _entries(state, queue.queue), usage_s)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[QueuedJob]:
         """Draw until nothing is left."""
         order = self._state.settings.order
         while self._contenders:
@@ -107,7 +107,7 @@ class _Draw:
             yield entry
             self._advance(account, behind, drawn.usage_s + charge_s)
 
-    def _advance(self, account: Account, entries: Iterator[Entry], usage_s: float) -> None:
+    def _advance(self, account: Account, entries: Iterator[QueuedJob], usage_s: float) -> None:
         entry = next(entries, None)
         if entry is None:
             self._contenders.pop(account, None)

@@ -10,8 +10,8 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.pool import Park
-from iriai.broker.queue.entries import Entry, Kind
+from iriai.broker.pool.pool import MachinePool
+from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
@@ -29,7 +29,7 @@ HELD_MAX = 256
 unless all machines differ."""
 
 
-class Told(NamedTuple):
+class PromiseUpdate(NamedTuple):
     """What a home should hear of its job's place."""
 
     job: JobId
@@ -38,14 +38,14 @@ class Told(NamedTuple):
     """At the latest; None: nothing is promised (any more)."""
 
 
-class Heads:
+class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, park: Park) -> None:
+    def __init__(self, park: MachinePool) -> None:
         self.by_machine: dict[str, ReservedHead] = {}
         self.changes = 0
         """Counts up whenever a place could be kept for a kind for which none could before."""
-        self.told: list[Told] = []
+        self.told: list[PromiseUpdate] = []
         """Taken at the end of each pass."""
         self._park = park
         self._capacities: tuple[Resources, ...] = ()
@@ -62,7 +62,7 @@ class Heads:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
 
-    def may_reserve(self, kind: Kind) -> bool:
+    def may_reserve(self, kind: TaskClass) -> bool:
         """Whether a place may be kept for a task of that kind: no head holds its machines."""
         if kind.key.is_guest:
             kind.held = self.held
@@ -90,7 +90,7 @@ class Heads:
             self._look()
         return self._held
 
-    def reserve(self, entry: Entry, now_s: float) -> MachineView | None:
+    def reserve(self, entry: QueuedJob, now_s: float) -> MachineView | None:
         """Keep the earliest place for an entry that does not fit; None: no machine takes it."""
         found = self.earliest(entry.kind, now_s)
         if found is None:
@@ -104,7 +104,7 @@ class Heads:
         self._tell_plan(head, now_s)
         return view
 
-    def earliest(self, kind: Kind, now_s: float) -> tuple[MachineView, Slot] | None:
+    def earliest(self, kind: TaskClass, now_s: float) -> tuple[MachineView, Slot] | None:
         """The machine without a head where a task of that kind can start first, and when.
 
         Nothing starts before the first end of a machine on which it does not fit now, so the
@@ -137,7 +137,7 @@ class Heads:
         self._tell_plan(head, now_s)
         return is_wider
 
-    def move(self, head: ReservedHead, view: MachineView, kind: Kind, now_s: float) -> None:
+    def move(self, head: ReservedHead, view: MachineView, kind: TaskClass, now_s: float) -> None:
         """Keep its place on another machine, which could hold it and holds no other head.
 
         The place it had is free: the caller tells whoever looks for room.
@@ -161,9 +161,9 @@ class Heads:
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
-        self.told.append(Told(head.job, head.machine, in_s))
+        self.told.append(PromiseUpdate(head.job, head.machine, in_s))
 
-    def _is_held(self, kind: Kind) -> bool:
+    def _is_held(self, kind: TaskClass) -> bool:
         """Whether a head holds a machine that the kind may run on."""
         views = (self._park.views.get(machine) for machine in self.by_machine)
         return any(view and view.is_available and could_hold(kind, view) for view in views)
@@ -191,13 +191,13 @@ class Heads:
         self.tell(head, None if rests_on_open_claim else head.start_s, now_s)
 
 
-def could_hold(kind: Kind, view: MachineView) -> bool:
+def could_hold(kind: TaskClass, view: MachineView) -> bool:
     """Whether a task of that kind could run there, as both say now, if nothing else did."""
     if not kind.key.resources.fits_in(view.calendar.capacity):
         return False
     return kind.may_run_on(view.name)
 
 
-def kept_for(kind: Kind, view: MachineView) -> Resources:
+def kept_for(kind: TaskClass, view: MachineView) -> Resources:
     """What must be kept on a machine for a task of that kind."""
     return view.calendar.capacity if kind.key.exclusive else kind.key.resources

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
-from iriai.broker.pool.matchmaking import Matching
-from iriai.broker.pool.pool import Park
-from iriai.broker.pool.user_exclusions import Exclusions, User, user_of
-from iriai.broker.queue.entries import Entry, Kind
-from iriai.broker.state.account_queues import AccountQueue, Queues, Waiting
-from iriai.broker.state.contention import Draws
-from iriai.broker.state.placement import Rooms
-from iriai.broker.state.reserved_heads import Heads, kept_for
-from iriai.broker.usage.usage import Standings
+from iriai.broker.pool.matchmaking import Matchmaking
+from iriai.broker.pool.pool import MachinePool
+from iriai.broker.pool.user_exclusions import User, UserExclusions, user_of
+from iriai.broker.queue.entries import QueuedJob, TaskClass
+from iriai.broker.state.account_queues import AccountQueue, AccountQueues, QueueRules
+from iriai.broker.state.contention import Contention
+from iriai.broker.state.placement import Placement
+from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
@@ -59,17 +59,17 @@ class BrokerState:
     goes through the methods below, which keep the indices up.
     """
 
-    def __init__(self, settings: BrokerSettings, standings: Standings) -> None:
+    def __init__(self, settings: BrokerSettings, standings: UsageAccounts) -> None:
         configuration = settings.configuration
         order = configuration.order
         self.settings = settings
         self.standings = standings
         self.cap_cpus = order.running_cap_cpus
         self.backfill = BACKFILLS[order.backfill]
-        self.park = Park()
-        self.matching = Matching(self.park)
-        self.exclusions = Exclusions()
-        rules = Waiting(
+        self.park = MachinePool()
+        self.matching = Matchmaking(self.park)
+        self.exclusions = UserExclusions()
+        rules = QueueRules(
             configuration.jobs.end_slack_s,
             is_one_queue(settings.order),
             self.cap_cpus is not None,
@@ -77,10 +77,10 @@ class BrokerState:
             self.matching,
             self.exclusions.of,
         )
-        self.queues = Queues(rules, self.could_ever_run)
-        self.heads = Heads(self.park)
-        self.rooms = Rooms(self.park, self.queues, self.heads.by_machine, self.backfill)
-        self.draws = Draws(configuration, settings.order, standings, self.queues)
+        self.queues = AccountQueues(rules, self.could_ever_run)
+        self.heads = ReservedHeads(self.park)
+        self.rooms = Placement(self.park, self.queues, self.heads.by_machine, self.backfill)
+        self.draws = Contention(configuration, settings.order, standings, self.queues)
         self._of_users: dict[str, Account] = {}
         self._keys = 0
         self._must_review = False
@@ -146,21 +146,21 @@ class BrokerState:
         for key in (*view.calendar, *view.calendar.ahead):
             self.standings.ended(key)
 
-    def start(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+    def start(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
         """Claim the place of a task that starts; it counts, and one less of its job waits."""
         self._keys += 1
         key = view.match(entry, now_s, self._keys)
         self._count_in(entry, view, key)
         return key
 
-    def start_ahead(self, entry: Entry, view: MachineView, now_s: float) -> ClaimKey:
+    def start_ahead(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
         """A task is to wait for a place; it counts as one that starts, and holds nothing yet."""
         key = view.match_ahead(entry, now_s)
         self._count_in(entry, view, key)
         self.park.changed(view)
         return key
 
-    def _count_in(self, entry: Entry, view: MachineView, key: ClaimKey) -> None:
+    def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey) -> None:
         want = entry.want
         claimed = kept_for(entry.kind, view)
         self.standings.began(
@@ -252,7 +252,7 @@ class BrokerState:
             case _:
                 return ""
 
-    def running_cap(self, entry: Entry) -> CpuLimit:
+    def running_cap(self, entry: QueuedJob) -> CpuLimit:
         """What the running cap says of one task more.
 
         A reserved head of the account counts as if it ran: otherwise what fills in beside it could
@@ -267,7 +267,7 @@ class BrokerState:
                     cpus += head.resources.cpus
         return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
 
-    def could_ever_run(self, kind: Kind) -> bool:
+    def could_ever_run(self, kind: TaskClass) -> bool:
         """Whether some machine, and the running cap, would let a task start if nothing else ran."""
         resources = kind.key.resources
         if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
@@ -324,7 +324,7 @@ class BrokerState:
         """The user's right within the group."""
         return self.settings.configuration.right_of_user(account.group, account.user)
 
-    def first_of(self, queue: AccountQueue) -> Entry | None:
+    def first_of(self, queue: AccountQueue) -> QueuedJob | None:
         """The account's first task, whether it could ever run or not; None: of one queue for all.
 
         There, it is the first of all where that is the account's.

@@ -12,9 +12,9 @@ from math import isfinite
 from iriai.broker.pool.machine_view import MachineView
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.ledger.ledger import BatchRow, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
 from iriai.protocol.messages.effects import PeerNoticed
@@ -32,13 +32,13 @@ SPEED_MAX = 100.0
 class ClaimedUse:
     """See the module."""
 
-    def __init__(self, own: str, fading: Fading, rule: ChargeRule) -> None:
+    def __init__(self, own: str, fading: Decay, rule: ChargeRule) -> None:
         """`own` is the broker's machine."""
         self._own = own
         self._rule = rule
         self._bounds = UseBounds(fading)
         self._rates: dict[str, float] = {}
-        self._notices = Notices()
+        self._notices = Incidents()
 
     def measured(self, view: MachineView) -> None:
         """A machine said how large it is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.policy.accounting.offpeak import MachineLoad, QuietRule
+from iriai.policy.accounting.offpeak import MachineLoad, OffpeakRule
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Idle, Quiet
 
@@ -16,10 +16,10 @@ REPEAT_S = 30.0
 """Half of the time for which nodes believe it: one message may be lost."""
 
 
-class QuietNews:
+class OffpeakPublisher:
     """What the machines say of their loads, and what they were told last."""
 
-    def __init__(self, rule: QuietRule) -> None:
+    def __init__(self, rule: OffpeakRule) -> None:
         self._rule = rule
         self._loads: dict[str, float] = {}
         """What the rule makes of each machine's load."""

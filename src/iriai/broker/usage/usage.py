@@ -8,7 +8,7 @@ from typing import NamedTuple
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Counter, Fading
+from iriai.policy.accounting.decay import Counter, Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.accounting.runtime_estimates import (
     EARLY_RUNS,
@@ -46,7 +46,7 @@ class _Run:
 class _Standing:
     __slots__ = ("advances", "provisional_s", "running_cpus", "settled", "sums", "times")
 
-    def __init__(self, fading: Fading) -> None:
+    def __init__(self, fading: Decay) -> None:
         self.settled = fading.sum(_CounterKey)
         self.times: dict[_CounterKey, RunTimes] = {}
         self.advances: dict[_CounterKey, Counter] = {}
@@ -56,10 +56,10 @@ class _Standing:
         self.provisional_s = 0.0
 
 
-class Standings:
+class UsageAccounts:
     """Usage of every account, from every machine's counters."""
 
-    def __init__(self, fading: Fading, rule: ChargeRule) -> None:
+    def __init__(self, fading: Decay, rule: ChargeRule) -> None:
         self._fading = fading
         self._rule = rule
         self._sums = RunSums()

@@ -17,7 +17,7 @@ from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import print_pairs
 from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
-from iriai.model.home_rules import OTHERS
+from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed
 

@@ -12,7 +12,7 @@ import typer
 from iriai.cli.framework.command import MACHINE, command_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
-from iriai.model.home_rules import OTHERS
+from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths, state_directory
 from iriai.model.problem import Unreachable
 from iriai.model.token_text import TokenKind, parse_token
@@ -41,7 +41,7 @@ def join(
     The member is believed only if it has the authority that the token names. All that comes of it
     is written at once, or nothing is.
     """
-    from iriai.client.joining import ask_to_join
+    from iriai.client.join import ask_to_join
     from iriai.daemon.startup.join import make_ready, settle
     from iriai.identity.certificates.machine_identity import Enrolment
     from iriai.identity.enrolment.bootstrap import enter_cluster

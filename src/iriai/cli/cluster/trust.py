@@ -15,7 +15,7 @@ from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
 from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from iriai.model.home_rules import ALL
+from iriai.model.admission_rules import ALL
 from iriai.model.home_trust import HomeTrust
 from iriai.model.plain_text import printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 
-from iriai.client.following import Sink
+from iriai.client.tail import Sink
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 EXIT_READER_GONE = 128 + 13

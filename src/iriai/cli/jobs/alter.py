@@ -24,7 +24,7 @@ from iriai.cli.jobs.options.job import (
     parsed,
     whole,
 )
-from iriai.client.answers import Alter, Altered
+from iriai.client.answers import Alter, AlterResult
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode, UsageProblem
@@ -153,7 +153,7 @@ def alter(
     return ExitCode.REFUSED if altered.problems else ExitCode.DONE
 
 
-def _tell(altered: Altered) -> None:
+def _tell(altered: AlterResult) -> None:
     for job, changes in altered.changes.items():
         for each in changes:
             print(printable(f"{job}: {each.field} {each.was} -> {each.now}"))

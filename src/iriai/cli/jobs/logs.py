@@ -13,11 +13,11 @@ from iriai.cli.framework.errors import remark
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, sink_to
-from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
 from iriai.client.answers import LogFile
 from iriai.client.client import Client
-from iriai.client.following import FollowedFiles, Sink
+from iriai.client.tail import FollowedFiles, Sink
 from iriai.model.problem import ExitCode, Refused, UsageProblem
 
 
@@ -45,7 +45,7 @@ def logs(
         raise UsageProblem("no-such-form", "--follow has no JSON form", "leave out one of them")
     with Client.connect(options.state) as client:
         if follow:
-            watch = Watch(client, job, _Sections().sinks_for)
+            watch = JobFollower(client, job, _Sections().sinks_for)
             while watch.step() is None:
                 pass
             return ExitCode.DONE

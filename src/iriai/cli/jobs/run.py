@@ -15,12 +15,12 @@ from iriai.cli.framework.standard_streams import STDERR, STDOUT, passable_stdin,
 from iriai.cli.jobs.options.job import PLACE, JobOptions
 from iriai.cli.jobs.watching.dry_run import print_dry_run
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
-from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.answers import JobDraft, Outcome
 from iriai.client.client import Client
-from iriai.client.drafting import DraftFields
+from iriai.client.job_builder import DraftFields
 from iriai.model.job import Interaction
 from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
@@ -92,7 +92,7 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
-        watch = Watch(client, job, lambda _: sinks, _say_lost)
+        watch = JobFollower(client, job, lambda _: sinks, _say_lost)
         try:
             while (outcomes := watch.step()) is None:
                 if interruption.is_pending:

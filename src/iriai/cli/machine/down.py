@@ -11,7 +11,7 @@ from iriai.cli.framework.command import MACHINE, command_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.client.client import Client
-from iriai.client.finding import candidate_directories
+from iriai.client.discovery import candidate_directories
 from iriai.model.problem import Unreachable
 
 

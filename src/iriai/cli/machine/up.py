@@ -54,18 +54,18 @@ def up(
     and --home is remembered: later a plain 'iriai up' of the same state directory will do. A back
     end's is nodes/NAME within the usual one, where --state does not name another.
     """
-    from iriai.daemon.startup.role import Wanted, check_name, read_parts
-    from iriai.supervisor.daemon_probe import Standing
+    from iriai.daemon.startup.role import RequestedRole, check_name, read_parts
+    from iriai.supervisor.daemon_probe import DaemonProbe
     from iriai.supervisor.up import bring_up, stay_up
 
-    def announce(standing: Standing) -> None:
+    def announce(standing: DaemonProbe) -> None:
         if options.as_json:
             print_document(standing._asdict())
             return
         news = "is up" if standing.started else "was up already"
         print(f"{standing.home} {news}, with its state in {standing.state_directory}", flush=True)
 
-    wanted = Wanted(
+    wanted = RequestedRole(
         None if name is None else check_name(name),
         None if parts is None else read_parts(parts),
         None if home is None else _front_end_socket(home),

@@ -12,7 +12,7 @@ from iriai.cli.framework.json_output import print_document
 from iriai.cli.simulate.progress import bar
 
 if TYPE_CHECKING:
-    from iriai.sim.faults.search import Failure
+    from iriai.sim.faults.search import Counterexample
 
 EXIT_FOUND = 1
 """A seed fails: an error of ours."""
@@ -40,7 +40,7 @@ def find_faults(
         raise typer.Exit(EXIT_FOUND)
 
 
-def _document(failure: Failure) -> dict[str, object]:
+def _document(failure: Counterexample) -> dict[str, object]:
     return {
         "seed": failure.seed,
         "message": failure.message,
@@ -49,7 +49,7 @@ def _document(failure: Failure) -> dict[str, object]:
     }
 
 
-def _print_story(failure: Failure) -> None:
+def _print_story(failure: Counterexample) -> None:
     for line in failure.story:
         print(line)
     print(f"seed {failure.seed} fails: {failure.message}")

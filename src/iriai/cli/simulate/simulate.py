@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iriai.sim.runs.cases import Case
     from iriai.sim.runs.simulation import Simulation
     from iriai.sim.workload.log import Log
-    from iriai.sim.workload.settings import Settings
+    from iriai.sim.workload.settings import ReplaySettings
 
 GENERATED_PROCESSORS = 128
 """Of a generated log, where nobody says: what the model of Lublin and Feitelson was made for."""
@@ -102,8 +102,8 @@ def simulate(
     _show(read, cases, simulations, output, options)
 
 
-def _settings(rules: RuleOptions) -> Settings:
-    from iriai.sim.workload.settings import Settings
+def _settings(rules: RuleOptions) -> ReplaySettings:
+    from iriai.sim.workload.settings import ReplaySettings
 
     configuration = Configuration()
     if rules.config is not None:
@@ -116,7 +116,7 @@ def _settings(rules: RuleOptions) -> Settings:
                 "bad-configuration", f"{rules.config} is not text", "give an iriai.toml"
             ) from None
         configuration = parse_configuration(text, str(rules.config))
-    settings = Settings(
+    settings = ReplaySettings(
         rules.policy,
         rules.order,
         rules.mode,
@@ -129,7 +129,7 @@ def _settings(rules: RuleOptions) -> Settings:
     return settings
 
 
-def _cases(base: Settings, output: OutputOptions, sweep: list[str]) -> list[Case]:
+def _cases(base: ReplaySettings, output: OutputOptions, sweep: list[str]) -> list[Case]:
     from iriai.sim.runs.cases import Case, compared, swept
 
     if output.compare is not None and sweep:

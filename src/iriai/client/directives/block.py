@@ -25,7 +25,7 @@ class Dialect(StrEnum):
     PBS = "PBS"
 
 
-class Place(NamedTuple):
+class ScriptPosition(NamedTuple):
     """A line of a script, to name in messages."""
 
     script: str
@@ -41,7 +41,7 @@ class DirectiveLine(NamedTuple):
 
     dialect: Dialect
     words: tuple[str, ...]
-    place: Place
+    place: ScriptPosition
 
 
 class Block(NamedTuple):
@@ -75,7 +75,7 @@ def read_block(script: bytes, name: str) -> Block:
         match = _LINE.match(line)
         if match is None:
             continue
-        dialect, place = Dialect(match[1]), Place(name, number)
+        dialect, place = Dialect(match[1]), ScriptPosition(name, number)
         if leading:
             lines.append(DirectiveLine(dialect, _words(match[2], place), place))
         else:
@@ -93,7 +93,7 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
         start = end + 1
 
 
-def _words(text: str, place: Place) -> tuple[str, ...]:
+def _words(text: str, place: ScriptPosition) -> tuple[str, ...]:
     if len(text) > LINE_LENGTH_MAX:
         raise UsageProblem(
             "bad-directive",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from iriai.client.directives.block import DirectiveLine, Place
+from iriai.client.directives.block import DirectiveLine, ScriptPosition
 from iriai.model.batch_variables import (
     VALUE_LENGTH_MAX,
     BatchSystem,
@@ -50,7 +50,7 @@ class Given(NamedTuple):
 
     option: Option
     value: str
-    place: Place
+    place: ScriptPosition
 
     @property
     def text(self) -> str:
@@ -60,14 +60,14 @@ class Given(NamedTuple):
         return f"{name}{glue}{self.value}" if self.value else name
 
 
-class Setting(NamedTuple):
+class OptionValue(NamedTuple):
     """An option of iriai, from a directive."""
 
     option: str
     """As `--cpus`."""
     value: str | None
     """None: it takes none."""
-    place: Place
+    place: ScriptPosition
 
     @property
     def word(self) -> str:
@@ -94,7 +94,7 @@ class Surroundings(NamedTuple):
 class Translation(NamedTuple):
     """What the directives of another system are here."""
 
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[OptionValue, ...] = ()
     variables: Mapping[VariableName, str] = {}
     """Of the task's environment, known at submission; see `variables`."""
     warnings: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class Collected:
 
     def mail(
         self, when: str, whom: str, events: tuple[frozenset[str], str], user: str
-    ) -> list[Setting]:
+    ) -> list[OptionValue]:
         """Settings for mail, from the options `when` and `whom`.
 
         `events` are those that tell of every end, and what separates them; any other tells of
@@ -210,8 +210,8 @@ class Collected:
             return []
         address = (self.value(whom) or user).split(",")[0]
         return [
-            Setting("--notify", f"mailto:{address}", given.place),
-            Setting("--notify-on", "end" if asked & every else "fail", given.place),
+            OptionValue("--notify", f"mailto:{address}", given.place),
+            OptionValue("--notify-on", "end" if asked & every else "fail", given.place),
         ]
 
     def check(self) -> None:

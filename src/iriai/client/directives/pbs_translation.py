@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from iriai.client.directives.block import DirectiveLine, Place
+from iriai.client.directives.block import DirectiveLine, ScriptPosition
 from iriai.client.directives.option import (
     Collected,
     Given,
-    Setting,
+    OptionValue,
     Surroundings,
     Translation,
     bad_value,
@@ -51,8 +51,8 @@ class _Pbs:
         self._around = around
         self._all = Collected()
         self._needs = Collected()
-        self._settings: list[Setting] = []
-        self._place = Place("", 0)
+        self._settings: list[OptionValue] = []
+        self._place = ScriptPosition("", 0)
         attributes = Collected()
         for line in lines:
             self._place = self._place if self._place.number else line.place
@@ -91,7 +91,7 @@ class _Pbs:
         return Translation(settings, variables, warnings, interpreter, BatchSystem.PBS)
 
     def _set(self, given: Given | None, option: str, value: str | None) -> None:
-        self._settings.append(Setting(option, value, given.place if given else self._place))
+        self._settings.append(OptionValue(option, value, given.place if given else self._place))
 
     def _plain(self) -> None:
         if given := self._all.given.get("-N"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from iriai.client.directives.block import DirectiveLine, Place
+from iriai.client.directives.block import DirectiveLine, ScriptPosition
 from iriai.client.directives.option import (
     Collected,
     Given,
-    Setting,
+    OptionValue,
     Surroundings,
     Translation,
     bad_value,
@@ -50,8 +50,8 @@ class _Slurm:
     def __init__(self, lines: Iterable[DirectiveLine], around: Surroundings) -> None:
         self._around = around
         self._all = Collected()
-        self._settings: list[Setting] = []
-        self._place = Place("", 0)
+        self._settings: list[OptionValue] = []
+        self._place = ScriptPosition("", 0)
         for line in lines:
             self._place = self._place if self._place.number else line.place
             for given in given_options(line):
@@ -88,7 +88,7 @@ class _Slurm:
         }
 
     def _set(self, given: Given | None, option: str, value: str | None) -> None:
-        self._settings.append(Setting(option, value, given.place if given else self._place))
+        self._settings.append(OptionValue(option, value, given.place if given else self._place))
 
     def _plain(self) -> None:
         """What has the same meaning in both."""

@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Asked
+from iriai.daemon.server.connections import RequestContext
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -49,7 +49,7 @@ Miss = Callable[[str, Instant], None]
 """Told in words why there is no answer."""
 
 
-class Inquirer:
+class BrokerRpc:
     """See the module."""
 
     def __init__(self, engine: Engine) -> None:
@@ -58,7 +58,7 @@ class Inquirer:
         self.send: Callable[[list[Send]], None] | None = None
         """Takes what is said to other machines; None: there are none."""
         self._engine = engine
-        self._notices = Notices()
+        self._notices = Incidents()
         self._inquiries = Inquiries(INQUIRY_VERSION, self._notices)
         self._waiting: dict[int, Callable[[InquiryOver, Instant], None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ class Inquirer:
 
     def answer(
         self,
-        asked: Asked,
+        asked: RequestContext,
         question: Question,
         kind: type[T],
         now: Instant,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Told)
 
 
 @dataclass(frozen=True, slots=True)
-class Word(Generic[T]):
+class ClusterReply(Generic[T]):
     """Of one other cluster."""
 
     cluster: str
@@ -39,15 +39,15 @@ class Word(Generic[T]):
     """Why not."""
 
 
-def words_missing(words: list[Word[T]]) -> str:
+def words_missing(words: list[ClusterReply[T]]) -> str:
     """Which clusters did not answer, and why; empty: all did."""
     return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.told is None)
 
 
-class OtherClusters:
+class ClusterRpc:
     """See the module."""
 
-    def __init__(self, engine: Engine, inquirer: Inquirer) -> None:
+    def __init__(self, engine: Engine, inquirer: BrokerRpc) -> None:
         self._engine = engine
         self._inquirer = inquirer
         self._silent: dict[str, tuple[float, str]] = {}
@@ -68,14 +68,14 @@ class OtherClusters:
         question: Question,
         kind: type[T],
         now: Instant,
-        hear: Callable[[list[Word[T]], Instant], None],
+        hear: Callable[[list[ClusterReply[T]], Instant], None],
     ) -> None:
         """Have `hear` called once with the word of each: at once where none is asked.
 
         Else in a later turn, when all have answered, or have not in time.
         """
         others = self._engine.machine.neighbours
-        words: dict[str, Word[T]] = {}
+        words: dict[str, ClusterReply[T]] = {}
         asked: list[tuple[str, str]] = []
         for number, other in enumerate(others):
             silent_until_s, missing = self._silent.get(other.cluster, (0.0, ""))
@@ -86,10 +86,10 @@ class OtherClusters:
             elif silent_until_s <= now.steady_s:
                 asked.append((other.cluster, other.candidates[0]))
                 continue
-            words[other.cluster] = Word(other.cluster, None, missing)
+            words[other.cluster] = ClusterReply(other.cluster, None, missing)
 
         def have(cluster: str, told: T | None, missing: str, later: Instant) -> None:
-            words[cluster] = Word(cluster, told, missing)
+            words[cluster] = ClusterReply(cluster, told, missing)
             if len(words) == len(others):
                 hear([words[each.cluster] for each in others], later)
 

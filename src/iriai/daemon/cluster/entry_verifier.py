@@ -10,7 +10,7 @@ from iriai.identity.documents.revocation import read_ejection
 from iriai.identity.documents.signed_document import DocumentKind, read_document
 from iriai.identity.trust.trust import Trust
 from iriai.identity.trust.trusted_home import read_trusted_home
-from iriai.model.home_rules import OTHERS
+from iriai.model.admission_rules import OTHERS
 from iriai.model.problem import Problem
 from iriai.protocol.messages.entries import CLUSTER, Entry, EntryKind
 

@@ -16,7 +16,7 @@ SHOWN_MAX = 20
 """The latest: whoever looks after days of a flood is still shown what is new."""
 
 
-class Noticed:
+class IncidentLog:
     """See the module."""
 
     def __init__(self) -> None:

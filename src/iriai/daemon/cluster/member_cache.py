@@ -44,7 +44,7 @@ def members_to_keep(
     return found[:SEEDS_MAX]
 
 
-class KeptMembers:
+class MemberCache:
     """Keeps them in the cluster's files; see the module."""
 
     def __init__(self, name: str, files: ClusterFiles, engine: Engine) -> None:

@@ -17,7 +17,7 @@ RATE_OVER_S = 60.0
 """Links are busy in bursts: by the second a rate says nothing."""
 
 
-class ClusterMeasures:
+class ClusterMetrics:
     """See the module. Times are those of the steady clock."""
 
     def __init__(self, now_s: float) -> None:

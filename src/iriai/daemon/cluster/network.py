@@ -13,38 +13,38 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
-from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.entry_verifier import (
     TrustVerifier,
     document_entry,
     document_kind,
 )
-from iriai.daemon.cluster.incidents import Noticed
-from iriai.daemon.cluster.member_cache import KeptMembers
-from iriai.daemon.cluster.metrics import MEASURE_S, ClusterMeasures
+from iriai.daemon.cluster.incidents import IncidentLog
+from iriai.daemon.cluster.member_cache import MemberCache
+from iriai.daemon.cluster.metrics import MEASURE_S, ClusterMetrics
 from iriai.daemon.cluster.seen_member import SeenMember
-from iriai.daemon.cluster.uptime import OwnSteadiness
+from iriai.daemon.cluster.uptime import UptimeRecord
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.address_book import MemberBook
-from iriai.daemon.net.credentials import Passport
-from iriai.daemon.net.local_links import Links
+from iriai.daemon.net.credentials import Credentials
+from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.mesh import LinkState, Listener, Mesh
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.payloads.remote_payloads import ReceivedTexts
-from iriai.daemon.startup.settings import Settings
-from iriai.daemon.tasks.output_fetcher import OutputCopies
-from iriai.daemon.tasks.output_server import OutputSource
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.remote_payloads import RemotePayloads
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.tasks.output_fetcher import OutputFetcher
+from iriai.daemon.tasks.output_server import OutputServer
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.protocol.delivery.authorization import is_of_cluster, may_say
 from iriai.protocol.directory.directory import DirectorySettings
 from iriai.protocol.directory.entry_slices import EntrySlices
-from iriai.protocol.election.site_view import SitePeers
-from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerNews
-from iriai.protocol.membership.cluster_core import OF_PEERS, Peers
+from iriai.protocol.election.site_view import SiteView
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync
+from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -58,7 +58,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages.entries import BY_OPERATORS, Entry, EntryKind, Key
+from iriai.protocol.messages.entries import BY_OPERATORS, Entry, EntryKey, EntryKind
 from iriai.protocol.messages.gossip import Entries
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.output import AskOutput, Output
@@ -89,14 +89,14 @@ class ClusterNetwork:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         cluster: ClusterState,
         engine: Engine,
-        payloads: Payloads,
-        texts: ReceivedTexts,
-        back_ends: Links,
+        payloads: PayloadStore,
+        texts: RemotePayloads,
+        back_ends: LocalLinks,
         take_document: TakeDocument,
-        inquirer: Inquirer,
+        inquirer: BrokerRpc,
     ) -> None:
         """`back_ends` are links within this host; `inquirer` asks other machines through this.
 
@@ -107,7 +107,7 @@ class ClusterNetwork:
         self._gossip = DirectorySettings.of(settings.configuration.gossip)
         self._cluster = cluster
         self._engine = engine
-        self._noticed = Noticed()
+        self._noticed = IncidentLog()
         engine.on_noticed = self._noticed.note
         self._take_document = take_document
         self._inquirer = inquirer
@@ -116,15 +116,15 @@ class ClusterNetwork:
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
         self._publishing: asyncio.TimerHandle | None = None
         self._measuring: asyncio.TimerHandle | None = None
-        self._measures = ClusterMeasures(read_clocks("cluster").steady_s)
+        self._measures = ClusterMetrics(read_clocks("cluster").steady_s)
         self._present: dict[str, Member] = {}
         self._entries = EntrySlices()
         identity, trust = cluster.identity, cluster.trust
-        self._steadiness = OwnSteadiness(cluster.files, engine, self._announce)
+        self._steadiness = UptimeRecord(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
-        passport = Passport.of(identity, trust)
+        passport = Credentials.of(identity, trust)
         is_outward_only = settings.configuration.cluster.outward_only
         listener = Listener(
             self._happened,
@@ -135,8 +135,8 @@ class ClusterNetwork:
             passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
         )
         own = self._own_member(passport.instance)
-        self._site_peers = SitePeers(own)
-        self.peers = Peers(
+        self._site_peers = SiteView(own)
+        self.peers = ClusterCore(
             own,
             incarnation=int(read_clocks("cluster").wall_s),
             signer=identity,
@@ -145,13 +145,13 @@ class ClusterNetwork:
             seeds=[each.name for each in cluster.seeds if each.addresses],
             directory=self._gossip,
         )
-        self._kept = KeptMembers(identity.name, cluster.files, engine)
+        self._kept = MemberCache(identity.name, cluster.files, engine)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
-        self._output = OutputSource(engine, spool, self.mesh.send)
-        self.copies = OutputCopies(spool, self.mesh.send, waits_for, self._is_far)
-        self._ledger = LedgerNews(
+        self._output = OutputServer(engine, spool, self.mesh.send)
+        self.copies = OutputFetcher(spool, self.mesh.send, waits_for, self._is_far)
+        self._ledger = LedgerSync(
             identity.name,
-            Fading.of(settings.configuration.order),
+            Decay.of(settings.configuration.order),
             self._counted(),
             read_clocks("cluster"),
             rate=self._rate(),
@@ -209,7 +209,7 @@ class ClusterNetwork:
         found = [SeenMember(own, None)]
         now = read_clocks("cluster")
         for member in self.peers.members.values():
-            carried = self.peers.table.carried(Key(member.name, EntryKind.MEMBER), now)
+            carried = self.peers.table.carried(EntryKey(member.name, EntryKind.MEMBER), now)
             ages_s = [carried.age_s] if carried is not None else []
             linked_s = self.mesh.heard_ago_s(member.name)
             if linked_s is not None:
@@ -400,7 +400,7 @@ class ClusterNetwork:
             if entry.kind in BY_OPERATORS:
                 self._take_document(document_kind(entry), entry.body, "the directory")
 
-    def _gone(self, keys: Iterable[Key]) -> None:
+    def _gone(self, keys: Iterable[EntryKey]) -> None:
         """The directory keeps these no more; of whom it has no `member` it knows nothing."""
         for key in keys:
             if key.kind is EntryKind.MEMBER:

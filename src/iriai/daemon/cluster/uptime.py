@@ -9,8 +9,8 @@ from functools import partial
 
 from iriai.daemon.loop.engine import Engine
 from iriai.identity.storage.cluster_files import ClusterFiles
+from iriai.model.availability import Steadiness
 from iriai.model.problem import Problem
-from iriai.model.steadiness import Steadiness
 from iriai.system.clock import now as read_clocks
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ TOLD_ANEW = 0.02
 broker with it."""
 
 
-class OwnSteadiness:
+class UptimeRecord:
     """See the module."""
 
     def __init__(self, files: ClusterFiles, engine: Engine, on_change: Callable[[], None]) -> None:

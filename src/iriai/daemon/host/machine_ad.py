@@ -8,10 +8,10 @@ import re
 import time
 from pathlib import Path
 
-from iriai.classad.moment import UTC_OFFSET
+from iriai.classad.volatile_attributes import UTC_OFFSET
 from iriai.daemon.host.speed_benchmark import read_speed
 from iriai.daemon.startup.owner_expressions import canonical
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import KIB, MIB, MachineAd, Value, capacity_attributes, machine_ad
 
 _RELEASE = Path("/etc/os-release")
@@ -29,7 +29,7 @@ _FLAGS = ("avx", "avx2", "avx512f", "sse4_1", "sse4_2", "ssse3")
 """Of the processor, told as has_avx and the like."""
 
 
-def own_ad(settings: Settings) -> MachineAd:
+def own_ad(settings: DaemonSettings) -> MachineAd:
     """The ad of this machine; what changes with load and time is added where it is asked."""
     machine, facts = settings.configuration.machine, settings.facts
     attributes: dict[str, Value] = {

@@ -29,7 +29,7 @@ SANE_MAX = 10**12
 """More thousand operations a second than any core does; a file that says so is not ours."""
 
 
-class Speed(msgspec.Struct, frozen=True):
+class MeasuredSpeed(msgspec.Struct, frozen=True):
     """What was measured, and when."""
 
     kflops: int
@@ -39,7 +39,7 @@ class Speed(msgspec.Struct, frozen=True):
     measured_wall_s: float
 
 
-def measure_speed() -> Speed:
+def measure_speed() -> MeasuredSpeed:
     """Run the loops: about a fifth of a second. Loads NumPy: call it in a process of its own."""
     import numpy as np
 
@@ -55,7 +55,7 @@ def measure_speed() -> Speed:
         np.bitwise_xor(whole, mask, out=whole)
 
     per_s = [2 * ELEMENTS * ROUNDS / _fastest_s(step) for step in (with_reals, with_integers)]
-    return Speed(int(per_s[0] / 1e3), int(per_s[1] / 1e6), time.time())
+    return MeasuredSpeed(int(per_s[0] / 1e3), int(per_s[1] / 1e6), time.time())
 
 
 def _fastest_s(step: Callable[[], None]) -> float:
@@ -71,7 +71,9 @@ def _fastest_s(step: Callable[[], None]) -> float:
 def read_speed(directory: str) -> dict[str, Value]:
     """What was measured as attributes of the ad; nothing where nothing was."""
     try:
-        found = decoded(msgspec.json.Decoder(Speed), Path(directory, FILE_NAME).read_bytes())
+        found = decoded(
+            msgspec.json.Decoder(MeasuredSpeed), Path(directory, FILE_NAME).read_bytes()
+        )
     except (OSError, msgspec.MsgspecError):
         return {}
     if not (0 < found.kflops < SANE_MAX and 0 < found.mips < SANE_MAX):
@@ -79,7 +81,7 @@ def read_speed(directory: str) -> dict[str, Value]:
     return {"KFlops": found.kflops, "Mips": found.mips}
 
 
-def write_speed(directory: str, speed: Speed) -> None:
+def write_speed(directory: str, speed: MeasuredSpeed) -> None:
     """Keep it for the next start."""
     path = Path(directory, FILE_NAME)
     draft = path.with_suffix(".new")

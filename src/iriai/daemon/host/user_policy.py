@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iriai.model.home_rules import HomeRules
+from iriai.model.admission_rules import HomeRules
 from iriai.model.home_trust import refusal_of
 from iriai.model.service_users import service_problem
 from iriai.system.passwd_cache import Person, UnixUsers
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
 
 
-class UserJudge:
+class UserPolicy:
     """For one machine. `single_uid` is the one user of a single-user daemon; None: everybody."""
 
     def __init__(

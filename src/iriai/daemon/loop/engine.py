@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from iriai.daemon.loop.outbox import Outbox
-from iriai.daemon.loop.turn_batching import TurnPace
+from iriai.daemon.loop.turn_batching import TurnBatching
 from iriai.launcher.system.crash_points import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
@@ -47,7 +47,7 @@ class LauncherOrders(Protocol):
         ...
 
 
-class Carrier(Protocol):
+class MessageSink(Protocol):
     """Takes what cores say to parts of other machines; a batch for each turn."""
 
     def send(self, sends: list[Send]) -> None:
@@ -99,7 +99,7 @@ class Engine:
         """Told of each job that an event was stored for, once that is durable."""
         self.on_culprit: Callable[[str, str, Exception], None] = _unblamed
         """Told of the machine whose message of this kind a core failed over, before all ends."""
-        self.carrier: Carrier | None = None
+        self.carrier: MessageSink | None = None
         """The links with other machines; None: there are none."""
         self._writer = writer
         self._launcher = launcher
@@ -110,7 +110,7 @@ class Engine:
         self._requests: list[Callable[[Instant], None]] = []
         self._answers: list[Callable[[], None]] = []
         self._is_scheduled = False
-        self._pace = TurnPace()
+        self._pace = TurnBatching()
         self._gathering: asyncio.TimerHandle | None = None
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
 

@@ -18,7 +18,7 @@ STREAM_TURNS = 8
 four, and must not wait."""
 
 
-class TurnPace:
+class TurnBatching:
     """Counts turns in a row. Times are of a steady clock, in seconds."""
 
     def __init__(self) -> None:

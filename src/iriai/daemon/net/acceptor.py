@@ -12,16 +12,16 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable
 
-from iriai.daemon.net.credentials import Passport
-from iriai.daemon.net.handshake import Answered, Greeted
-from iriai.daemon.net.violations import Offences
+from iriai.daemon.net.credentials import Credentials
+from iriai.daemon.net.handshake import Established, ServerHandshake
+from iriai.daemon.net.violations import Violations
 from iriai.daemon.transport.tls_stream import TlsStream
-from iriai.daemon.transport.transport import SocketPipe
+from iriai.daemon.transport.transport import SocketStream
 from iriai.policy.service.token_bucket import Rate, TokenBucket, TokenBuckets
 from iriai.policy.service.unproved import Bounds, Unproved, source_of
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
-from iriai.wire.greetings import YIELD, Declined
+from iriai.wire.greetings import YIELD, Rejected
 
 STRANGERS = Bounds(in_all=256, of_source=8)
 """Connections whose peer has not proved who it is, or has proved that it is no machine and shown no
@@ -43,15 +43,15 @@ REST_S = 1.0
 PLACE_NEEDED = "others want its place, and it has not proved who it is"
 
 
-class Doorway:
+class Acceptor:
     """See the module."""
 
     def __init__(
         self,
-        passport: Passport,
-        offences: Offences,
-        decide: Callable[[str, bool], Declined | None],
-        on_greeted: Callable[[Greeted], None],
+        passport: Credentials,
+        offences: Violations,
+        decide: Callable[[str, bool], Rejected | None],
+        on_greeted: Callable[[Established], None],
         on_failed: Callable[[str], None],
         is_member_at: Callable[[str], bool],
     ) -> None:
@@ -69,8 +69,8 @@ class Doorway:
         self._decide = decide
         self._on_greeted = on_greeted
         self._is_member_at = is_member_at
-        self._strangers: Unproved[Answered] = Unproved(STRANGERS, _has_spoken)
-        self._members: Unproved[Answered] = Unproved(MEMBERS, _has_spoken)
+        self._strangers: Unproved[ServerHandshake] = Unproved(STRANGERS, _has_spoken)
+        self._members: Unproved[ServerHandshake] = Unproved(MEMBERS, _has_spoken)
         self._proved: OrderedDict[str, None] = OrderedDict()
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
         self._of_strangers = TokenBucket(RATE_OF_STRANGERS, _steady_s())
@@ -128,7 +128,7 @@ class Doorway:
 
         self._loop.call_later(REST_S, go_on)
 
-    def _room_for(self, address: str) -> tuple[Unproved[Answered], str]:
+    def _room_for(self, address: str) -> tuple[Unproved[ServerHandshake], str]:
         """Where a connection from there is counted, and why it is not taken; empty: it is."""
         now_s, source = _steady_s(), source_of(address)
         is_member = source in self._proved or self._is_member_at(address)
@@ -151,10 +151,12 @@ class Doorway:
         if len(self._proved) > PROVED_MAX:
             self._proved.popitem(last=False)
 
-    def _answer(self, connection: socket.socket, address: str, room: Unproved[Answered]) -> None:
+    def _answer(
+        self, connection: socket.socket, address: str, room: Unproved[ServerHandshake]
+    ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-        def greeted(result: Greeted) -> None:
+        def greeted(result: Established) -> None:
             self._prove(source_of(address))
             self._on_greeted(result)
 
@@ -170,8 +172,8 @@ class Doorway:
             if code != YIELD:
                 self._offences.note(machine or address, code, message, _steady_s())
 
-        answered = Answered(
-            SocketPipe(connection, _unheard, _unheard),
+        answered = ServerHandshake(
+            SocketStream(connection, _unheard, _unheard),
             self._passport,
             is_direct=True,
             decide=self._decide,
@@ -183,7 +185,7 @@ class Doorway:
         answered.stream.on_settled = lambda: room.leave(answered)
 
 
-def _has_spoken(answered: Answered) -> bool:
+def _has_spoken(answered: ServerHandshake) -> bool:
     return answered.stream.has_spoken
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class Credentials:
     """Made from the machine's identity; the contexts want certificates of the authority alone."""
 
     name: str
@@ -28,7 +28,7 @@ class Passport:
     believed: of another authority, out of its time, ejected."""
 
     @classmethod
-    def of(cls, identity: MachineIdentity, trust: Trust, instance: str = "") -> Passport:
+    def of(cls, identity: MachineIdentity, trust: Trust, instance: str = "") -> Credentials:
         """What a machine shows; as an instance of its own, where none is given."""
         from iriai.identity.trust.tls import client_context, server_context
 

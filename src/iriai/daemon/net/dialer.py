@@ -8,9 +8,9 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
-from iriai.daemon.net.credentials import Passport
-from iriai.daemon.net.handshake import Dialled, Greeted
-from iriai.daemon.transport.transport import Pipe, SocketPipe
+from iriai.daemon.net.credentials import Credentials
+from iriai.daemon.net.handshake import ClientHandshake, Established
+from iriai.daemon.transport.transport import ByteStream, SocketStream
 from iriai.model.address import Address, parse_address
 from iriai.model.problem import UsageProblem
 
@@ -35,8 +35,8 @@ UNREACHED = "unreached"
 
 
 async def dial_address(
-    address: str, expected: str, passport: Passport, wanted: Callable[[str], bool]
-) -> Greeted:
+    address: str, expected: str, passport: Credentials, wanted: Callable[[str], bool]
+) -> Established:
     """A link with whoever listens at `address`.
 
     Raises:
@@ -53,7 +53,7 @@ async def dial_address(
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise NotReached(UNREACHED, f"nobody answers at {address} ({reason})") from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    pipe = SocketPipe(connection, _unheard, _unheard)
+    pipe = SocketStream(connection, _unheard, _unheard)
     return await greet(pipe, expected, passport, wanted, is_direct=True)
 
 
@@ -73,27 +73,27 @@ async def _connect(address: Address) -> socket.socket:
 
 
 async def greet(
-    pipe: Pipe,
+    pipe: ByteStream,
     expected: str,
-    passport: Passport,
+    passport: Credentials,
     wanted: Callable[[str], bool],
     *,
     is_direct: bool,
-) -> Greeted:
+) -> Established:
     """Agree on a link over a fresh pipe; raises NotReached."""
-    over: asyncio.Future[Greeted] = asyncio.get_running_loop().create_future()
+    over: asyncio.Future[Established] = asyncio.get_running_loop().create_future()
 
     def failed(code: str, message: str) -> None:
         if not over.done():
             over.set_exception(NotReached(code, message))
 
-    def done(greeted: Greeted) -> None:
+    def done(greeted: Established) -> None:
         if over.done():  # whoever waited has gone
             greeted.stream.close("nobody waits for it any more")
         else:
             over.set_result(greeted)
 
-    dialled = Dialled(
+    dialled = ClientHandshake(
         pipe,
         passport,
         expected,
@@ -109,7 +109,7 @@ async def greet(
         raise
 
 
-async def first_reached(ways: list[Callable[[], Awaitable[Greeted]]]) -> Greeted:
+async def first_reached(ways: list[Callable[[], Awaitable[Established]]]) -> Established:
     """Try one after the other; raises the last NotReached, or the first that is more than silence.
 
     A machine that answers and says no says it at every address.

@@ -1,6 +1,6 @@
 """Both ends of the agreement that a connection over a network is a link (docs/spec/005, section 1).
 
-Each takes a fresh pipe and ends with one call: a `Greeted`, or why not.
+Each takes a fresh pipe and ends with one call: a `Established`, or why not.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from iriai import __version__
-from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.transport.tls_stream import TlsStream
-from iriai.daemon.transport.transport import Pipe
+from iriai.daemon.transport.transport import ByteStream
 from iriai.model.problem import Problem
 from iriai.wire.greetings import (
     LINK_VERSION,
@@ -23,8 +23,8 @@ from iriai.wire.greetings import (
     OWN_NAME,
     Agreed,
     Begin,
-    Declined,
     Greeting,
+    Rejected,
     decode_greeting,
     greeting_frame,
 )
@@ -36,7 +36,7 @@ UNPROVED = "unproved"
 
 
 @dataclass(frozen=True, slots=True)
-class Greeted:
+class Established:
     """A connection that is a link from here on."""
 
     stream: TlsStream
@@ -58,9 +58,9 @@ class _Greeter:
 
     def __init__(
         self,
-        pipe: Pipe,
+        pipe: ByteStream,
         context: ssl.SSLContext,
-        passport: Passport,
+        passport: Credentials,
         *,
         is_server: bool,
         is_direct: bool,
@@ -92,10 +92,10 @@ class _Greeter:
     def _secure(self, certificate: bytes | None) -> None:
         raise NotImplementedError
 
-    def _take(self, payload: bytes) -> Greeted | None:
+    def _take(self, payload: bytes) -> Established | None:
         raise NotImplementedError
 
-    def _done(self, greeted: Greeted) -> None:
+    def _done(self, greeted: Established) -> None:
         raise NotImplementedError
 
     def _failed(self, code: str, message: str) -> None:
@@ -117,8 +117,8 @@ class _Greeter:
                 self._done(greeted)
                 return
 
-    def _greeted(self, *, is_dialled: bool) -> Greeted:
-        return Greeted(
+    def _greeted(self, *, is_dialled: bool) -> Established:
+        return Established(
             self._stream,
             self._machine,
             self._instance,
@@ -139,18 +139,18 @@ class _Greeter:
         self._fail(UNPROVED, reason)
 
 
-class Dialled(_Greeter):
+class ClientHandshake(_Greeter):
     """The end that dialled."""
 
     def __init__(
         self,
-        pipe: Pipe,
-        passport: Passport,
+        pipe: ByteStream,
+        passport: Credentials,
         expected: str,
         *,
         is_direct: bool,
         wanted: Callable[[str], bool],
-        on_done: Callable[[Greeted], None],
+        on_done: Callable[[Established], None],
         on_failed: Callable[[str, str], None],
     ) -> None:
         """`expected` is whom we mean to reach; empty: whoever answers there.
@@ -189,7 +189,7 @@ class Dialled(_Greeter):
         )
         self._stream.write(greeting_frame(greeting))
 
-    def _take(self, payload: bytes) -> Greeted | None:
+    def _take(self, payload: bytes) -> Established | None:
         match decode_greeting(payload):
             case Agreed() as agreed:
                 if not self._wanted(self._machine):
@@ -199,31 +199,31 @@ class Dialled(_Greeter):
                 self._stream.allow(NETWORK_FRAME_BYTES_MAX)
                 self._stream.write(greeting_frame(Begin()))
                 return self._greeted(is_dialled=True)
-            case Declined(code, message):
+            case Rejected(code, message):
                 self._fail(code, message)
             case _:
                 self._stream.close("it does not greet as a machine does")
         return None
 
-    def _done(self, greeted: Greeted) -> None:
+    def _done(self, greeted: Established) -> None:
         self._on_done(greeted)
 
     def _failed(self, code: str, message: str) -> None:
         self._on_failed(code, message)
 
 
-class Answered(_Greeter):
+class ServerHandshake(_Greeter):
     """The end that was dialled."""
 
     def __init__(
         self,
-        pipe: Pipe,
-        passport: Passport,
+        pipe: ByteStream,
+        passport: Credentials,
         *,
         is_direct: bool,
-        decide: Callable[[str, bool], Declined | None],
+        decide: Callable[[str, bool], Rejected | None],
         on_anonymous: Callable[[TlsStream], None] | None,
-        on_done: Callable[[Greeted], None],
+        on_done: Callable[[Established], None],
         on_failed: Callable[[str, str, str], None],
     ) -> None:
         """`decide` is asked whether a machine may link, with whether it comes straight.
@@ -235,7 +235,7 @@ class Answered(_Greeter):
         self._on_anonymous = on_anonymous
         self._on_done = on_done
         self._on_failed = on_failed
-        self._refusal: Declined | None = None
+        self._refusal: Rejected | None = None
         self._has_agreed = False
         super().__init__(
             pipe, passport.server_context, passport, is_server=True, is_direct=is_direct
@@ -253,9 +253,9 @@ class Answered(_Greeter):
         try:
             self._machine = self._passport.check_peer(certificate)
         except Problem as problem:  # said once it has greeted, or it would not be read
-            self._refusal = Declined(problem.code, str(problem))
+            self._refusal = Rejected(problem.code, str(problem))
 
-    def _take(self, payload: bytes) -> Greeted | None:
+    def _take(self, payload: bytes) -> Established | None:
         match decode_greeting(payload):
             case Greeting() as greeting if not self._has_agreed:
                 self._answer(greeting)
@@ -279,27 +279,27 @@ class Answered(_Greeter):
         ours = Agreed(__version__, self._passport.name, self._passport.instance)
         self._stream.write(greeting_frame(ours))
 
-    def _mismatch(self, greeting: Greeting) -> Declined | None:
+    def _mismatch(self, greeting: Greeting) -> Rejected | None:
         """What is wrong with what the greeting says of itself."""
         ours = self._passport
         theirs = (greeting.link_version, greeting.parts_version)
         if theirs != (LINK_VERSION, PARTS_VERSION):
-            return Declined(
+            return Rejected(
                 OTHER_VERSION,
                 f"{self._machine} (iriai {greeting.version}) speaks version {theirs[0]}.{theirs[1]}"
                 f" of what machines say to each other, {ours.name} (iriai {__version__}) version "
                 f"{LINK_VERSION}.{PARTS_VERSION}; install the same iriai on both",
             )
         if self._machine == ours.name:
-            return Declined(OWN_NAME, f"there is another machine named {ours.name}")
+            return Rejected(OWN_NAME, f"there is another machine named {ours.name}")
         if greeting.machine != self._machine:
             words = f"{self._machine} calls itself {greeting.machine}"
-            return Declined(OTHER_MACHINE, words)
+            return Rejected(OTHER_MACHINE, words)
         if greeting.other not in ("", ours.name):
-            return Declined(OTHER_MACHINE, f"this is {ours.name}, not {greeting.other}")
+            return Rejected(OTHER_MACHINE, f"this is {ours.name}, not {greeting.other}")
         return None
 
-    def _done(self, greeted: Greeted) -> None:
+    def _done(self, greeted: Established) -> None:
         self._on_done(greeted)
 
     def _failed(self, code: str, message: str) -> None:

@@ -17,7 +17,7 @@ SILENCE_S = 5.0
 machine that is stopped; shorter, and a busy one is taken for away."""
 
 
-class Hearing:
+class Keepalive:
     """See the module. Times are those of the steady clock, in seconds."""
 
     def __init__(self, now_s: float, *, is_network: bool) -> None:

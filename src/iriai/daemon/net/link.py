@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Hearing
-from iriai.daemon.payloads.chunking import TextPieces, pieces
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Keepalive
+from iriai.daemon.payloads.chunking import PayloadChunks, pieces
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.transport.framed_stream import FrameStream, unbounded
 from iriai.daemon.transport.transport import DESCRIPTORS_MAX, close_descriptor
 from iriai.protocol.clock_offset import ClockOffset
@@ -68,7 +68,7 @@ Texts = tuple[tuple[str, bytes], ...]
 """Environments, scripts and inputs by their digests."""
 
 
-class Manner(NamedTuple):
+class LinkProfile(NamedTuple):
     """How a link behaves, by what lies between its ends."""
 
     is_network: bool
@@ -80,11 +80,11 @@ NO_QUESTIONS = (Pong, CarryOver, Carry, Credit)
 """Frames to which no answer is due on this link: `Pong` is one, and the ends of a circuit ask each
 other."""
 
-LOCAL = Manner(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
-NETWORK = Manner(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
+LOCAL = LinkProfile(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
+NETWORK = LinkProfile(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """Who has the link, and hears what comes in."""
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
@@ -139,10 +139,10 @@ class MachineLink:
         self,
         stream: FrameStream,
         machine: str,
-        owner: Owner,
-        payloads: Payloads,
-        descriptors: Descriptors,
-        manner: Manner = LOCAL,
+        owner: LinkOwner,
+        payloads: PayloadStore,
+        descriptors: PassedDescriptors,
+        manner: LinkProfile = LOCAL,
     ) -> None:
         self.machine = machine
         """Whom it leads to."""
@@ -160,13 +160,13 @@ class MachineLink:
         self._descriptors = descriptors
         self._known_texts: dict[str, None] = {}
         self._known_bytes = 0
-        self._pieces = TextPieces()
+        self._pieces = PayloadChunks()
         self.hold: Callable[[int], str] = unbounded
         """Told how much of a text is there whose rest is to come; says why not so much."""
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
-        self._hearing = Hearing(self._began_s, is_network=manner.is_network)
+        self._hearing = Keepalive(self._began_s, is_network=manner.is_network)
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
         self._is_over = False
         self._timer = self._loop.call_later(PING_S, self._tick)
@@ -392,7 +392,7 @@ class MachineLink:
     def _closed(self, reason: str) -> None:
         self._is_over = True
         self._timer.cancel()
-        self._pieces = TextPieces()
+        self._pieces = PayloadChunks()
         self.hold(0)
         self._owner.link_over(self, reason)
 

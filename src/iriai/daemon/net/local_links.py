@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink, Texts
-from iriai.daemon.net.local_machines import KnownMachines
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.net.local_machines import LocalMachines
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.startup.state_directory import problem_of
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -46,19 +46,19 @@ class _Turned(NamedTuple):
     problem: Problem
 
 
-class Links:
+class LocalLinks:
     """See the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        payloads: Payloads,
-        descriptors: Descriptors,
+        payloads: PayloadStore,
+        descriptors: PassedDescriptors,
         unsettled: Callable[[str], list[JobId]],
     ) -> None:
         """`unsettled` gives the jobs with attempts on a machine that are not settled."""
-        self.known = KnownMachines(settings.paths.store)
+        self.known = LocalMachines(settings.paths.store)
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
@@ -68,7 +68,7 @@ class Links:
         self._gone: dict[str, tuple[float, str]] = {}
         """Machines without a link: since when (on the wall), and why."""
         self._turned: dict[str, _Turned] = {}
-        self._bids: dict[int, tuple[str, Asked]] = {}
+        self._bids: dict[int, tuple[str, RequestContext]] = {}
         self._numbers = count(1)
 
     def handlers(self) -> dict[type, Handler]:
@@ -115,7 +115,7 @@ class Links:
                 found.append(f"a machine ({who}) was turned away: {turned.problem}")
         return found
 
-    def pass_on(self, asked: Asked, machine: str, body: Drain | Resume) -> None:
+    def pass_on(self, asked: RequestContext, machine: str, body: Drain | Resume) -> None:
         """Have another machine do what an operator asks; answered when it is durable there.
 
         Raises `Unreachable` where it has no link.
@@ -147,7 +147,7 @@ class Links:
 
     # --- a machine comes -------------------------------------------------------------------------
 
-    def _link(self, asked: Asked, body: Link, now: Instant) -> None:
+    def _link(self, asked: RequestContext, body: Link, now: Instant) -> None:
         try:
             self._check(asked, body)
         except Problem as problem:
@@ -165,7 +165,7 @@ class Links:
         log.info("%s is linked (iriai %s)", body.name, body.version)
         self._engine.event(LinkUp(body.name))
 
-    def _turn_away(self, asked: Asked, name: str, problem: Problem, now: Instant) -> None:
+    def _turn_away(self, asked: RequestContext, name: str, problem: Problem, now: Instant) -> None:
         """Remember it; whoever may have no back end here is known by their own name alone."""
         caller = asked.caller.person
         is_known = self._may_have_a_back_end(caller)
@@ -180,7 +180,7 @@ class Links:
         trusted = {0, self._settings.owner_uid}
         return person.uid in trusted or person.name == self._settings.daemon_user
 
-    def _check(self, asked: Asked, body: Link) -> None:
+    def _check(self, asked: RequestContext, body: Link) -> None:
         """Raise where this machine may not link."""
         caller = asked.caller.person
         if not self._may_have_a_back_end(caller):

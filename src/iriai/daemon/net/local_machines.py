@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 FILE = "machines.json"
 
 
-class KnownMachines:
+class LocalMachines:
     """See the module; `directory` is the daemon's own."""
 
     def __init__(self, directory: str) -> None:

@@ -15,11 +15,11 @@ from iriai import __version__
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.keepalive import SILENCE_S
 from iriai.daemon.net.link import MachineLink, Texts
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.payloads.remote_payloads import ReceivedTexts
-from iriai.daemon.startup.settings import Settings
-from iriai.daemon.transport.framed_stream import Stream
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.remote_payloads import RemotePayloads
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.transport.framed_stream import FramedStream
 from iriai.model.problem import ExitCode
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import End, Message, Refusal
@@ -55,16 +55,16 @@ OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
 FOREIGN = "what listens there is no daemon of iriai"
 
 
-class Uplink:
+class LocalUplink:
     """See the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        payloads: Payloads,
-        descriptors: Descriptors,
-        texts: ReceivedTexts,
+        payloads: PayloadStore,
+        descriptors: PassedDescriptors,
+        texts: RemotePayloads,
     ) -> None:
         self.front = ""
         """The front end's machine, once it has answered."""
@@ -78,7 +78,7 @@ class Uplink:
         self._descriptors = descriptors
         self._texts = texts
         self._loop = asyncio.get_running_loop()
-        self._dialling: Stream | None = None
+        self._dialling: FramedStream | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._link: MachineLink | None = None
         self._pause_s = RETRY_MIN_S
@@ -145,7 +145,7 @@ class Uplink:
                 "here as anybody, so it must be root's or this machine's owner's"
             )
             return
-        self._dialling = Stream(connection, self._frames, self._closed)
+        self._dialling = FramedStream(connection, self._frames, self._closed)
         self._deadline = self._loop.call_later(
             SILENCE_S, self._dialling.close, f"it has not answered for {SILENCE_S:.0f} s"
         )

@@ -13,11 +13,11 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from iriai.daemon.net.acceptor import PLACE_NEEDED, Doorway
+from iriai.daemon.net.acceptor import PLACE_NEEDED, Acceptor
 from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.circuit import Circuit
 from iriai.daemon.net.circuits import Circuits
-from iriai.daemon.net.credentials import Passport
+from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.dialer import (
     RELAYS_TRIED,
     UNREACHED,
@@ -26,16 +26,16 @@ from iriai.daemon.net.dialer import (
     first_reached,
     greet,
 )
-from iriai.daemon.net.handshake import Answered, Greeted
+from iriai.daemon.net.handshake import Established, ServerHandshake
 from iriai.daemon.net.link import NETWORK, MachineLink, Texts
-from iriai.daemon.net.peer_connection import HELD_S, Neighbour
-from iriai.daemon.net.violations import Offences
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.net.peer_connection import HELD_S, PeerConnection
+from iriai.daemon.net.violations import Violations
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.transport.tls_stream import HANDSHAKE_S
 from iriai.machine.core import MachineEvent
 from iriai.model.problem import Problem
-from iriai.policy.service.shared_room import SharedRoom
+from iriai.policy.service.shared_quota import SharedQuota
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.policy.service.unproved import Bounds, Unproved
 from iriai.protocol.clock_offset import Estimate
@@ -43,7 +43,7 @@ from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, S
 from iriai.protocol.messages.scheduling import Message
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS
-from iriai.wire.greetings import TOO_MANY, YIELD, Declined
+from iriai.wire.greetings import TOO_MANY, YIELD, Rejected
 from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.parts import tag_of
 
@@ -95,30 +95,32 @@ class Mesh:
 
     def __init__(
         self,
-        passport: Passport,
+        passport: Credentials,
         book: AddressBook,
         listener: Listener,
-        payloads: Payloads,
+        payloads: PayloadStore,
         rng: Random,
         *,
         is_outward_only: bool = False,
     ) -> None:
-        self.offences = Offences()
+        self.offences = Violations()
         self._passport = passport
         self._book = book
         self._listener = listener
         self._payloads = payloads
         self._rng = rng
         self._is_outward_only = is_outward_only
-        self._neighbours: dict[str, Neighbour] = {}
-        self._parting: dict[MachineLink, Neighbour] = {}
+        self._neighbours: dict[str, PeerConnection] = {}
+        self._parting: dict[MachineLink, PeerConnection] = {}
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
-        self._unfinished = SharedRoom(UNFINISHED_BYTES_MAX)
-        self._relayed: Unproved[Answered] = Unproved(RELAYED, lambda each: each.stream.has_spoken)
+        self._unfinished = SharedQuota(UNFINISHED_BYTES_MAX)
+        self._relayed: Unproved[ServerHandshake] = Unproved(
+            RELAYED, lambda each: each.stream.has_spoken
+        )
         self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)
         self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
-        self.doorway = Doorway(
+        self.doorway = Acceptor(
             passport, self.offences, self._decide, self._linked, self._answer_failed, book.is_at
         )
         self._loop = asyncio.get_running_loop()
@@ -225,14 +227,14 @@ class Mesh:
 
     # --- dialling --------------------------------------------------------------------------------
 
-    def _neighbour(self, machine: str) -> Neighbour:
+    def _neighbour(self, machine: str) -> PeerConnection:
         found = self._neighbours.get(machine)
         if found is None:
-            found = Neighbour(machine, since_wall_s=read_clocks("mesh").wall_s)
+            found = PeerConnection(machine, since_wall_s=read_clocks("mesh").wall_s)
             self._neighbours[machine] = found
         return found
 
-    def _dial(self, neighbour: Neighbour) -> None:
+    def _dial(self, neighbour: PeerConnection) -> None:
         """Have a link made, unless that is under way or to be tried again soon."""
         is_idle = neighbour.dialling is None and neighbour.retry is None
         is_answered = neighbour.answered_until_s > _steady_s()
@@ -241,7 +243,7 @@ class Mesh:
         neighbour.dialling = self._loop.create_task(self._reach(neighbour))
         neighbour.dialling.add_done_callback(_raise)
 
-    async def _reach(self, neighbour: Neighbour) -> None:
+    async def _reach(self, neighbour: PeerConnection) -> None:
         try:
             greeted = await first_reached(self._ways(neighbour.name))
         except NotReached as missed:
@@ -255,7 +257,7 @@ class Mesh:
             neighbour.dialling = None
             self._linked(greeted)
 
-    def _ways(self, machine: str) -> list[Callable[[], Awaitable[Greeted]]]:
+    def _ways(self, machine: str) -> list[Callable[[], Awaitable[Established]]]:
         wanted = self._is_wanted
         if not self._book.is_outward_only(machine):
             return [
@@ -265,7 +267,7 @@ class Mesh:
         relays = [each for each in self._book.relays(machine) if each != self._passport.name]
         return [partial(self._through, relay, machine) for relay in relays[:RELAYS_TRIED]]
 
-    async def _through(self, relay: str, machine: str) -> Greeted:
+    async def _through(self, relay: str, machine: str) -> Established:
         """A link through a relay, to which there is a link or one is made first."""
         link = self._direct_link(relay)
         if link is None:
@@ -284,7 +286,7 @@ class Mesh:
                 raise NotReached(UNREACHED, f"through {relay}: {missed.message}") from None
             raise
 
-    def _missed(self, neighbour: Neighbour, missed: NotReached) -> None:
+    def _missed(self, neighbour: PeerConnection, missed: NotReached) -> None:
         if missed.code != YIELD and missed.message != neighbour.problem:
             log.warning("no link with %s: %s", neighbour.name, missed.message)
             neighbour.problem = missed.message
@@ -292,7 +294,7 @@ class Mesh:
             pause_s = neighbour.next_pause_s(self._rng)
             neighbour.retry = self._loop.call_later(pause_s, self._retry, neighbour)
 
-    def _retry(self, neighbour: Neighbour) -> None:
+    def _retry(self, neighbour: PeerConnection) -> None:
         neighbour.retry = None
         if neighbour.is_needed:
             self._dial(neighbour)
@@ -312,19 +314,19 @@ class Mesh:
 
     # --- links begin -----------------------------------------------------------------------------
 
-    def _decide(self, machine: str, is_direct: bool) -> Declined | None:
+    def _decide(self, machine: str, is_direct: bool) -> Rejected | None:
         """Why a machine that dialled us may not have its link; None: it may."""
         if self._is_shunned(machine):
             words = f"{machine} sent too much, or what is wrong, less than {FLOOD_S:.0f} s ago"
-            return Declined("shunned", words)
+            return Rejected("shunned", words)
         if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
-            return Declined(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
+            return Rejected(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
         neighbour = self._neighbour(machine)
         if neighbour.link is not None and neighbour.is_direct and not is_direct:
-            return Declined(YIELD, "there is a link without a relay")
+            return Rejected(YIELD, "there is a link without a relay")
         ours = (not self._book.is_outward_only(machine), machine)
         if neighbour.dialling is not None and ours > (is_direct, self._passport.name):
-            return Declined(YIELD, f"{self._passport.name} is dialling {machine} itself")
+            return Rejected(YIELD, f"{self._passport.name} is dialling {machine} itself")
         neighbour.answered_until_s = _steady_s() + HANDSHAKE_S
         return None
 
@@ -355,7 +357,7 @@ class Mesh:
                 who = machine or f"whoever calls itself {circuit.key.opener}"
                 self.offences.note(who, code, message, _steady_s())
 
-        answered = Answered(
+        answered = ServerHandshake(
             circuit,
             self._passport,
             is_direct=False,
@@ -367,7 +369,7 @@ class Mesh:
         self._relayed.enter(answered, relay, now_s)
         answered.stream.on_settled = lambda: self._relayed.leave(answered)
 
-    def _linked(self, greeted: Greeted) -> None:
+    def _linked(self, greeted: Established) -> None:
         """A connection became a link."""
         neighbour = self._neighbour(greeted.machine)
         if neighbour.link is not None:
@@ -378,7 +380,7 @@ class Mesh:
             return
         greeted.stream.bound(partial(self._hold, (greeted.machine, greeted.stream)))
         link = MachineLink(
-            greeted.stream, greeted.machine, self, self._payloads, Descriptors(), NETWORK
+            greeted.stream, greeted.machine, self, self._payloads, PassedDescriptors(), NETWORK
         )
         link.hold = partial(self._hold, (greeted.machine, link))
         self._settle(neighbour, greeted, link)
@@ -400,7 +402,7 @@ class Mesh:
         self._unfinished.hold(who, 0)
         return f"{held_bytes} bytes of frames or texts that are not whole are more than its share"
 
-    def _settle(self, neighbour: Neighbour, greeted: Greeted, link: MachineLink) -> None:
+    def _settle(self, neighbour: PeerConnection, greeted: Established, link: MachineLink) -> None:
         """What is known of a neighbour from here on."""
         if neighbour.dialling is not None:
             neighbour.dialling.cancel()
@@ -488,7 +490,7 @@ class Mesh:
                 neighbour.next_pause_s(self._rng), self._retry, neighbour
             )
 
-    def _down(self, neighbour: Neighbour) -> None:
+    def _down(self, neighbour: PeerConnection) -> None:
         if neighbour.is_up:
             neighbour.is_up = False
             self._listener.event(LinkDown(neighbour.name))
@@ -509,7 +511,7 @@ class Mesh:
                 self._part(neighbour, link)
         self._shunned_until_s = {m: s for m, s in self._shunned_until_s.items() if s > now_s}
 
-    def _look_after(self, neighbour: Neighbour, now_s: float) -> None:
+    def _look_after(self, neighbour: PeerConnection, now_s: float) -> None:
         """One without a link."""
         if neighbour.held and now_s > neighbour.held_until_s:
             lost = len(neighbour.release())
@@ -523,7 +525,7 @@ class Mesh:
                     neighbour.retry.cancel()
                 del self._neighbours[neighbour.name]
 
-    def _part(self, neighbour: Neighbour, link: MachineLink) -> None:
+    def _part(self, neighbour: PeerConnection, link: MachineLink) -> None:
         """This link is over for us; nothing is lost if the other end says so too."""
         neighbour.link = None
         neighbour.problem, neighbour.since_wall_s = "not needed", read_clocks("mesh").wall_s

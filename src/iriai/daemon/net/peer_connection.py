@@ -28,7 +28,7 @@ _encoded_bytes = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(slots=True, eq=False)
-class Neighbour:
+class PeerConnection:
     """One other machine."""
 
     name: str

@@ -25,7 +25,7 @@ class _Offence:
     message: str
 
 
-class Offences:
+class Violations:
     """By who did it and what it was."""
 
     def __init__(self) -> None:

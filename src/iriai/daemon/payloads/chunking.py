@@ -20,7 +20,7 @@ def pieces(digest: str, text: bytes) -> Iterator[Piece]:
         yield Piece(digest, text[start:end], is_last=end >= len(text))
 
 
-class TextPieces:
+class PayloadChunks:
     """The text of which pieces have come, of one link: a sender finishes one before the next."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from iriai.daemon.transport.transport import close_descriptor
 from iriai.policy.service.allowance import Allowance
 
 
-class Descriptors:
+class PassedDescriptors:
     """Held by job number."""
 
     def __init__(self, each_max: int = 0) -> None:

@@ -17,7 +17,7 @@ def digest_of(content: bytes) -> str:
     return blake2b(content, digest_size=DIGEST_BYTES).hexdigest() if content else ""
 
 
-class Payloads:
+class PayloadStore:
     """See the module."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:

@@ -18,7 +18,7 @@ TEXT_BYTES = 256
 """Of a text that is kept, beside what is in it, about."""
 
 
-class ReceivedTexts:
+class RemotePayloads:
     """By the machine that sent them and their digest."""
 
     def __init__(self, engine: Engine) -> None:

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Protocol
 
 from iriai.config.limits import LimitsSection
+from iriai.daemon.loop.engine import Engine
 from iriai.identity.users.permissions import Caller
 from iriai.model.problem import Problem
-from iriai.policy.service.room import Room
+from iriai.policy.service.connection_limits import ConnectionLimits
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.system.closing import CLOSING
 from iriai.system.internal_errors import guarded
@@ -38,31 +38,21 @@ WORDS_KEPT = 64
 """What users were told last who were turned away: the same again and again."""
 
 
-class Times(Protocol):
-    """What is asked of the engine."""
-
-    def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Call `action` after a while."""
-
-    def steady_s(self) -> float:
-        """The time of `later`."""
-
-
 class Arrivals:
     """See the module."""
 
     def __init__(
         self,
-        times: Times,
+        engine: Engine,
         identify: Callable[[socket.socket], Caller],
-        room: Room,
+        room: ConnectionLimits,
         limits: LimitsSection,
         serve: Callable[[socket.socket, Caller], None],
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         """`serve` takes a connection that has been counted in `room`."""
         self._clock = clock
-        self._times = times
+        self._engine = engine
         self._identify = identify
         self._room = room
         self._serve = serve
@@ -78,7 +68,7 @@ class Arrivals:
 
     def accept(self, listener: socket.socket) -> float:
         """Take the connections that wait at `listener`; returns how long to take no more (s)."""
-        now_s, began_s, are_welcome = self._times.steady_s(), self._clock(), True
+        now_s, began_s, are_welcome = self._engine.steady_s(), self._clock(), True
         for _ in range(ACCEPTED_MAX):
             try:
                 connection, _ = listener.accept()
@@ -124,10 +114,10 @@ class Arrivals:
 
     def _look_later(self, user: str, now_s: float) -> None:
         wait_s = max(WAIT_MIN_S, self._buckets.wait_s(user, now_s))
-        self._times.later(wait_s, guarded("an arrival", partial(self._look, user)))
+        self._engine.later(wait_s, guarded("an arrival", partial(self._look, user)))
 
     def _look(self, user: str) -> None:
-        waiting, now_s = self._waiting.get(user), self._times.steady_s()
+        waiting, now_s = self._waiting.get(user), self._engine.steady_s()
         while waiting and self._buckets.take(user, now_s):
             self._serve(*waiting.popleft())
         if waiting:

@@ -17,13 +17,13 @@ from iriai.daemon.server.arrivals import Arrivals
 from iriai.daemon.server.client_stream import BeginStream, ClientStream, OnClose, OnFrames
 from iriai.daemon.server.request_kinds import FAIL_ALONE
 from iriai.daemon.server.turns import ServiceTurns
-from iriai.daemon.transport.framed_stream import Stream, unbounded
+from iriai.daemon.transport.framed_stream import FramedStream, unbounded
 from iriai.daemon.transport.transport import close_descriptor
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.policy.service.allowance import Allowance
-from iriai.policy.service.room import Room
+from iriai.policy.service.connection_limits import ConnectionLimits
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
 from iriai.wire.requests import (
@@ -53,10 +53,10 @@ UNSENT_BYTES_MAX = 1 << 20
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestContext:
     """One request of one client, and how to answer it."""
 
-    connection: Connection
+    connection: ClientSession
     number: int
     caller: Caller
     descriptors: list[int] = field(default_factory=list)
@@ -112,12 +112,12 @@ class Asked:
 Steps = Iterator[None]
 """Work that takes long, done piece by piece: others are served in between."""
 
-Handler = Callable[[Asked, Any, Instant], Steps | None]
-"""Answers through `Asked`, now or later; raises a `Problem`, which is answered as a failure. What
-it returns is carried out before the next request of the same connection."""
+Handler = Callable[[RequestContext, Any, Instant], Steps | None]
+"""Answers through its context, now or later; raises a `Problem`, which is answered as a failure.
+What it returns is carried out before the next request of the same connection."""
 
 
-class Connection:
+class ClientSession:
     """One client."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Connection:
         self._is_greeted = False
         self._payloads: deque[bytes] = deque()
         """Requests that came, and were not begun yet."""
-        self._steps: deque[tuple[Asked, Steps]] = deque()
+        self._steps: deque[tuple[RequestContext, Steps]] = deque()
         """What goes on before them."""
         self._is_ready = False
         self._is_clogged = False
@@ -197,9 +197,9 @@ class Connection:
         """End the connection."""
         self._stream.close(reason)
 
-    def hand_over(self) -> Stream:
+    def hand_over(self) -> FramedStream:
         """Answer what was asked, and be no client's any more: the stream is the caller's."""
-        if not isinstance(self._stream, Stream):
+        if not isinstance(self._stream, FramedStream):
             raise Refused("no-link", "only a Unix socket becomes a link in this way")
         self.flush()
         self._payloads.clear()
@@ -217,7 +217,7 @@ class Connection:
             "use the iriai that the daemon runs; a program of your own should keep to its bounds",
         )
         if number is not None:
-            Asked(self, number, self.caller).fail(problem)
+            RequestContext(self, number, self.caller).fail(problem)
             return
         self.reply(Failure(0, problem.exit_code, problem.code, problem.message, problem.hint))
         self.flush()
@@ -231,7 +231,7 @@ class Connection:
         """Whether there is something that can be done now."""
         return bool(self._steps or self._payloads) and not self._is_clogged
 
-    def go_on(self, asked: Asked, steps: Steps) -> None:
+    def go_on(self, asked: RequestContext, steps: Steps) -> None:
         """Carry out `steps` before what else was asked."""
         self._steps.append((asked, steps))
         self._ready()
@@ -313,8 +313,8 @@ class Connection:
         if wanted:
             descriptors = self._stream.descriptors[:wanted]
             del self._stream.descriptors[:wanted]
-        asked = Asked(self, request.number, self.caller, descriptors, size_bytes)
-        if len(descriptors) < wanted and not isinstance(self._stream, Stream):
+        asked = RequestContext(self, request.number, self.caller, descriptors, size_bytes)
+        if len(descriptors) < wanted and not isinstance(self._stream, FramedStream):
             asked.fail(
                 UsageProblem(
                     "no-descriptor",
@@ -328,7 +328,7 @@ class Connection:
             return
         if isinstance(request.body, Hello):
             self._is_greeted = request.body.version == PROTOCOL_VERSION
-            if self._is_greeted and isinstance(self._stream, Stream):
+            if self._is_greeted and isinstance(self._stream, FramedStream):
                 self._stream.allow(REQUEST_BYTES_MAX)
         self._clients.request(asked, request.body, now)
 
@@ -359,7 +359,7 @@ class Clients:
         """`role` says which parts the machine has, for requests that nobody here handles."""
         self._role = role
         self._limits = limits
-        self._room = Room(limits)
+        self._room = ConnectionLimits(limits)
         self._unfinished = Allowance(
             "unfinished_bytes_per_user",
             "bytes of unfinished requests",
@@ -369,14 +369,14 @@ class Clients:
             "unsent_bytes_per_user", "bytes of unread answers", limits.unsent_bytes_per_user
         )
         self.turns = ServiceTurns(engine, limits)
-        self._silent: dict[Connection, float] = {}
+        self._silent: dict[ClientSession, float] = {}
         """Who has not been heard yet, and until when (steady); the first to be closed first."""
         self._is_watching = False
         self._engine = engine
         self._arrivals = Arrivals(engine, identify, self._room, limits, self._arrived)
         self._handlers = handlers
-        self._connections: dict[Connection, None] = {}
-        self._to_flush: list[Connection] = []
+        self._connections: dict[ClientSession, None] = {}
+        self._to_flush: list[ClientSession] = []
 
     def accept(self, listener: socket.socket) -> float:
         """Take the connections that wait at `listener`; returns how long to take no more (s)."""
@@ -397,8 +397,8 @@ class Clients:
 
     def _bounded(
         self, connection: socket.socket, caller: Caller, on_frames: OnFrames, on_close: OnClose
-    ) -> Stream:
-        stream = Stream(connection, on_frames, on_close)
+    ) -> FramedStream:
+        stream = FramedStream(connection, on_frames, on_close)
         stream.allow(HELLO_BYTES_MAX, _too_long)
         if not caller.operator:
             stream.bound(self._unfinished, caller.person.name)
@@ -429,12 +429,12 @@ class Clients:
         begin: BeginStream,
         mistakes_max: int | None = None,
     ) -> None:
-        connection = Connection(self, caller, handlers, begin, mistakes_max)
+        connection = ClientSession(self, caller, handlers, begin, mistakes_max)
         self._connections[connection] = None
         self._silent[connection] = self._engine.steady_s() + self._limits.hello_s
         self._watch()
 
-    def changes(self, connection: Connection, caller: Caller) -> None:
+    def changes(self, connection: ClientSession, caller: Caller) -> None:
         """A connection is to be counted for somebody else; raises where they have too many."""
         before, now = connection.user, caller.person.name
         if before:
@@ -481,7 +481,7 @@ class Clients:
                 connection.close(f"it has said nothing for {self._limits.hello_s:g} s")
         self._watch()
 
-    def request(self, asked: Asked, body: RequestBody, now: Instant) -> None:
+    def request(self, asked: RequestContext, body: RequestBody, now: Instant) -> None:
         """Handle a request."""
         try:
             handler = asked.connection.handlers.get(type(body))
@@ -498,7 +498,7 @@ class Clients:
             if steps is not None:
                 asked.go_on(_alone(asked, steps) if type(body) in FAIL_ALONE else steps)
 
-    def unsent(self, connection: Connection, more_bytes: int) -> None:
+    def unsent(self, connection: ClientSession, more_bytes: int) -> None:
         """So much more of what was answered waits for whoever asked, or (negative) less."""
         user = connection.user
         if more_bytes > 0:
@@ -516,7 +516,7 @@ class Clients:
             "ask the front end",
         )
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: ClientSession) -> None:
         """A connection is no client's any more."""
         if connection in self._connections:
             del self._connections[connection]
@@ -524,7 +524,7 @@ class Clients:
             if connection.user:
                 self._room.leave(connection.user)
 
-    def flush_later(self, connection: Connection) -> None:
+    def flush_later(self, connection: ClientSession) -> None:
         """Have the connection flushed at the end of this round of the event loop."""
         if not self._to_flush:
             self._engine.soon(self._flush)
@@ -555,7 +555,7 @@ def _too_long(length: int, bytes_max: int) -> bytes:
     return reply_frame(failure)
 
 
-def _alone(asked: Asked, steps: Steps) -> Steps:
+def _alone(asked: RequestContext, steps: Steps) -> Steps:
     """`steps` of a request that may fail alone: an error of ours is told to whoever asked."""
     try:
         yield from steps

@@ -30,7 +30,7 @@ class _Waiting(NamedTuple):
     """Takes back what was asked; None where that cannot be."""
 
 
-class Unstored:
+class DeferredReplies:
     """Requests that changed something which is not durable yet.
 
     Nobody is left without an answer because the disk is full: what can be taken back is, and the

@@ -6,19 +6,14 @@ import ctypes
 from collections.abc import Callable
 from typing import Protocol
 
+from iriai.daemon.loop.engine import Engine
+
 LOOK_S = 2.0
 FREED_MIN_BYTES = 4 << 20
 """Of jobs: what less leaves is used again."""
 QUIET = 0.25
 """Of what was freed since memory was given back: as long as more comes between two looks, the end
 of it is waited for."""
-
-
-class Times(Protocol):
-    """What is asked of the engine."""
-
-    def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Call `action` after a while."""
 
 
 class Freed(Protocol):
@@ -38,16 +33,16 @@ class FreedMemory:
     """See the module."""
 
     def __init__(
-        self, times: Times, freed: Freed, give_back: Callable[[], None] = give_back
+        self, engine: Engine, freed: Freed, give_back: Callable[[], None] = give_back
     ) -> None:
-        self._times = times
+        self._engine = engine
         self._freed = freed
         self._give_back = give_back
         self._seen_bytes = self._given_bytes = freed.freed_bytes
 
     def begin(self) -> None:
         """Look again and again."""
-        self._times.later(LOOK_S, self._look)
+        self._engine.later(LOOK_S, self._look)
 
     def _look(self) -> None:
         now_bytes = self._freed.freed_bytes
@@ -56,4 +51,4 @@ class FreedMemory:
         if in_all >= FREED_MIN_BYTES and lately <= QUIET * in_all:
             self._given_bytes = now_bytes
             self._give_back()
-        self._times.later(LOOK_S, self._look)
+        self._engine.later(LOOK_S, self._look)

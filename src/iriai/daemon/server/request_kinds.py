@@ -13,11 +13,11 @@ from iriai.wire.joining import (
     ListTokens,
     MakeToken,
     Publish,
-    Renew,
+    RenewCertificate,
     RevokeToken,
     ShowCluster,
 )
-from iriai.wire.machines import Nodes
+from iriai.wire.machines import AskNodes
 from iriai.wire.reports import Doctor, ShowConfiguration, Status
 from iriai.wire.requests import AskWhy, Hello, Jobs, Logs, ReadOutput, Show, Submit, Wait
 from iriai.wire.stories import AskStory
@@ -38,7 +38,7 @@ LOOKS = frozenset(
         ShowCluster,
         ListTokens,
         ListConsents,
-        Nodes,
+        AskNodes,
         AskAds,
         AskMatch,
     }
@@ -50,7 +50,7 @@ BESIDE_CORES = frozenset(
         Wait,
         AskAuthority,
         Join,
-        Renew,
+        RenewCertificate,
         Authenticate,
         MakeToken,
         RevokeToken,

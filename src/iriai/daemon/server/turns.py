@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Protocol
 
 from iriai.config.limits import LimitsSection
+from iriai.daemon.loop.engine import Engine
 from iriai.model.instant import Instant
 from iriai.policy.service.fair_turns import FairTurns
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
@@ -59,22 +60,12 @@ class Served(Protocol):
         """It is to ask for nothing more until it rests."""
 
 
-class TurnEngine(Protocol):
-    """What is asked of the engine."""
-
-    def request(self, request: Callable[[Instant], None]) -> None:
-        """Call `request` within the next turn."""
-
-    def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Call `action` after a while."""
-
-
 class ServiceTurns:
     """See the module."""
 
     def __init__(
         self,
-        engine: TurnEngine,
+        engine: Engine,
         limits: LimitsSection,
         clock: Callable[[], float] = perf_counter,
     ) -> None:

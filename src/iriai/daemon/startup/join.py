@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.startup.hardware import home_name, measure
-from iriai.daemon.startup.role import AS_BEFORE, Wanted, check_name
+from iriai.daemon.startup.role import AS_BEFORE, RequestedRole, check_name
 from iriai.daemon.startup.settings import read_configuration, settle_directory
 from iriai.daemon.startup.state_directory import (
     absolute_paths,
@@ -19,7 +19,7 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import UsageProblem
 
 
-class Place(NamedTuple):
+class EnrolmentPaths(NamedTuple):
     """Where a machine that is about to join will keep what it is given."""
 
     paths: StatePaths
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     """Keeps the newcomer's key until it is a member: a second try is then the same machine."""
 
 
-def make_ready(directory: str, given: str | None) -> Place:
+def make_ready(directory: str, given: str | None) -> EnrolmentPaths:
     """Look at everything that could keep this machine from joining under the name `given`.
 
     Raises:
@@ -56,15 +56,15 @@ def make_ready(directory: str, given: str | None) -> Place:
         Path(key_file).touch(mode=0o600)
     except OSError as error:
         raise problem_of(error, str(Path(paths.directory).parent)) from None
-    return Place(paths, name, wanted, key_file)
+    return EnrolmentPaths(paths, name, wanted, key_file)
 
 
-def settle(place: Place) -> tuple[StatePaths, tuple[int, int] | None]:
+def settle(place: EnrolmentPaths) -> tuple[StatePaths, tuple[int, int] | None]:
     """Make the state directory; returns its paths and the ids of the daemon's user (root's alone).
 
     Raises a `Problem`.
     """
     configuration = read_configuration(place.paths)
-    wanted = AS_BEFORE if place.given is None else Wanted(place.given, None, None)
+    wanted = AS_BEFORE if place.given is None else RequestedRole(place.given, None, None)
     settle_directory(place.paths, configuration, measure(), None, wanted)
     return place.paths, daemon_owner(place.paths)

@@ -44,7 +44,7 @@ class Role(NamedTuple):
         )
 
 
-class Wanted(NamedTuple):
+class RequestedRole(NamedTuple):
     """What `iriai up` was told; None: as before, or the default."""
 
     name: str | None = None
@@ -87,7 +87,7 @@ class Wanted(NamedTuple):
         return None
 
 
-AS_BEFORE = Wanted()
+AS_BEFORE = RequestedRole()
 
 
 def read_parts(text: str) -> tuple[Part, ...]:

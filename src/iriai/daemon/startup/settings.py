@@ -20,15 +20,15 @@ from iriai.config.reader import (
 )
 from iriai.daemon.startup.hardware import MachineFacts, home_name
 from iriai.daemon.startup.owner_expressions import check_expressions
-from iriai.daemon.startup.role import AS_BEFORE, Role, Wanted
+from iriai.daemon.startup.role import AS_BEFORE, RequestedRole, Role
 from iriai.daemon.startup.state_directory import StateIdentity, prepare, problem_of
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.model.address import parse_address
-from iriai.model.home_rules import HomeRules
+from iriai.model.admission_rules import HomeRules
 from iriai.model.paths import StatePaths
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
-from iriai.system.exit_report import Ending, announce, announce_started
+from iriai.system.exit_report import ExitReport, announce, announce_started
 from iriai.system.lock_file import holder_of, lock_holder
 from iriai.wire.reports import Setting
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
 
 
-class Mode(StrEnum):
+class ServiceMode(StrEnum):
     """For whom the daemon works."""
 
     SYSTEM = "system"
@@ -46,7 +46,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DaemonSettings:
     """Everything that the daemon's service needs to begin."""
 
     paths: StatePaths
@@ -54,7 +54,7 @@ class Settings:
     facts: MachineFacts
     capacity: Resources
     """What the machine gives away."""
-    mode: Mode
+    mode: ServiceMode
     home: str
     """The machine's name; of one with a home the first part of every job id."""
     role: Role
@@ -89,7 +89,7 @@ class Settings:
     @property
     def single_uid(self) -> int | None:
         """The one user for whom a single-user daemon works; None: it works for everybody."""
-        return None if self.mode is Mode.SYSTEM else self.owner_uid
+        return None if self.mode is ServiceMode.SYSTEM else self.owner_uid
 
     @property
     def rules(self) -> HomeRules:
@@ -110,11 +110,11 @@ class Settings:
 
     def announce_again(self) -> None:
         """Tell the supervisor to start a daemon again as soon as this one has ended."""
-        announce(self.ending, Ending(0, again=True))
+        announce(self.ending, ExitReport(0, again=True))
 
     def announce_down(self, *, kill: bool = False) -> None:
         """Tell the supervisor that the end to come is wanted; before anything is taken down."""
-        announce(self.ending, Ending(0, kill=kill))
+        announce(self.ending, ExitReport(0, kill=kill))
 
 
 def read_configuration(paths: StatePaths) -> Configuration:
@@ -162,12 +162,12 @@ def with_document(configuration: Configuration, cluster: ClusterState | None) ->
     return with_cluster(configuration, parse_cluster_configuration(document.text, document.words()))
 
 
-def with_mode(configuration: Configuration, mode: Mode) -> Configuration:
+def with_mode(configuration: Configuration, mode: ServiceMode) -> Configuration:
     """The configuration with what depends on the mode decided."""
     identity = configuration.identity
     if identity.name_accounts is not None:
         return configuration
-    decided = replace(identity, name_accounts=mode is Mode.SINGLE_USER)
+    decided = replace(identity, name_accounts=mode is ServiceMode.SINGLE_USER)
     return replace(configuration, identity=decided)
 
 
@@ -205,9 +205,9 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
         raise problem_of(error, paths.directory) from None
 
 
-def current_mode() -> Mode:
+def current_mode() -> ServiceMode:
     """Root works for everybody, anybody else for themselves."""
-    return Mode.SYSTEM if os.geteuid() == 0 else Mode.SINGLE_USER
+    return ServiceMode.SYSTEM if os.geteuid() == 0 else ServiceMode.SINGLE_USER
 
 
 def settle_directory(
@@ -215,7 +215,7 @@ def settle_directory(
     configuration: Configuration,
     facts: MachineFacts,
     user: str | None = None,
-    wanted: Wanted = AS_BEFORE,
+    wanted: RequestedRole = AS_BEFORE,
 ) -> StateIdentity:
     """Make the state directory ready for a daemon that runs as `user`; see `prepare`."""
     given = configuration.machine.name

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.daemon.startup.role import AS_BEFORE, EVERY_PART, Role, Wanted
+from iriai.daemon.startup.role import AS_BEFORE, EVERY_PART, RequestedRole, Role
 from iriai.model.paths import SOCKET_PATH_BYTES_MAX, SYSTEM_SOCKET, StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.protocol.messages.effects import Part
@@ -117,7 +117,7 @@ def prepare(
     home: str,
     home_given: bool,
     user: str | None = None,
-    wanted: Wanted = AS_BEFORE,
+    wanted: RequestedRole = AS_BEFORE,
 ) -> StateIdentity:
     """Make the state directory ready, or confirm that it is; safe to repeat.
 
@@ -167,7 +167,7 @@ def _alone(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _name(paths: StatePaths, wanted: Wanted, home: str, *, home_given: bool) -> str:
+def _name(paths: StatePaths, wanted: RequestedRole, home: str, *, home_given: bool) -> str:
     """The machine's name, as it was told in one place or the other."""
     if wanted.name is not None and home_given and wanted.name != home:
         raise UsageProblem(

@@ -14,7 +14,7 @@ import logging
 import time
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.spool_cleanup import drop_of_jobs
 from iriai.model.records import HistoryDropped
 from iriai.store.problems import StoreFailure
@@ -40,7 +40,7 @@ class Retention:
         engine: Engine,
         writer: Writer,
         reader: Reader,
-        payloads: Payloads,
+        payloads: PayloadStore,
         spool: str,
         home: str,
         keep_s: float | None,

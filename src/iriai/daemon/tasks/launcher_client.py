@@ -10,32 +10,32 @@ from collections.abc import Callable
 
 import msgspec
 
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.daemon.transport.framed_stream import Stream
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.transport.framed_stream import FramedStream
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
     FRAME_BYTES_MAX,
     LAUNCHER_VERSION,
     Alive,
     Attach,
+    Attached,
     Defective,
+    Discard,
     Exit,
     Exited,
-    Forget,
     FromLauncher,
+    HookFailed,
     Launch,
-    Order,
     Prolong,
     SampleAll,
     Sampled,
     ShutDown,
     Spawned,
+    StartOrder,
     Template,
     Terminate,
     ToLauncher,
-    Unfit,
-    Welcome,
 )
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.model.decoding import decoded
@@ -99,21 +99,21 @@ class _Batch:
         self.templates: list[Template] = []
         self.places: dict[tuple[str, int], int] = {}
         """By job where its template is."""
-        self.orders: list[Order] = []
+        self.orders: list[StartOrder] = []
         self.passed: list[int] = []
         self.size_bytes = 0
         """Of the templates' texts."""
 
 
-class LauncherLink:
+class LauncherClient:
     """See the module. While there is no launcher, orders are dropped: the node orders again."""
 
     def __init__(
         self,
         path: str,
         minimum_uid: int,
-        payloads: Payloads,
-        descriptors: Descriptors,
+        payloads: PayloadStore,
+        descriptors: PassedDescriptors,
         on_gone: Callable[[AttemptId], None],
     ) -> None:
         self._path = path
@@ -130,11 +130,11 @@ class LauncherLink:
         self.on_epilog_failed: Callable[[str], None] = _unheard_failure
         self.on_notice_ended: Callable[[Exit], None] = _unheard_notice
         self.on_attached: Callable[[], None] = lambda: None
-        self.welcome: Welcome | None = None
+        self.welcome: Attached | None = None
         """Of the launcher that is connected; None where none is."""
         self._defective: Defective | None = None
         """Of the launcher that was there last."""
-        self._stream: Stream | None = None
+        self._stream: FramedStream | None = None
         self._unsent: list[bytes] = []
         self._is_closing = False
         self._on_over: Callable[[], None] | None = None
@@ -153,7 +153,7 @@ class LauncherLink:
             self._loop.call_later(self._pause_s, self.connect)
             self._pause_s = min(RETRY_MAX_S, self._pause_s * 1.5)
             return
-        self._stream = Stream(connection, self._frames, self._closed)
+        self._stream = FramedStream(connection, self._frames, self._closed)
         self._send(Attach(LAUNCHER_VERSION, self._minimum_uid))
 
     def perform(self, effects: list[Effect]) -> None:
@@ -180,9 +180,9 @@ class LauncherLink:
                     raise AssertionError(f"{effect} is not for a launcher")
         self._launch(launches)
         if forgotten:
-            self._send(Forget(tuple(forgotten)))
+            self._send(Discard(tuple(forgotten)))
 
-    def launch_notice(self, template: Template, order: Order) -> None:
+    def launch_notice(self, template: Template, order: StartOrder) -> None:
         """Have a notice run; dropped where no launcher is there, as orders are."""
         if self.welcome is not None:
             self._send(Launch((template,), (order,)))
@@ -190,7 +190,7 @@ class LauncherLink:
     def forget_notice(self, attempt: AttemptId) -> None:
         """The end of a notice is stored."""
         if self.welcome is not None:
-            self._send(Forget((attempt,)))
+            self._send(Discard((attempt,)))
 
     def shut_down(self, on_over: Callable[[], None]) -> None:
         """Have the launcher end every task and itself; `on_over` is called when it has gone."""
@@ -250,7 +250,7 @@ class LauncherLink:
                 batch.templates.append(template)
                 batch.size_bytes += size_bytes
             batch.orders.append(
-                Order(
+                StartOrder(
                     attempt,
                     place,
                     launch.gpu_ids,
@@ -312,7 +312,7 @@ class LauncherLink:
 
     def _take(self, message: FromLauncher) -> None:
         match message:
-            case Welcome():
+            case Attached():
                 self.welcome = message
                 self._defective = message.defective
                 self._pause_s = RETRY_S
@@ -328,14 +328,14 @@ class LauncherLink:
                     self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
             case Exited(exits):
                 self._exits(exits)
-            case Unfit():
+            case HookFailed():
                 self._unfit(message)
             case Defective():
                 self._defective = message
             case Sampled(samples):
                 self.on_event(AttemptsSampled(samples))
 
-    def _unfit(self, message: Unfit) -> None:
+    def _unfit(self, message: HookFailed) -> None:
         """The machine itself is not fit for tasks, as its own administrator tests it."""
         if message.hook == PROLOG:
             self.on_event(PrologFailed(message.attempt, message.message))

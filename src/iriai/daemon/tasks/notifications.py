@@ -17,11 +17,11 @@ from typing import Protocol
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.payloads.payload_store import Payloads
-from iriai.launcher.contract.messages import Exit, NoticeVariable, Order, Template
+from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.launcher.contract.messages import Exit, NoticeVariable, StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
 from iriai.model.job import JobSpec, task_count
-from iriai.model.notice import address_of, check_notify
+from iriai.model.notification import address_of, check_notify
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
@@ -66,10 +66,10 @@ def check_notice(notify: str, configured: str) -> None:
         )
 
 
-class NoticeLauncher(Protocol):
+class NotificationLauncher(Protocol):
     """How notices reach the launcher."""
 
-    def launch_notice(self, template: Template, order: Order) -> None:
+    def launch_notice(self, template: Template, order: StartOrder) -> None:
         """Have it started, if a launcher is there."""
         ...
 
@@ -78,7 +78,7 @@ class NoticeLauncher(Protocol):
         ...
 
 
-class Finished(msgspec.Struct, frozen=True):
+class FinishedJob(msgspec.Struct, frozen=True):
     """What is told of a job."""
 
     record: JobRecord
@@ -86,7 +86,7 @@ class Finished(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
-class Notices:
+class Notifications:
     """Those that are due, until they have been run."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Notices:
         writer: Writer,
         reader: Reader,
         outcome: Callable[[int], Outcome],
-        payloads: Payloads,
-        launcher: NoticeLauncher,
+        payloads: PayloadStore,
+        launcher: NotificationLauncher,
         sendmail: str,
     ) -> None:
         """`outcome` tells how a job ended; `sendmail` is the configured program for mail."""
@@ -153,17 +153,17 @@ class Notices:
                 lambda found: self._launch(number, tries, found.result()),
             )
 
-    def _look_up(self, number: int) -> Finished | None:
+    def _look_up(self, number: int) -> FinishedJob | None:
         """In a thread: a job of a million tasks takes a second to be counted."""
         record = self._reader.job(number)
         if record is None:
             return None
         try:
-            return Finished(record, self._reader.causes(number), self._outcome(number))
+            return FinishedJob(record, self._reader.causes(number), self._outcome(number))
         except NotFound:
             return None
 
-    def _launch(self, number: int, tries: int, finished: Finished | None) -> None:
+    def _launch(self, number: int, tries: int, finished: FinishedJob | None) -> None:
         attempt = AttemptId(self._home, number, tries, NOTICE_ATTEMPT)
         if self._due.get(number) != tries:
             return
@@ -171,12 +171,12 @@ class Notices:
             self._drop(number, attempt)
             return
         template = self._template(self._name(number), finished)
-        self._launcher.launch_notice(template, Order(attempt, 0))
+        self._launcher.launch_notice(template, StartOrder(attempt, 0))
 
     def _name(self, number: int) -> str:
         return str(JobId(self._home, number))
 
-    def _template(self, name: str, finished: Finished) -> Template:
+    def _template(self, name: str, finished: FinishedJob) -> Template:
         spec = finished.record.spec
         address = address_of(spec.notify)
         environment = self._payloads.get(spec.environment)
@@ -204,7 +204,7 @@ def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
     )
 
 
-def variables(finished: Finished) -> dict[NoticeVariable, str]:
+def variables(finished: FinishedJob) -> dict[NoticeVariable, str]:
     """What a command finds in its environment, beside what each task has."""
     outcome, spec = finished.outcome, finished.record.spec
     return {
@@ -217,7 +217,7 @@ def variables(finished: Finished) -> dict[NoticeVariable, str]:
     }
 
 
-def _causes(finished: Finished) -> list[str]:
+def _causes(finished: FinishedJob) -> list[str]:
     """`completed=9`, and so on."""
     causes = dict(finished.causes)
     never_started = task_count(finished.record.spec.array) - sum(causes.values())
@@ -226,7 +226,7 @@ def _causes(finished: Finished) -> list[str]:
     return [f"{cause.value}={count}" for cause, count in sorted(causes.items())]
 
 
-def message(name: str, address: str, finished: Finished) -> bytes:
+def message(name: str, address: str, finished: FinishedJob) -> bytes:
     """The mail."""
     spec, outcome = finished.record.spec, finished.outcome
     state = str(finished.record.cause or outcome.cause)

@@ -55,7 +55,7 @@ class _Copy:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class OutputCopies:
+class OutputFetcher:
     """See the module; `spool` is the daemon's own directory."""
 
     def __init__(

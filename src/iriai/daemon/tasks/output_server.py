@@ -27,7 +27,7 @@ PENDING_MAX = 1000
 home asks again after a while. An empty answer would have it ask at once."""
 
 
-class OutputSource:
+class OutputServer:
     """See the module."""
 
     def __init__(self, engine: Engine, spool: str, say: Callable[[list[Send]], None]) -> None:

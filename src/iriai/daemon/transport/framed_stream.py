@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from iriai.daemon.transport.transport import DESCRIPTORS_MAX, SocketPipe
+from iriai.daemon.transport.transport import DESCRIPTORS_MAX, SocketStream
 from iriai.policy.service.allowance import Allowance
 from iriai.wire.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 
@@ -20,7 +20,7 @@ def unbounded(_: int) -> str:
 
 
 class FrameStream(Protocol):
-    """What a link asks of its connection; see `Stream`, and `tls_stream` over a network."""
+    """What a link asks of its connection; see `FramedStream`, and `tls_stream` over a network."""
 
     unsent_bytes_max: int
     descriptors: list[int]
@@ -46,7 +46,7 @@ class FrameStream(Protocol):
         """End the connection; `on_close` hears why."""
 
 
-class Stream(SocketPipe):
+class FramedStream(SocketStream):
     """One connection; `on_frames` is called with each batch that arrived, `on_close` once."""
 
     def __init__(

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from iriai.daemon.transport.framed_stream import unbounded
-from iriai.daemon.transport.transport import Pipe, SocketPipe
+from iriai.daemon.transport.transport import ByteStream, SocketStream
 from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 
@@ -29,7 +29,7 @@ class TlsStream:
 
     def __init__(
         self,
-        pipe: Pipe,
+        pipe: ByteStream,
         context: ssl.SSLContext,
         *,
         is_server: bool,
@@ -85,21 +85,21 @@ class TlsStream:
     @property
     def unsent_bytes(self) -> int:
         """What the peer has not taken yet, where the connection is a socket's."""
-        return self._pipe.unsent_bytes if isinstance(self._pipe, SocketPipe) else 0
+        return self._pipe.unsent_bytes if isinstance(self._pipe, SocketStream) else 0
 
     def drains_to(self, on_drained: Callable[[], None]) -> None:
         """Have `on_drained` called whenever all that waited has been sent."""
-        if isinstance(self._pipe, SocketPipe):
+        if isinstance(self._pipe, SocketStream):
             self._pipe.drains_to(on_drained)
 
     def pause(self) -> None:
         """Read no more until `resume`; a circuit's bytes come with those of its link."""
-        if isinstance(self._pipe, SocketPipe):
+        if isinstance(self._pipe, SocketStream):
             self._pipe.pause()
 
     def resume(self) -> None:
         """Read again."""
-        if isinstance(self._pipe, SocketPipe):
+        if isinstance(self._pipe, SocketStream):
             self._pipe.resume()
 
     def allow(self, frame_bytes_max: int) -> None:

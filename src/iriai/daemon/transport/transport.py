@@ -1,6 +1,6 @@
 """Bytes both ways in the event loop: what carries frames, or TLS, or anything else.
 
-A `Pipe` is a connected socket (`SocketPipe`), or a circuit through a relay (`daemon.net.circuit`).
+A `ByteStream` is a connected socket (`SocketStream`), or a circuit through a relay (`circuit`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Piece:
     descriptors: list[int]
 
 
-class Pipe(Protocol):
+class ByteStream(Protocol):
     """One connection: bytes in are told, bytes out are sent as soon as the other end takes them."""
 
     unsent_bytes_max: int
@@ -58,7 +58,7 @@ class Pipe(Protocol):
         """End the connection, once; `on_close` hears why."""
 
 
-class SocketPipe:
+class SocketStream:
     """A socket that is connected; descriptors may come and go beside the bytes of a Unix socket."""
 
     def __init__(

@@ -22,7 +22,7 @@ MACHINE_ID = Path("/etc/machine-id")
 """Made when a system is installed (machine-id(5)); a copied disk has its original's."""
 
 
-class Dwelling(msgspec.Struct, frozen=True):
+class HostBinding(msgspec.Struct, frozen=True):
     """Where it was first used."""
 
     machine_id: Word
@@ -45,12 +45,12 @@ def check_dwelling(directory: Path, machine_id: str) -> None:
         Refused: it is a copy: of another machine's, or of one that is still there beside it.
     """
     file = directory / DWELLING_FILE
-    here = Dwelling(machine_id, str(directory))
+    here = HostBinding(machine_id, str(directory))
     if not file.exists():
         _keep(directory, here)
         return
     try:
-        before = decoded(msgspec.json.Decoder(Dwelling), read_file(file))
+        before = decoded(msgspec.json.Decoder(HostBinding), read_file(file))
     except msgspec.DecodeError as error:
         raise Refused("bad-cluster-file", f"{file} is damaged: {error}") from None
     if before == here:
@@ -71,7 +71,7 @@ def _is_same_key(one: Path, other: Path) -> bool:
         return False
 
 
-def _keep(directory: Path, dwelling: Dwelling) -> None:
+def _keep(directory: Path, dwelling: HostBinding) -> None:
     owner = None
     if os.geteuid() == 0:
         status = directory.stat()

@@ -51,7 +51,7 @@ class ClusterDocument(NamedTuple):
         return f"cluster document {self.number}"
 
 
-class Outcome(StrEnum):
+class Acceptance(StrEnum):
     """What became of a document that arrived."""
 
     TAKEN = "taken"
@@ -116,21 +116,21 @@ class ClusterDocuments:
         """Of the document in force; 0: there is none."""
         return self.held.number if self.held else 0
 
-    def take(self, document: ClusterDocument) -> Outcome:
+    def take(self, document: ClusterDocument) -> Acceptance:
         """Take in a document that arrived."""
         held = self.held
         if held is None or document.number > held.number:
             self.held = document
             self.conflicts = []  # whoever made this one has settled them
-            return Outcome.TAKEN
+            return Acceptance.TAKEN
         if document.number < held.number:
-            return Outcome.OLDER
+            return Acceptance.OLDER
         if document.digest == held.digest:
-            return Outcome.KNOWN
+            return Acceptance.KNOWN
         winner = document if wins(document, held) else held
         self._report(document, held, winner)
         self.held = winner
-        return Outcome.TAKEN if winner is document else Outcome.LOST
+        return Acceptance.TAKEN if winner is document else Acceptance.LOST
 
     def _report(
         self, document: ClusterDocument, held: ClusterDocument, winner: ClusterDocument

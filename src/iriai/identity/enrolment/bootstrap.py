@@ -30,7 +30,7 @@ from iriai.identity.storage.cluster_files import (
     read_bundle,
 )
 from iriai.identity.trust.trusted_home import read_trusted_home, trust_body
-from iriai.model.home_rules import ALL, OTHERS
+from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused
 from iriai.model.token_text import Token
@@ -89,7 +89,7 @@ def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
     return encode_documents(operator.sign(DocumentKind.TRUST, body) for body in bodies)
 
 
-class Admission(Protocol):
+class JoinResponse(Protocol):
     """What a newcomer was answered, as `wire.joining.Joined` has it."""
 
     @property
@@ -125,7 +125,7 @@ def enter_cluster(
     paths: StatePaths,
     enrolment: Enrolment,
     token: Token,
-    admission: Admission,
+    admission: JoinResponse,
     seeds: Iterable[SeedMember],
     daemon: Owner | None = None,
 ) -> MachineIdentity:

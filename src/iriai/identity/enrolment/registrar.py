@@ -19,7 +19,7 @@ from iriai.identity.certificates.certificate import (
 )
 from iriai.identity.certificates.subject import SubjectKind, name_rule
 from iriai.identity.storage.cluster_files import ClusterFiles, Issued
-from iriai.identity.storage.join_tokens import TokenBook
+from iriai.identity.storage.join_tokens import JoinTokens
 from iriai.identity.trust.trust import Trust
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.token_text import TokenKind
@@ -48,7 +48,7 @@ class Registrar:
         files: ClusterFiles,
         issuer: Issuer,
         trust: Trust,
-        book: TokenBook,
+        book: JoinTokens,
         clock: Callable[[], float],
     ) -> None:
         self._files = files

@@ -16,14 +16,14 @@ from iriai.identity.certificates.authority import Issuer
 from iriai.identity.certificates.certificate import read_certificate
 from iriai.identity.documents.cluster_document import ClusterDocument, read_cluster_document
 from iriai.identity.documents.operator_roster import Roster, read_roster
-from iriai.identity.storage.join_tokens import TokenBook
+from iriai.identity.storage.join_tokens import JoinTokens
 from iriai.identity.trust.consents import Consents
 from iriai.identity.trust.trust import Trust
 from iriai.identity.trust.trusted_home import TrustedHomes, read_trusted_home
+from iriai.model.availability import Steadiness
 from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words
 from iriai.model.decoding import decoded
 from iriai.model.problem import Refused
-from iriai.model.steadiness import Steadiness
 from iriai.system.atomic_files import read_file, replace_file
 
 DOCUMENT_FILE = "configuration.signed"
@@ -187,17 +187,17 @@ class ClusterFiles:
         """Keep it."""
         self._write(STEADINESS_FILE, msgspec.json.encode(steadiness))
 
-    def tokens(self) -> TokenBook:
+    def tokens(self) -> JoinTokens:
         """The tokens that were given out here."""
         content = self._read(TOKENS_FILE)
         if not content:
-            return TokenBook()
+            return JoinTokens()
         try:
-            return TokenBook.decode(content)
+            return JoinTokens.decode(content)
         except msgspec.MsgspecError as error:
             raise _damaged(TOKENS_FILE, str(error)) from None
 
-    def keep_tokens(self, book: TokenBook) -> None:
+    def keep_tokens(self, book: JoinTokens) -> None:
         """Keep the tokens."""
         self._write(TOKENS_FILE, book.encode())
 

@@ -29,7 +29,7 @@ USED_KEPT_S = 30 * 86_400.0
 """After it has ended, so that whoever tries it again hears what became of it."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class IssuedToken(msgspec.Struct, frozen=True):
     """One token as the book has it."""
 
     id: Word
@@ -60,17 +60,17 @@ class Entry(msgspec.Struct, frozen=True):
         return bool(self.user) and self.user == self.made_by
 
 
-class TokenBook:
+class JoinTokens:
     """All tokens of this machine. Every moment is wall time, passed in."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[IssuedToken] = ()) -> None:
         self._entries = {entry.id: entry for entry in entries}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[IssuedToken]:
         """All of them, the newest first."""
         return sorted(self._entries.values(), key=lambda each: -each.made_wall_s)
 
-    def add(self, token: Token, entry: Entry, now_wall_s: float) -> None:
+    def add(self, token: Token, entry: IssuedToken, now_wall_s: float) -> None:
         """Keep `entry` of a new `token`; forgets those that ended long ago.
 
         Where there is no room, those that are good for nothing any more are forgotten, the first
@@ -96,10 +96,10 @@ class TokenBook:
         self._make_room(list(self._entries.values()), TOKENS_MAX, "of this machine", now_wall_s)
         self._entries[entry.id] = entry
 
-    def _of_users(self) -> list[Entry]:
+    def _of_users(self) -> list[IssuedToken]:
         return [each for each in self._entries.values() if each.is_of_user]
 
-    def _make_room(self, kept: list[Entry], most: int, whose: str, now_wall_s: float) -> None:
+    def _make_room(self, kept: list[IssuedToken], most: int, whose: str, now_wall_s: float) -> None:
         """Have fewer than `most` of these be kept. Raises `Refused`."""
         if len(kept) < most:
             return
@@ -116,7 +116,7 @@ class TokenBook:
 
     def check(
         self, kind: TokenKind, number: str, secret: bytes, now_wall_s: float, again: str = ""
-    ) -> Entry:
+    ) -> IssuedToken:
         """The entry of a token that is good now, or was used by the machine `again` itself.
 
         Raises:
@@ -158,9 +158,9 @@ class TokenBook:
         return msgspec.json.format(msgspec.json.encode(self.entries())) + b"\n"
 
     @classmethod
-    def decode(cls, content: bytes) -> TokenBook:
+    def decode(cls, content: bytes) -> JoinTokens:
         """From the disk. Raises msgspec.MsgspecError."""
-        return cls(decoded(msgspec.json.Decoder(Annotated[list[Entry], Many]), content))
+        return cls(decoded(msgspec.json.Decoder(Annotated[list[IssuedToken], Many]), content))
 
     def _forget(self, now_wall_s: float) -> None:
         over = [e.id for e in self._entries.values() if e.ends_wall_s + USED_KEPT_S < now_wall_s]

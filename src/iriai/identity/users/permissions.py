@@ -24,7 +24,7 @@ class Caller(NamedTuple):
     """Sees and changes everybody's jobs."""
 
 
-class Users:
+class Permissions:
     """Answers for one configuration.
 
     `owner_uid` is the one user of a single-user daemon; None where it works for everybody.

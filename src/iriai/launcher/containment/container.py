@@ -27,7 +27,7 @@ class Use(NamedTuple):
     """At this moment."""
 
 
-class Enclosure(Protocol):
+class Containment(Protocol):
     """The processes of one task, whatever they do to get away."""
 
     number: int
@@ -96,14 +96,14 @@ class Enclosure(Protocol):
         ...
 
 
-class Enclosures(Protocol):
+class Containments(Protocol):
     """Where enclosures come from."""
 
-    def acquire(self) -> Enclosure:
+    def acquire(self) -> Containment:
         """An empty one. Raises OSError where none can be made."""
         ...
 
-    def release(self, enclosure: Enclosure) -> None:
+    def release(self, enclosure: Containment) -> None:
         """Give it back, empty."""
         ...
 

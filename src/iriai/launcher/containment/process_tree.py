@@ -15,7 +15,7 @@ import os
 import signal
 from collections.abc import Container, Iterable
 
-from iriai.launcher.containment.container import Enclosure, Limits, Use
+from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.environment.environment import MARK
 from iriai.launcher.system.clock import steady_s
 from iriai.system.procfs import (
@@ -35,7 +35,7 @@ SNAPSHOT_KEPT_S = 0.05
 are due at the same moments, share one."""
 
 
-class Snapshot:
+class LiveProcesses:
     """All live processes at one moment."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Snapshot:
         return list(seen.values())
 
 
-class Tree:
+class ProcessTree:
     """The processes of one task."""
 
     number = -1
@@ -69,7 +69,7 @@ class Tree:
     limits_memory = False
     limits_processes = False
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: ProcessTrees) -> None:
         self._forest = forest
         self.pid = 0
         self.uid = -1
@@ -88,7 +88,7 @@ class Tree:
 
     def processes(self) -> list[int]:
         """Live processes of the task, without zombies."""
-        return [process.pid for process in self._forest.processes_of(self, Snapshot())]
+        return [process.pid for process in self._forest.processes_of(self, LiveProcesses())]
 
     def is_empty(self) -> bool:
         """After the end of the main process: whether nothing is left of the task."""
@@ -96,7 +96,7 @@ class Tree:
 
     def kill(self) -> None:
         """Send SIGKILL to all; to be repeated until `is_empty`."""
-        for process in self._forest.processes_of(self, Snapshot()):
+        for process in self._forest.processes_of(self, LiveProcesses()):
             try:
                 os.kill(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -130,29 +130,29 @@ class Tree:
         )
 
 
-class Forest:
+class ProcessTrees:
     """All running tasks as trees of processes."""
 
     def __init__(self, own_pid: int) -> None:
         self._own_pid = own_pid
-        self._trees: dict[int, Tree] = {}
+        self._trees: dict[int, ProcessTree] = {}
         self._foreign: set[tuple[int, int]] = set()
         """Pid and start time of processes that cannot be ended."""
         self._others: Container[int] = ()
         """Sessions of children that are no tasks."""
-        self._snapshot: Snapshot | None = None
+        self._snapshot: LiveProcesses | None = None
 
-    def acquire(self) -> Tree:
+    def acquire(self) -> ProcessTree:
         """A tree for one task."""
-        return Tree(self)
+        return ProcessTree(self)
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: ProcessTree) -> None:
         """The main process of `tree` exists now."""
         self._trees[tree.pid] = tree
 
-    def release(self, enclosure: Enclosure) -> None:
+    def release(self, enclosure: Containment) -> None:
         """The task of the tree is over."""
-        assert isinstance(enclosure, Tree)
+        assert isinstance(enclosure, ProcessTree)
         if self._trees.get(enclosure.pid) is enclosure:
             del self._trees[enclosure.pid]
 
@@ -168,18 +168,18 @@ class Forest:
         """What is in one of `sessions` (they change) belongs to no task."""
         self._others = sessions
 
-    def recent_snapshot(self) -> Snapshot:
+    def recent_snapshot(self) -> LiveProcesses:
         """A picture that is at most SNAPSHOT_KEPT_S old."""
         if self._snapshot is None or steady_s() - self._snapshot.taken_s > SNAPSHOT_KEPT_S:
-            self._snapshot = Snapshot()
+            self._snapshot = LiveProcesses()
         return self._snapshot
 
-    def has_orphans(self, tree: Tree) -> bool:
+    def has_orphans(self, tree: ProcessTree) -> bool:
         """Whether a live child of the launcher was left behind by `tree`."""
         pids = [pid for pid in children_of(self._own_pid) if pid not in self._trees]
         return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
 
-    def processes_of(self, tree: Tree, snapshot: Snapshot) -> list[Process]:
+    def processes_of(self, tree: ProcessTree, snapshot: LiveProcesses) -> list[Process]:
         """Live processes of `tree`: those below its main process and its orphans, and its session.
 
         The main process comes first.
@@ -192,7 +192,7 @@ class Forest:
         roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
         return snapshot.below(roots)
 
-    def _orphans(self, tree: Tree, children: Iterable[Process]) -> list[Process]:
+    def _orphans(self, tree: ProcessTree, children: Iterable[Process]) -> list[Process]:
         return [
             process
             for process in children
@@ -203,7 +203,7 @@ class Forest:
             and self._owner(process) is tree
         ]
 
-    def _owner(self, process: Process) -> Tree | None:
+    def _owner(self, process: Process) -> ProcessTree | None:
         by_session = self._trees.get(process.session)
         if by_session is not None:
             return by_session

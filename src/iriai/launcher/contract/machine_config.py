@@ -12,8 +12,8 @@ import stat
 
 import msgspec
 
+from iriai.model.admission_rules import HomeRules
 from iriai.model.decoding import decoded
-from iriai.model.home_rules import HomeRules
 
 NAME = "machine.json"
 TMP_DEFAULT = "/var/tmp"  # noqa: S108 - a directory of our own is made in it, with care

@@ -1,6 +1,6 @@
 """What daemon and launcher say to each other: length-prefixed msgpack over a Unix socket.
 
-The daemon connects, sends `Attach` first and is answered with `Welcome`; one daemon at a time (a
+The daemon connects, sends `Attach` first and is answered with `Attached`; one daemon at a time (a
 newer connection replaces an older one). A frame is a 4-byte big-endian length and one message;
 descriptors for interactive tasks travel beside the frame of their `Launch` (SCM_RIGHTS).
 """
@@ -33,7 +33,7 @@ FRAME_BYTES_MAX = 256 << 20
 
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Daemon, first message on a connection. Answered with `Welcome`, or the connection closed."""
+    """Daemon, first message on a connection. Answered with `Attached`, or the connection closed."""
 
     version: Count
     run_minimum_uid: Code = 1000
@@ -54,7 +54,7 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     """What a notice finds of the job that it tells of."""
 
 
-class Order(msgspec.Struct, frozen=True, array_like=True):
+class StartOrder(msgspec.Struct, frozen=True, array_like=True):
     """Start one attempt."""
 
     attempt: AttemptId
@@ -82,7 +82,7 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """
 
     templates: Annotated[tuple[Template, ...], Many]
-    orders: Annotated[tuple[Order, ...], Many]
+    orders: Annotated[tuple[StartOrder, ...], Many]
 
 
 class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -96,7 +96,7 @@ class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
     grace_s: Seconds
 
 
-class Forget(msgspec.Struct, frozen=True, array_like=True, tag=4):
+class Discard(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """Daemon: the ends of these attempts are stored; the journal may drop them."""
 
     attempts: Annotated[tuple[AttemptId, ...], Many]
@@ -153,11 +153,11 @@ class Exit(msgspec.Struct, frozen=True, array_like=True):
     """Why it could not be started, or which limit was crossed with what peak; for people."""
 
 
-class Unfit(msgspec.Struct, frozen=True, array_like=True, tag=15):
+class HookFailed(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """Launcher: the machine's prolog or epilog failed, so nothing more should be started here.
 
     Told before the end of the attempt, which a failed prolog kept from starting (`refused`); a
-    failed epilog leaves its end as it is. Repeated in Welcome until `Forget`.
+    failed epilog leaves its end as it is. Repeated in Welcome until `Discard`.
     """
 
     attempt: AttemptId
@@ -177,7 +177,7 @@ class Defective(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """What was raised, and at which line of our source."""
 
 
-class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
+class Attached(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Launcher, answer to Attach: what runs, and the ends that were not acknowledged yet."""
 
     version: Count
@@ -186,7 +186,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     enforcement: Annotated[tuple[Enforcement, ...], Many]
     alive: Annotated[tuple[Alive, ...], Many]
     ended: Annotated[tuple[Exit, ...], Many]
-    unfit: Annotated[tuple[Unfit, ...], Many] = ()
+    unfit: Annotated[tuple[HookFailed, ...], Many] = ()
     defective: Defective | None = None
     """None: nothing of the kind happened."""
 
@@ -198,7 +198,7 @@ class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class Exited(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """Launcher: these attempts ended. Repeated in Welcome until `Forget`."""
+    """Launcher: these attempts ended. Repeated in Welcome until `Discard`."""
 
     exits: Annotated[tuple[Exit, ...], Many]
 
@@ -209,5 +209,5 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
     samples: Annotated[tuple[tuple[AttemptId, Usage], ...], Many]
 
 
-ToLauncher = Attach | Launch | Terminate | Forget | SampleAll | ShutDown | Prolong
-FromLauncher = Welcome | Spawned | Exited | Sampled | Unfit | Defective
+ToLauncher = Attach | Launch | Terminate | Discard | SampleAll | ShutDown | Prolong
+FromLauncher = Attached | Spawned | Exited | Sampled | HookFailed | Defective

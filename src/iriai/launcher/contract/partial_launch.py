@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import msgspec
 
-from iriai.launcher.contract.messages import Launch, Order, Template, UnreadTemplate
+from iriai.launcher.contract.messages import Launch, StartOrder, Template, UnreadTemplate
 from iriai.model.bounds import Many
 from iriai.model.decoding import decoded
 
@@ -18,7 +18,7 @@ class _Parts(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A Launch whose templates are not looked at yet."""
 
     templates: Annotated[tuple[msgspec.Raw, ...], Many]
-    orders: Annotated[tuple[Order, ...], Many]
+    orders: Annotated[tuple[StartOrder, ...], Many]
 
 
 _parts: msgspec.msgpack.Decoder[_Parts] = msgspec.msgpack.Decoder(_Parts)

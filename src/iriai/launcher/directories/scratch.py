@@ -37,11 +37,11 @@ class NoDirectory(Exception):
     """No private directory can be made at present; the text says where and why."""
 
 
-class Directory(NamedTuple):
+class ScratchSpace(NamedTuple):
     """A task's private directory."""
 
     path: str
-    place: Place
+    place: ScratchRoot
     name: str
     fd: int
     """Open, since the name may be hidden by something that is mounted on it."""
@@ -50,7 +50,7 @@ class Directory(NamedTuple):
     """When the system last changed it: whatever is done in it or to it later shows."""
 
 
-class Place:
+class ScratchRoot:
     """One directory of private directories, open and locked.
 
     The lock keeps systemd-tmpfiles, which removes what looks old, out of it.
@@ -98,11 +98,11 @@ class Scratch:
         self._name = f"iriai-{launcher_name}"
         self._is_root = os.geteuid() == 0
         self._removal = Removal()
-        self._place: Place | None = None
-        self._places: list[Place] = []
+        self._place: ScratchRoot | None = None
+        self._places: list[ScratchRoot] = []
         """All that were opened, to be removed in the end."""
         self._tmp = ""
-        self._idle: dict[int, list[Directory]] = {}
+        self._idle: dict[int, list[ScratchSpace]] = {}
         self._idle_count = 0
 
     def use(self, tmp: str) -> None:
@@ -111,7 +111,7 @@ class Scratch:
             self._drop_idle()
             self._tmp, self._place = tmp, None
 
-    def take(self, uid: int, gid: int) -> Directory:
+    def take(self, uid: int, gid: int) -> ScratchSpace:
         """A directory that is empty, and nobody's but the user's. Raises `NoDirectory`."""
         idle = self._idle.get(uid)
         if idle:
@@ -123,21 +123,21 @@ class Scratch:
             where = f"no private directory can be made in {self._tmp}"
             raise NoDirectory(f"{where}: {error.strerror}") from error
 
-    def _new(self, uid: int, gid: int) -> Directory:
+    def _new(self, uid: int, gid: int) -> ScratchSpace:
         place = self.place
         name = _make(place, place.fd)
         fd = os.open(name, _DIRECTORY, dir_fd=place.fd)
         if self._is_root:
             os.fchown(fd, uid, gid)
         changed_ns = os.fstat(fd).st_ctime_ns
-        return Directory(f"{place.path}/{name}", place, name, fd, uid, changed_ns)
+        return ScratchSpace(f"{place.path}/{name}", place, name, fd, uid, changed_ns)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ScratchRoot:
         """Where directories are made now. Raises OSError."""
         return self._place or self._open_place()
 
-    def new_private(self, mode: int) -> tuple[Place, str]:
+    def new_private(self, mode: int) -> tuple[ScratchRoot, str]:
         """Make an empty directory that only the launcher can reach, to be shown elsewhere.
 
         Raises OSError.
@@ -147,7 +147,7 @@ class Scratch:
         os.chmod(name, mode, dir_fd=place.private_fd)
         return place, name
 
-    def remove_private(self, place: Place, name: str) -> None:
+    def remove_private(self, place: ScratchRoot, name: str) -> None:
         """Remove what `new_private` made, with all that is in it."""
         self._remove(place, name, place.private_fd)
 
@@ -155,7 +155,7 @@ class Scratch:
         """Do what takes long in the thread that removes directories; it may raise OSError."""
         self._removal.call(action)
 
-    def give_back(self, directory: Directory) -> None:
+    def give_back(self, directory: ScratchSpace) -> None:
         """Its task is over, and no process of it is left."""
         is_wanted = directory.place is self._place and self._idle_count < IDLE_MAX
         if is_wanted and _is_untouched(directory):
@@ -172,7 +172,7 @@ class Scratch:
                 fd = self._open_own(path)
             except OSError:
                 continue
-            place = Place(path, fd)
+            place = ScratchRoot(path, fd)
             self._places.append(place)
             for name in os.listdir(fd):
                 if name != TRASH:
@@ -200,7 +200,7 @@ class Scratch:
         self._idle.clear()
         self._idle_count = 0
 
-    def _remove(self, place: Place, name: str, parent_fd: int = -1) -> None:
+    def _remove(self, place: ScratchRoot, name: str, parent_fd: int = -1) -> None:
         fd = place.fd if parent_fd < 0 else parent_fd
         try:
             if not remove(fd, name):
@@ -212,7 +212,7 @@ class Scratch:
 
     # --- places ----------------------------------------------------------------------------------
 
-    def _open_place(self) -> Place:
+    def _open_place(self) -> ScratchRoot:
         """The place below the machine's choice, else in the launcher's own directory.
 
         The latter where somebody else has a directory of that name there.
@@ -225,7 +225,7 @@ class Scratch:
             path = f"{self._state_path}/{OWN_PLACE}"
             fd = self._open_own(path, make=True)
         self._remember(path)
-        self._place = Place(path, fd)
+        self._place = ScratchRoot(path, fd)
         self._places.append(self._place)
         return self._place
 
@@ -271,7 +271,7 @@ class Scratch:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _make(place: Place, fd: int) -> str:
+def _make(place: ScratchRoot, fd: int) -> str:
     """A new directory in `place`, or a part of it, which is not its user's; returns its name."""
     while True:
         name = place.fresh_name()
@@ -280,7 +280,7 @@ def _make(place: Place, fd: int) -> str:
             return name
 
 
-def _is_untouched(directory: Directory) -> bool:
+def _is_untouched(directory: ScratchSpace) -> bool:
     """Whether it is as it was given: nothing was ever made in it, nor changed about it.
 
     The system's clock for this is coarse, so what happened right after it was made is looked for.

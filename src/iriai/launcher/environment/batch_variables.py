@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from functools import cache
 
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 
 NODE_FILE = ".nodes"
@@ -26,7 +26,7 @@ def packed(values: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
 def add_batch_variables(
     environment: dict[bytes, bytes],
     batch: BatchVariables,
-    order: Order,
+    order: StartOrder,
     tmp: str,
     *,
     is_array: bool,

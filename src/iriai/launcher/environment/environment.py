@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.environment.users import Login
 from iriai.launcher.gpus.gpus import HIDDEN
 from iriai.model.batch_variables import is_reserved
@@ -96,7 +96,7 @@ def _decoded(packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
 
 
 def environment_of(
-    order: Order, shared: dict[bytes, bytes], mark: str, tmp: str
+    order: StartOrder, shared: dict[bytes, bytes], mark: str, tmp: str
 ) -> dict[bytes, bytes]:
     """What `order` is started with: the submitter's, defaults of the user, and what is ours.
 

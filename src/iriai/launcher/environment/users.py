@@ -6,7 +6,7 @@ import os
 import pwd
 from typing import NamedTuple
 
-from iriai.model.home_rules import HomeRules
+from iriai.model.admission_rules import HomeRules
 from iriai.model.service_users import service_problem
 
 LOGIN_KEPT_S = 60.0
@@ -33,7 +33,7 @@ class UnknownUser(UserRefused):
     """There is nobody of that name."""
 
 
-class Users:
+class TaskUsers:
     """Looks users up and decides whether this launcher may run tasks as them."""
 
     def __init__(self, minimum_uid: int, daemon_uid: int = 0) -> None:

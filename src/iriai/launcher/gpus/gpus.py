@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 
 from iriai.launcher.contract.machine_config import MachineSettings
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.gpus.cards import Card, Vendor, find_cards
 from iriai.model.ids import AttemptId
 
@@ -48,7 +48,7 @@ class Gpus:
         self._numbers = settings.gpu_ids
         self.cards = find_cards(settings.gpu_devices)
 
-    def take(self, order: Order) -> tuple[int, ...]:
+    def take(self, order: StartOrder) -> tuple[int, ...]:
         """The cards of `order`, by their numbers on this machine; they are its own until `release`.
 
         Raises `CardTaken`, or OSError where its lock cannot be made.

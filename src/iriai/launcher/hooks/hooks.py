@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG, MachineSettings
-from iriai.launcher.contract.messages import Order, Unfit
+from iriai.launcher.contract.messages import HookFailed, StartOrder
 from iriai.launcher.environment.environment import PATH_DEFAULT
 from iriai.launcher.hooks.trusted_program import check_program
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.clock import steady_s
-from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.launcher.system.privileged_thread import PrivilegedThread
 from iriai.launcher.system.timers import Timers
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 
@@ -67,7 +67,7 @@ class Hooks:
         timers: Timers,
         launcher_mark: str,
         on_start: Callable[[], None],
-        unbounded: Unbounded,
+        unbounded: PrivilegedThread,
     ) -> None:
         """`on_start` is called before each start: what they say goes where we write."""
         self._unbounded = unbounded
@@ -77,7 +77,7 @@ class Hooks:
         self._settings = MachineSettings()
         self.running: dict[int, Hook] = {}
         """By process id, which is the id of the session too."""
-        self.unfit: dict[AttemptId, Unfit] = {}
+        self.unfit: dict[AttemptId, HookFailed] = {}
         """What failed, until the end of the attempt is forgotten."""
 
     def use(self, settings: MachineSettings) -> None:
@@ -164,7 +164,7 @@ class Hooks:
         if problem and hook.on_end is not _unheard:
             problem = f"{hook.kind} {hook.program} {problem}"
             log.error("%s: %s", hook.attempt, problem)
-            self.unfit[hook.attempt] = Unfit(hook.attempt, hook.kind, problem)
+            self.unfit[hook.attempt] = HookFailed(hook.attempt, hook.kind, problem)
         hook.on_end(problem)
 
 
@@ -190,7 +190,7 @@ def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if _CLEAN.fullmatch(value)}
 
 
-def hook_environment(order: Order, prepared: Prepared) -> dict[str, str]:
+def hook_environment(order: StartOrder, prepared: Prepared) -> dict[str, str]:
     """What prolog and epilog are told of an attempt; `uncleanness` says whether it may be."""
     spec, login, attempt = prepared.spec, prepared.login, order.attempt
     result = {

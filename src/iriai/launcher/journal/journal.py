@@ -21,7 +21,7 @@ from zlib import crc32
 import msgspec
 
 from iriai.launcher.contract.messages import Alive, Exit
-from iriai.launcher.journal.tombstones import Forgotten, Line
+from iriai.launcher.journal.tombstones import Line, Tombstones
 from iriai.model.decoding import decoded
 from iriai.model.ids import AttemptId
 
@@ -59,7 +59,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, tag=2):
     intents: tuple[Intent, ...]
 
 
-class Started(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class ProcessStarts(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """These run; with each the start time of its process in clock ticks (0: not asked)."""
 
     started: tuple[tuple[Alive, int], ...]
@@ -94,13 +94,13 @@ class Owed(msgspec.Struct, frozen=True, array_like=True, tag=8):
     environment: dict[str, str]
 
 
-class Settled(msgspec.Struct, frozen=True, array_like=True, tag=9):
+class EpilogsDone(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """These attempts owe no epilog any more."""
 
     attempts: tuple[AttemptId, ...]
 
 
-Record = Boot | Intents | Started | Exits | Dropped | Lines | Mark | Owed | Settled
+Record = Boot | Intents | ProcessStarts | Exits | Dropped | Lines | Mark | Owed | EpilogsDone
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
@@ -109,7 +109,7 @@ class DamagedJournal(Exception):
     """The journal cannot be trusted; nothing was changed."""
 
 
-class Known:
+class JournalState:
     """What the journal says: the replay of its records, kept up to date with each new one."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Known:
         """Ended, not forgotten."""
         self.owed: dict[AttemptId, Owed] = {}
         """Epilogs that are not known to have been run."""
-        self.forgotten = Forgotten()
+        self.forgotten = Tombstones()
 
     def apply(self, record: Record) -> None:
         """Take one record in."""
@@ -130,7 +130,7 @@ class Known:
             case Intents():
                 for intent in record.intents:
                     self.intents[intent.attempt] = intent
-            case Started():
+            case ProcessStarts():
                 for alive, ticks in record.started:
                     self.started[alive.attempt] = (alive, ticks)
             case Exits():
@@ -145,13 +145,13 @@ class Known:
                         self.forgotten.add(attempt)
             case Owed():
                 self.owed[record.attempt] = record
-            case Settled():
+            case EpilogsDone():
                 for attempt in record.attempts:
                     self.owed.pop(attempt, None)
             case Boot():
                 self.boot = record
             case Lines():
-                self.forgotten = Forgotten(record.lines)
+                self.forgotten = Tombstones(record.lines)
 
     def records(self) -> Iterator[Record]:
         """The fewest records whose replay gives this."""
@@ -159,7 +159,7 @@ class Known:
             yield self.boot
         yield Lines(self.forgotten.lines())
         yield Intents(tuple(self.intents.values()))
-        yield Started(tuple(self.started.values()))
+        yield ProcessStarts(tuple(self.started.values()))
         yield Exits(tuple(self.exits.values()))
         yield from self.owed.values()
 
@@ -174,7 +174,7 @@ class Journal:
         """
         self._directory_fd = directory_fd
         self._name = name
-        self.known = Known()
+        self.known = JournalState()
         self._fd = self._open(os.O_RDWR | os.O_CREAT, name)
         self.modified_wall_s = os.fstat(self._fd).st_mtime
         """When the last record was written before this launcher began."""

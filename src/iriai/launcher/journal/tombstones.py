@@ -25,7 +25,7 @@ Line = tuple[str, int, bool]
 """Home, attempt number, whether it is the line of indices above 0."""
 
 
-class Spans:
+class IntervalSet:
     """A set of whole numbers as ascending, disjoint, never touching spans."""
 
     def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
@@ -77,11 +77,11 @@ class Spans:
         self._firsts, self._lasts = firsts, lasts + self._lasts[-1:]
 
 
-class Forgotten:
+class Tombstones:
     """The attempts that are over, and whose ends the daemon has stored."""
 
     def __init__(self, lines: Iterable[tuple[Line, tuple[tuple[int, int], ...]]] = ()) -> None:
-        self._lines = {line: Spans(spans) for line, spans in lines}
+        self._lines = {line: IntervalSet(spans) for line, spans in lines}
         self._count = sum(len(spans) for spans in self._lines.values())
 
     def __contains__(self, attempt: AttemptId) -> bool:
@@ -94,7 +94,7 @@ class Forgotten:
         line, point = _place(attempt)
         spans = self._lines.get(line)
         if spans is None:
-            spans = self._lines[line] = Spans()
+            spans = self._lines[line] = IntervalSet()
         before = len(spans)
         spans.add(point)
         self._count += len(spans) - before

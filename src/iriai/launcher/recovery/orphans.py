@@ -18,7 +18,7 @@ from contextlib import suppress
 from iriai.launcher.containment.cgroups.files import read_pids, stop_growth
 from iriai.launcher.environment.environment import MARK
 from iriai.launcher.hooks.hooks import HOOK
-from iriai.launcher.journal.journal import Known
+from iriai.launcher.journal.journal import JournalState
 from iriai.model.ids import AttemptId
 from iriai.system.procfs import Process, all_processes, marks_of, user_of
 
@@ -28,10 +28,10 @@ _POLL_S = 0.01
 _COMPLAIN_S = 10.0
 
 
-class Survivors:
+class Orphans:
     """The search, by what the journal and the control groups know."""
 
-    def __init__(self, known: Known, launcher_mark: str, parents: Iterable[str]) -> None:
+    def __init__(self, known: JournalState, launcher_mark: str, parents: Iterable[str]) -> None:
         """`parents` are parent groups, of this launcher and of earlier ones."""
         self._known = known
         self._parents = tuple(dict.fromkeys(parents))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from iriai.launcher.contract.messages import Exit
-from iriai.launcher.journal.journal import Boot, Exits, Journal, Known
-from iriai.launcher.recovery.orphans import Survivors
+from iriai.launcher.journal.journal import Boot, Exits, Journal, JournalState
+from iriai.launcher.recovery.orphans import Orphans
 from iriai.launcher.system.clock import wall_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -24,7 +24,7 @@ def recover(journal: Journal, boot_id: str, parents: tuple[str, ...], launcher_m
     known = journal.known
     is_same_boot = known.boot is not None and known.boot.boot_id == boot_id
     earlier = known.boot.parents if known.boot and is_same_boot else ()
-    search = Survivors(known if is_same_boot else Known(), launcher_mark, (*parents, *earlier))
+    search = Orphans(known if is_same_boot else JournalState(), launcher_mark, (*parents, *earlier))
     count = search.end_all()
     if count:
         log.warning("ended %d processes that an earlier launcher left running", count)
@@ -39,7 +39,9 @@ def recover(journal: Journal, boot_id: str, parents: tuple[str, ...], launcher_m
         log.warning("%d attempts are lost", len(lost))
 
 
-def _lost(known: Known, attempt: AttemptId, last_seen_wall_s: float, *, survived: bool) -> Exit:
+def _lost(
+    known: JournalState, attempt: AttemptId, last_seen_wall_s: float, *, survived: bool
+) -> Exit:
     """The end of an attempt about which nothing more is known.
 
     It counts as running until now where something of it still ran, else until the journal was last

@@ -17,7 +17,7 @@ _NAME_BYTES = 12
 """Of the digest in a name; a user can only collide with their own scripts."""
 
 
-class Payloads:
+class PayloadFiles:
     """The files in one directory, each with the number of tasks that use it."""
 
     def __init__(self, directory: str, directory_fd: int) -> None:

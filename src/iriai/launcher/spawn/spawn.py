@@ -16,16 +16,16 @@ from typing import NamedTuple
 from iriai.launcher.containment.container import Limits
 from iriai.launcher.containment.namespaces.visible import EVERYTHING, Visible
 from iriai.launcher.contract.machine_config import MachineSettings
-from iriai.launcher.contract.messages import NoticeVariable, Order
-from iriai.launcher.directories.scratch import Directory
+from iriai.launcher.contract.messages import NoticeVariable, StartOrder
+from iriai.launcher.directories.scratch import ScratchSpace
 from iriai.launcher.directories.spool import Spool
 from iriai.launcher.environment.batch_variables import add_batch_variables, packed, write_node_file
 from iriai.launcher.environment.environment import environment_of
 from iriai.launcher.environment.users import Login
 from iriai.launcher.gpus.gpus import Gpus
-from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
-from iriai.launcher.system.privileged_thread import Unbounded
+from iriai.launcher.system.privileged_thread import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
@@ -107,12 +107,12 @@ class Spawner:
     def __init__(
         self,
         helper: tuple[str, ...],
-        payloads: Payloads,
+        payloads: PayloadFiles,
         spool: Spool,
         launcher_mark: str,
         state_path: str,
         gpus: Gpus,
-        unbounded: Unbounded,
+        unbounded: PrivilegedThread,
     ) -> None:
         """`launcher_mark` names this launcher's state in the mark of each task.
 
@@ -164,11 +164,11 @@ class Spawner:
     def start(
         self,
         task: Prepared,
-        order: Order,
+        order: StartOrder,
         mark: str,
         joins: tuple[str, ...],
         payload: Payload,
-        scratch: Directory,
+        scratch: ScratchSpace,
         namespace_fd: int,
         given_fd: int,
     ) -> int:
@@ -215,8 +215,8 @@ class Spawner:
         environment: dict[bytes, bytes],
         task: Prepared,
         batch: BatchVariables,
-        order: Order,
-        scratch: Directory,
+        order: StartOrder,
+        scratch: ScratchSpace,
     ) -> None:
         is_array = task.spec.is_array
         add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
@@ -224,7 +224,7 @@ class Spawner:
             write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
 
     def _descriptors(
-        self, task: Prepared, order: Order, payload: Payload, given_fd: int, opened: list[int]
+        self, task: Prepared, order: StartOrder, payload: Payload, given_fd: int, opened: list[int]
     ) -> list[tuple[int, int, int]]:
         """Which descriptors become 0, 1 and 2, as `posix_spawn` is told.
 
@@ -246,7 +246,7 @@ class Spawner:
         return redirects
 
 
-def _outputs(spec: JobSpec, order: Order) -> list[str]:
+def _outputs(spec: JobSpec, order: StartOrder) -> list[str]:
     result = []
     if spec.output:
         result.append(f"o={expand_pattern(spec.output, order.attempt)}")

@@ -41,7 +41,7 @@ class Stage(IntEnum):
 _STAGES = frozenset(Stage)
 
 
-class Failure(NamedTuple):
+class SpawnError(NamedTuple):
     """One report."""
 
     pid: int
@@ -49,7 +49,7 @@ class Failure(NamedTuple):
     error: int
 
 
-def read_failures(fd: int) -> Iterator[Failure]:
+def read_failures(fd: int) -> Iterator[SpawnError]:
     """All reports that lie in the pipe `fd`, which does not block."""
     size = _REPORT.size
     while True:
@@ -61,12 +61,12 @@ def read_failures(fd: int) -> Iterator[Failure]:
             return
         for pid, stage, error in _REPORT.iter_unpack(content[: len(content) // size * size]):
             if stage in _STAGES:
-                yield Failure(pid, Stage(stage), error)
+                yield SpawnError(pid, Stage(stage), error)
         if len(content) < _READ_BYTES:
             return
 
 
-def explain(failure: Failure, spec: JobSpec, attempt: AttemptId) -> tuple[int, str]:
+def explain(failure: SpawnError, spec: JobSpec, attempt: AttemptId) -> tuple[int, str]:
     """The exit code that stands for `failure`, and what to tell people."""
     why = os.strerror(failure.error)
     command = spec.command[0] if spec.command and not spec.script else "the script"

@@ -18,7 +18,7 @@ from iriai.launcher.system.syscalls import empty_bounding_set, keep_capabilities
 Start = Callable[[], int]
 
 
-class Unbounded:
+class PrivilegedThread:
     """Calls functions in a thread that has the bounding set that the launcher was started with.
 
     Where the launcher is not root there is no such thread: they are called where they are.

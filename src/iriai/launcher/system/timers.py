@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Ended(Protocol):
+class TimerSubject(Protocol):
     """Whoever a timer is about; timers of what is over are dropped unseen."""
 
     @property
@@ -24,13 +24,13 @@ class Timers:
     """Actions by their moments on the steady clock (seconds since boot)."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Ended, Callable[[float], None]]] = []
+        self._heap: list[tuple[float, int, TimerSubject, Callable[[float], None]]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, steady_s: float, about: Ended, action: Callable[[float], None]) -> None:
+    def add(self, steady_s: float, about: TimerSubject, action: Callable[[float], None]) -> None:
         """Call `action(now_s)` once `steady_s` has come, unless `about` is over by then."""
         self._sequence += 1
         heapq.heappush(self._heap, (steady_s, self._sequence, about, action))
@@ -41,12 +41,12 @@ class Timers:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def run_due(self, now_s: float) -> list[tuple[Ended, Exception]]:
+    def run_due(self, now_s: float) -> list[tuple[TimerSubject, Exception]]:
         """Run what is due at `now_s`, in order of its moments.
 
         Returns what failed by an error that nobody foresaw: what it was about, and the error.
         """
-        failed: list[tuple[Ended, Exception]] = []
+        failed: list[tuple[TimerSubject, Exception]] = []
         while self._heap and self._heap[0][0] <= now_s:
             _, _, about, action = heapq.heappop(self._heap)
             if about.is_over:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from iriai.launcher.containment.namespaces.visible import visible_for
-from iriai.launcher.contract.messages import Order, Template
+from iriai.launcher.contract.messages import StartOrder, Template
 from iriai.launcher.environment.environment import BadEnvironment, SharedEnvironments
-from iriai.launcher.environment.users import UserRefused, Users
+from iriai.launcher.environment.users import TaskUsers, UserRefused
 from iriai.launcher.spawn.spawn import Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.content_check import content_problem
 from iriai.launcher.tasks.limits import kernel_limits
-from iriai.model.home_rules import HomeRules
+from iriai.model.admission_rules import HomeRules
 from iriai.model.ids import HOME_NAME
 from iriai.model.job import Interaction
 from iriai.model.limits import limits_problem
@@ -42,10 +42,10 @@ class NotStarted(Exception):
         return EXIT_NOT_RUN if self.cause is EndCause.FAILED else None
 
 
-class Admission:
+class Authorizer:
     """Decides by itself, whatever the daemon says, for whom something is run."""
 
-    def __init__(self, users: Users, spawner: Spawner) -> None:
+    def __init__(self, users: TaskUsers, spawner: Spawner) -> None:
         self._users = users
         self._spawner = spawner
         self._environments = SharedEnvironments()
@@ -98,7 +98,7 @@ class Admission:
             kernel_limits(spec),
         )
 
-    def check(self, order: Order, prepared: Prepared, *, has_descriptor: bool) -> None:
+    def check(self, order: StartOrder, prepared: Prepared, *, has_descriptor: bool) -> None:
         """Raise `NotStarted` where this one attempt cannot be started."""
         if not HOME_NAME.fullmatch(order.attempt.home):
             raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")

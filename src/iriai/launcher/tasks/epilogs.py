@@ -7,9 +7,9 @@ a crash runs the epilogs of all that was lost with the one before.
 
 from __future__ import annotations
 
-from iriai.launcher.contract.messages import Exit, Order
+from iriai.launcher.contract.messages import Exit, StartOrder
 from iriai.launcher.hooks.hooks import Hooks, cleaned, hook_environment, uncleanness
-from iriai.launcher.journal.journal import Known, Owed
+from iriai.launcher.journal.journal import JournalState, Owed
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.tasks.admission import NotStarted
 from iriai.model.ids import AttemptId
@@ -19,7 +19,7 @@ from iriai.model.state import EndCause
 class Epilogs:
     """From the order of an attempt to the end of its epilog."""
 
-    def __init__(self, hooks: Hooks, known: Known) -> None:
+    def __init__(self, hooks: Hooks, known: JournalState) -> None:
         self._hooks = hooks
         self._known = known
         self._new: list[Owed] = []
@@ -43,7 +43,7 @@ class Epilogs:
         """The ends that wait."""
         return list(self._running.values())
 
-    def owe(self, order: Order, prepared: Prepared) -> None:
+    def owe(self, order: StartOrder, prepared: Prepared) -> None:
         """An attempt is about to be admitted: it owes an epilog, if one is configured.
 
         Raises `NotStarted` where the epilog may not be told whose it is.

@@ -8,21 +8,21 @@ slept: the clock goes on in sleep.
 
 from __future__ import annotations
 
-from iriai.launcher.contract.messages import Order
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.limits import Crossed
-from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.limits import LimitExceeded
+from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.state import EndCause
 
-OVER = Crossed(
+OVER = LimitExceeded(
     EndCause.LOST,
     "its lease was over: for too long its machine had no word from the job's home, which may have"
     " started it again elsewhere",
 )
 
 
-class Leases:
+class LeaseTimers:
     """Ends tasks whose lease is over."""
 
     def __init__(self, tasks: Tasks, timers: Timers) -> None:
@@ -35,27 +35,27 @@ class Leases:
         """The home has answered what was asked then: the leases of its attempts count from it."""
         self._renewed_s[home] = max(asked_s, self._renewed_s.get(home, asked_s))
 
-    def end_s(self, order: Order) -> float | None:
+    def end_s(self, order: StartOrder) -> float | None:
         """When the lease of an attempt is over on the steady clock; None: it has none."""
         if order.lease_s is None:
             return None
         since_s = max(order.leased_s, self._renewed_s.get(order.attempt.home, order.leased_s))
         return since_s + order.lease_s
 
-    def may_start(self, order: Order, now_s: float) -> bool:
+    def may_start(self, order: StartOrder, now_s: float) -> bool:
         """Whether the lease that the order came with is not over.
 
         Renewals that came since do not count here: one may have come when this was over.
         """
         return order.lease_s is None or now_s < order.leased_s + order.lease_s
 
-    def begin(self, task: Task, order: Order) -> None:
+    def begin(self, task: RunningTask, order: StartOrder) -> None:
         """`task` has been started."""
         end_s = self.end_s(order)
         if end_s is not None:
             self._timers.add(end_s, task, lambda now_s: self._look(task, order, now_s))
 
-    def _look(self, task: Task, order: Order, now_s: float) -> None:
+    def _look(self, task: RunningTask, order: StartOrder, now_s: float) -> None:
         end_s = self.end_s(order)
         if end_s is None or now_s < end_s:
             self.begin(task, order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from iriai.launcher.containment.container import Enclosure, Use
+from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.directories.spool import SPOOL_BYTES_MAX
 from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.timers import Timers
@@ -18,7 +18,7 @@ from iriai.launcher.tasks.limits import (
     output_limit,
     time_limit,
 )
-from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
@@ -26,7 +26,7 @@ from iriai.model.state import EndCause
 CallWhenReadable = Callable[[int, Callable[[], None]], None]
 
 
-class Watch:
+class LimitMonitor:
     """Ends tasks that cross a limit."""
 
     def __init__(self, tasks: Tasks, timers: Timers, call_when_readable: CallWhenReadable) -> None:
@@ -35,9 +35,9 @@ class Watch:
         self._timers = timers
         self._call_when_readable = call_when_readable
         self._machine_cpus = os.cpu_count() or 1
-        self._alarms: dict[int, Enclosure] = {}
+        self._alarms: dict[int, Containment] = {}
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: RunningTask) -> None:
         """`task` has been started."""
         spec = task.spec
         if spec.time_limit_s is not None:
@@ -52,10 +52,10 @@ class Watch:
             self._plan_sample(task, task.started_s, 0.0)
             self._expect_alarm(task.enclosure)
 
-    def _plan_look(self, task: Task, now_s: float) -> None:
+    def _plan_look(self, task: RunningTask, now_s: float) -> None:
         self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._look(task, later_s))
 
-    def _look(self, task: Task, now_s: float) -> None:
+    def _look(self, task: RunningTask, now_s: float) -> None:
         """Nothing but looking keeps a file small: a limit of the kernel's holds for all files."""
         printed_bytes = self._tasks.printed_bytes(task)
         if printed_bytes > SPOOL_BYTES_MAX:
@@ -75,20 +75,20 @@ class Watch:
                 peak_bytes = enclosure.memory_peak_bytes() or 0
                 self._tasks.end(task, memory_limit(task.spec, peak_bytes), 0.0, steady_s())
 
-    def _expect_alarm(self, enclosure: Enclosure) -> None:
+    def _expect_alarm(self, enclosure: Containment) -> None:
         fd = enclosure.alarm_fd
         if fd >= 0 and self._alarms.get(fd) is not enclosure:
             self._alarms[fd] = enclosure
             self._call_when_readable(fd, lambda: self.alarm(fd))
 
-    def _plan_sample(self, task: Task, now_s: float, cpu_s: float) -> None:
+    def _plan_sample(self, task: RunningTask, now_s: float, cpu_s: float) -> None:
         due_s = next_sample_s(
             task.spec, now_s, cpu_s, self._machine_cpus, polled=_must_be_polled(task)
         )
         if due_s is not None:
             self._timers.add(due_s, task, lambda later_s: self._sample(task, later_s))
 
-    def _sample(self, task: Task, now_s: float) -> None:
+    def _sample(self, task: RunningTask, now_s: float) -> None:
         if task.kill_at_s is not None:
             return  # it is being ended already
         cpu_s = task.enclosure.cpu_s()
@@ -106,7 +106,7 @@ class Watch:
             self._plan_sample(task, now_s, use.cpu_s)
 
 
-def _must_be_polled(task: Task) -> bool:
+def _must_be_polled(task: RunningTask) -> bool:
     enclosure = task.enclosure
     return is_polled(
         task.spec,

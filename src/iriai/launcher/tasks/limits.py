@@ -18,7 +18,7 @@ CPU_SAMPLE_MIN_S = 0.1
 """Between two looks at processor time when the limit is close."""
 
 
-class Crossed(NamedTuple):
+class LimitExceeded(NamedTuple):
     """A limit was crossed; the task has to end."""
 
     cause: EndCause
@@ -57,7 +57,7 @@ def is_polled(spec: JobSpec, *, limits_memory: bool, limits_processes: bool) -> 
     )
 
 
-def crossed(spec: JobSpec, use: Use) -> Crossed | None:
+def crossed(spec: JobSpec, use: Use) -> LimitExceeded | None:
     """The limit that `use` is over, if any."""
     if spec.cpu_limit_s is not None and use.cpu_s >= spec.cpu_limit_s:
         return cpu_limit(spec, use.cpu_s)
@@ -65,33 +65,35 @@ def crossed(spec: JobSpec, use: Use) -> Crossed | None:
         return memory_limit(spec, use.memory_bytes)
     if spec.process_limit and use.processes > spec.process_limit:
         message = f"process limit of {spec.process_limit} crossed: {use.processes} processes"
-        return Crossed(EndCause.FAILED, message)
+        return LimitExceeded(EndCause.FAILED, message)
     return None
 
 
-def cpu_limit(spec: JobSpec, cpu_s: float) -> Crossed:
+def cpu_limit(spec: JobSpec, cpu_s: float) -> LimitExceeded:
     """The limit of processor time was crossed."""
     limit = format_duration(spec.cpu_limit_s or 0.0)
-    return Crossed(EndCause.CPU_LIMIT, f"CPU time limit of {limit} crossed: {cpu_s:.1f}s used")
+    return LimitExceeded(
+        EndCause.CPU_LIMIT, f"CPU time limit of {limit} crossed: {cpu_s:.1f}s used"
+    )
 
 
-def memory_limit(spec: JobSpec, peak_bytes: int) -> Crossed:
+def memory_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
     """The limit of memory was crossed."""
     limit = format_size(spec.resources.memory_bytes)
     message = f"memory limit of {limit} crossed: peak {format_size(peak_bytes)}"
-    return Crossed(EndCause.MEMORY_LIMIT, message)
+    return LimitExceeded(EndCause.MEMORY_LIMIT, message)
 
 
-def output_limit(printed_bytes: int) -> Crossed:
+def output_limit(printed_bytes: int) -> LimitExceeded:
     """More was printed than is kept for whoever follows it."""
     message = (
         f"printed {format_size(printed_bytes)}, and at most SPOOL_BYTES_MAX ="
         f" {format_size(SPOOL_BYTES_MAX)} is kept for whoever follows it: write to a file instead"
     )
-    return Crossed(EndCause.FAILED, message)
+    return LimitExceeded(EndCause.FAILED, message)
 
 
-def time_limit(spec: JobSpec) -> Crossed:
+def time_limit(spec: JobSpec) -> LimitExceeded:
     """The limit of wall time was reached."""
     limit = format_duration(spec.time_limit_s or 0.0)
-    return Crossed(EndCause.TIME_LIMIT, f"time limit of {limit} reached")
+    return LimitExceeded(EndCause.TIME_LIMIT, f"time limit of {limit} reached")

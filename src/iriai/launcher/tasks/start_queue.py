@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.launcher.containment.container import Enclosure, Enclosures
-from iriai.launcher.contract.messages import Alive, Order
+from iriai.launcher.containment.container import Containment, Containments
+from iriai.launcher.contract.messages import Alive, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory
 from iriai.launcher.gpus.gpus import CardTaken, Gpus
 from iriai.launcher.hooks.hooks import Hook, Hooks, hook_environment, uncleanness
@@ -15,13 +15,13 @@ from iriai.launcher.journal.journal import Intent
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.crash_points import crash_point
-from iriai.launcher.tasks.admission import Admission, NotStarted
+from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.defects import ENDED, Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import OVER, Leases
-from iriai.launcher.tasks.limit_monitor import Watch
-from iriai.launcher.tasks.limits import Crossed
-from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.leases import OVER, LeaseTimers
+from iriai.launcher.tasks.limit_monitor import LimitMonitor
+from iriai.launcher.tasks.limits import LimitExceeded
+from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -34,23 +34,23 @@ SPAWNS_A_TURN = 16
 class _Pending(NamedTuple):
     """What is needed to spawn one attempt."""
 
-    order: Order
+    order: StartOrder
     prepared: Prepared
-    enclosure: Enclosure
+    enclosure: Containment
     fd: int
     """What the client passed, or -1."""
 
 
-class Starting:
+class StartQueue:
     """The attempts that were ordered and have no process yet."""
 
     def __init__(
         self,
-        admission: Admission,
-        enclosures: Enclosures,
+        admission: Authorizer,
+        enclosures: Containments,
         tasks: Tasks,
-        watch: Watch,
-        leases: Leases,
+        watch: LimitMonitor,
+        leases: LeaseTimers,
         hooks: Hooks,
         epilogs: Epilogs,
         defects: Defects,
@@ -89,7 +89,7 @@ class Starting:
         return [*self._pending, *self._in_prolog]
 
     def admit(
-        self, order: Order, prepared: Prepared | NotStarted, fd: int, wall_s: float
+        self, order: StartOrder, prepared: Prepared | NotStarted, fd: int, wall_s: float
     ) -> Intent:
         """Take an order in; what is returned must be durable before `spawn_some` is called.
 
@@ -180,10 +180,10 @@ class Starting:
         self._drop(pending)
         self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
 
-    def _end_unwatched(self, task: Task, error: Exception) -> None:
+    def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
         """`task` runs, and its limits cannot be kept."""
         words = self._defects.met(f"watching {task.attempt}", error, ENDED)
-        self._tasks.end(task, Crossed(EndCause.FAILED, words), 0.0, steady_s())
+        self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:
         close(pending.fd)
@@ -193,21 +193,21 @@ class Starting:
         self._enclosures.release(pending.enclosure)
         self._gpus.release(pending.order.attempt)
 
-    def _with_cards(self, order: Order) -> Order:
+    def _with_cards(self, order: StartOrder) -> StartOrder:
         """`order` with the cards that are now its own."""
         try:
             return msgspec.structs.replace(order, gpu_ids=self._gpus.take(order))
         except (CardTaken, OSError) as taken:
             raise NotStarted(EndCause.REFUSED, str(taken)) from None
 
-    def _acquire(self, order: Order) -> Enclosure:
+    def _acquire(self, order: StartOrder) -> Containment:
         try:
             return self._enclosures.acquire()
         except OSError as error:
             self._gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
-    def _spawn(self, pending: _Pending) -> Task | None:
+    def _spawn(self, pending: _Pending) -> RunningTask | None:
         order, prepared, enclosure, fd = pending
         if not self._leases.may_start(order, steady_s()):
             self.failed.append((order.attempt, NotStarted(*OVER)))

@@ -6,13 +6,13 @@ import os
 import resource
 import signal
 
-from iriai.launcher.containment.container import Enclosure
+from iriai.launcher.containment.container import Containment
 from iriai.launcher.containment.namespaces.pool import Namespace
 from iriai.launcher.contract.messages import Alive, Exit
-from iriai.launcher.directories.scratch import Directory
+from iriai.launcher.directories.scratch import ScratchSpace
 from iriai.launcher.spawn.spawn import Payload
-from iriai.launcher.spawn.spawn_failures import Failure, explain
-from iriai.launcher.tasks.limits import Crossed, cpu_limit, memory_limit
+from iriai.launcher.spawn.spawn_failures import SpawnError, explain
+from iriai.launcher.tasks.limits import LimitExceeded, cpu_limit, memory_limit
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -24,7 +24,7 @@ _NEAR_LIMIT_BYTES = 1 << 20
 """A peak this close to the limit, and closer, may have been cut off by it."""
 
 
-class Task:
+class RunningTask:
     """A task between its spawn and the end of its last process."""
 
     __slots__ = (
@@ -54,9 +54,9 @@ class Task:
         self,
         attempt: AttemptId,
         spec: JobSpec,
-        enclosure: Enclosure,
+        enclosure: Containment,
         payload: Payload,
-        scratch: Directory,
+        scratch: ScratchSpace,
         namespace: Namespace | None,
     ) -> None:
         self.attempt = attempt
@@ -71,7 +71,7 @@ class Task:
         self.is_over = False
         self.status: int | None = None
         """Wait status of the main process, once it ended."""
-        self.failure: Failure | None = None
+        self.failure: SpawnError | None = None
         self.cause: EndCause | None = None
         """Why it is being ended, where it did not end by itself."""
         self.message = ""
@@ -142,7 +142,7 @@ class Task:
             message or self._remarks(),
         )
 
-    def _limit(self, usage: Usage, signal_number: int | None) -> Crossed | None:
+    def _limit(self, usage: Usage, signal_number: int | None) -> LimitExceeded | None:
         """The limit by which the kernel ended the task, if it did."""
         limit_bytes = self.spec.resources.memory_bytes
         is_near = usage.memory_peak_bytes + _NEAR_LIMIT_BYTES >= limit_bytes

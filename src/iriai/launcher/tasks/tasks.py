@@ -7,20 +7,20 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
-from iriai.launcher.containment.container import Enclosure, Enclosures
+from iriai.launcher.containment.container import Containment, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
-from iriai.launcher.contract.messages import Exit, Order
+from iriai.launcher.contract.messages import Exit, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory, Scratch
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
-from iriai.launcher.spawn.payloads import Payloads
+from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import read_failures
 from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.defects import Defects
-from iriai.launcher.tasks.limits import Crossed
-from iriai.launcher.tasks.task import Task
+from iriai.launcher.tasks.limits import LimitExceeded
+from iriai.launcher.tasks.task import RunningTask
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
@@ -37,8 +37,8 @@ class Tasks:
     def __init__(
         self,
         spawner: Spawner,
-        enclosures: Enclosures,
-        payloads: Payloads,
+        enclosures: Containments,
+        payloads: PayloadFiles,
         scratch: Scratch,
         namespaces: Namespaces,
         timers: Timers,
@@ -55,25 +55,25 @@ class Tasks:
         self._namespaces = namespaces
         self._hooks = hooks
         self._timers = timers
-        self._by_attempt: dict[AttemptId, Task] = {}
-        self._by_pid: dict[int, Task] = {}
+        self._by_attempt: dict[AttemptId, RunningTask] = {}
+        self._by_pid: dict[int, RunningTask] = {}
         """By main processes that were not reaped yet."""
-        self._by_session: dict[int, Task] = {}
-        self._left_over: list[Task] = []
+        self._by_session: dict[int, RunningTask] = {}
+        self._left_over: list[RunningTask] = []
         """Whose main process ended, and whose tree has not been seen to be empty."""
         self._ends: list[Exit] = []
 
     def __len__(self) -> int:
         return len(self._by_attempt)
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[RunningTask]:
         return iter(self._by_attempt.values())
 
-    def get(self, attempt: AttemptId) -> Task | None:
+    def get(self, attempt: AttemptId) -> RunningTask | None:
         """The running task of `attempt`."""
         return self._by_attempt.get(attempt)
 
-    def printed_bytes(self, task: Task) -> int:
+    def printed_bytes(self, task: RunningTask) -> int:
         """What a task that somebody follows has printed so far, of its larger stream."""
         return self._spawner.spool.size_bytes(task.attempt)
 
@@ -82,7 +82,9 @@ class Tasks:
         ends, self._ends = self._ends, []
         return ends
 
-    def start(self, prepared: Prepared, order: Order, enclosure: Enclosure, fd: int) -> Task:
+    def start(
+        self, prepared: Prepared, order: StartOrder, enclosure: Containment, fd: int
+    ) -> RunningTask:
         """Spawn `order`.
 
         Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
@@ -97,7 +99,7 @@ class Tasks:
             if scratch is not None:
                 self._scratch.give_back(scratch)
             raise
-        task = Task(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
+        task = RunningTask(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         mark = self._spawner.mark_of(order.attempt)
         try:
@@ -114,7 +116,7 @@ class Tasks:
         self._by_pid[task.pid] = self._by_session[task.pid] = task
         return task
 
-    def end(self, task: Task, reason: Crossed, grace_s: float, now_s: float) -> None:
+    def end(self, task: RunningTask, reason: LimitExceeded, grace_s: float, now_s: float) -> None:
         """Ask a task to end (SIGTERM to its whole tree), and kill it after `grace_s`.
 
         The first reason stays; a later request can only shorten the grace.
@@ -139,7 +141,7 @@ class Tasks:
         else:
             self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
 
-    def give_up(self, task: Task, words: str, now_s: float) -> None:
+    def give_up(self, task: RunningTask, words: str, now_s: float) -> None:
         """An error of ours came up in keeping its limits: `task` is ended at once."""
         if task.cause is None:
             task.cause, task.message = EndCause.FAILED, words
@@ -148,7 +150,7 @@ class Tasks:
 
     def reap(self) -> None:
         """Take in every process that ended; what a main process left behind is killed."""
-        reaped: list[Task] = []
+        reaped: list[RunningTask] = []
         found_any = False
         while (pid := _ended_child()) is not None:
             found_any = True
@@ -177,7 +179,7 @@ class Tasks:
         if not is_hook and owner is not None:
             owner.count(usage)
 
-    def _finish_empty(self, reaped: list[Task]) -> None:
+    def _finish_empty(self, reaped: list[RunningTask]) -> None:
         remaining = []
         now_s, now_wall_s = steady_s(), wall_s()
         for task in self._left_over:
@@ -191,7 +193,7 @@ class Tasks:
                 if not task.is_over:
                     self._kill(task, now_s)
 
-    def _kill(self, task: Task, now_s: float) -> None:
+    def _kill(self, task: RunningTask, now_s: float) -> None:
         """SIGKILL to all of the task, again and again until it is over."""
         if task.status is not None and task.enclosure.is_empty():
             self._left_over.remove(task)
@@ -201,7 +203,7 @@ class Tasks:
         task.enclosure.kill()
         self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
 
-    def _finish(self, task: Task, now_s: float, now_wall_s: float) -> None:
+    def _finish(self, task: RunningTask, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
         try:
             end = task.exit(now_s, now_wall_s)
@@ -221,13 +223,15 @@ class Tasks:
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
             self._defects.met(f"taking back what {task.attempt} had", error)
 
-    def _unknown_end(self, task: Task, error: Exception, now_s: float, now_wall_s: float) -> Exit:
+    def _unknown_end(
+        self, task: RunningTask, error: Exception, now_s: float, now_wall_s: float
+    ) -> Exit:
         words = self._defects.met(f"the end of {task.attempt}", error, "keeps unknown how it ended")
         begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
         cause = task.cause or EndCause.FAILED
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
 
-    def _give_back(self, task: Task) -> None:
+    def _give_back(self, task: RunningTask) -> None:
         """What it had of ours, and no process uses."""
         if task.payload is not NO_PAYLOAD:
             self._drop(task.payload)
@@ -235,13 +239,13 @@ class Tasks:
         if task.namespace is not None:
             self._namespaces.give_back(task.namespace, task.started_wall_s)
 
-    def _take_failures(self, reaped: list[Task]) -> None:
+    def _take_failures(self, reaped: list[RunningTask]) -> None:
         failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
         if failures:
             for task in reaped:
                 task.failure = failures.get(task.pid)
 
-    def _owner_of(self, pid: int) -> Task | None:
+    def _owner_of(self, pid: int) -> RunningTask | None:
         """Whose orphan the zombie `pid` is, if its session tells."""
         process = read_process(pid)
         return self._by_session.get(process.session) if process else None
@@ -263,7 +267,7 @@ class Tasks:
                 self._payloads.release(name)
 
 
-def _signal_main(task: Task, number: signal.Signals) -> None:
+def _signal_main(task: RunningTask, number: signal.Signals) -> None:
     """Signal the main process by itself: it may not have joined its control group yet.
 
     First of all, so that a shell does not get to see its child killed and exit by itself.

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from iriai.config.sections import OrderSection
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.fairshare import DecayedUsage, UsageSum
+from iriai.policy.accounting.fairshare import DecayedUsage, UsageAggregate
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.policy.accounting.sliding_window import WindowCounter, WindowSum
 
@@ -115,16 +115,16 @@ class DecayedCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class Fading:
+class Decay:
     """The rule of one cluster; without a window it is the half-life."""
 
     half_life_s: float
     window_s: float | None = None
 
     @staticmethod
-    def of(section: OrderSection) -> Fading:
+    def of(section: OrderSection) -> Decay:
         """The rule that the configuration states."""
-        return Fading(section.half_life_s, section.window_s)
+        return Decay(section.half_life_s, section.window_s)
 
     @property
     def span_s(self) -> float:
@@ -161,7 +161,7 @@ class DecayedSum(Generic[Key]):
 
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
-        self._sum = UsageSum[Key](half_life_s)
+        self._sum = UsageAggregate[Key](half_life_s)
 
     def merge(self, key: Key, row: LedgerRow) -> None:
         """See `UseSum`."""

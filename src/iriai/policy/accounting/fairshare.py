@@ -172,7 +172,7 @@ class DecayedUsage:
 Key = TypeVar("Key", bound=Hashable)
 
 
-class UsageSum(Generic[Key]):
+class UsageAggregate(Generic[Key]):
     """The decayed usage of many counters, read without looking at each.
 
     Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last

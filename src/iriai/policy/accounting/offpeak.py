@@ -21,7 +21,7 @@ class MachineLoad(NamedTuple):
     cpus: int
 
 
-class QuietRule(NamedTuple):
+class OffpeakRule(NamedTuple):
     """One definition of off-peak: a mean over the machines, and a bound for it."""
 
     is_per_cpu: bool
@@ -29,7 +29,7 @@ class QuietRule(NamedTuple):
     hysteresis: float
 
     @staticmethod
-    def named(name: str) -> QuietRule:
+    def named(name: str) -> OffpeakRule:
         """That of `[order] offpeak`."""
         return {"load-per-cpu": PER_CPU, "paper000": PAPER000}[name]
 
@@ -42,13 +42,13 @@ class QuietRule(NamedTuple):
         return mean is not None and mean <= self.bound + (self.hysteresis if was_offpeak else 0.0)
 
 
-PER_CPU = QuietRule(True, LOAD_PER_CPU_MAX, HYSTERESIS)
+PER_CPU = OffpeakRule(True, LOAD_PER_CPU_MAX, HYSTERESIS)
 """By mean load for each cpu, with hysteresis."""
-PAPER000 = QuietRule(False, LOAD_MAX_PAPER000, 0.0)
+PAPER000 = OffpeakRule(False, LOAD_MAX_PAPER000, 0.0)
 """By mean load average of the machines, as paper 000 has it."""
 
 
-class QuietHours:
+class OffpeakHours:
     """How much off-peak time there has been, by news that hold for `NEWS_AGE_MAX_S` each."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iriai.classad.condition import Condition, condition
+from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import Expression, parse_expression
 from iriai.model.ad import JOB_TYPE, Value
 from iriai.model.problem import UsageProblem
@@ -27,7 +27,7 @@ class DemandKey(NamedTuple):
     """Attributes of the job that its own expressions or some owner's policy look at, by key."""
 
 
-class Order(NamedTuple):
+class MatchRank(NamedTuple):
     """Where a machine stands among those that match; smaller comes first."""
 
     less_liked: float
@@ -36,7 +36,7 @@ class Order(NamedTuple):
     """By the machine's."""
 
 
-class Judge(Protocol):
+class Matchmaker(Protocol):
     """Who knows all machines."""
 
     names: list[str]
@@ -58,7 +58,7 @@ class Judge(Protocol):
         ...
 
     def judge(
-        self, wanted: Condition, job: Mapping[str, Value], rows: Rows | None
+        self, wanted: Constraint, job: Mapping[str, Value], rows: Rows | None
     ) -> tuple[Flags, Flags]:
         """Of all or some machines: whether both could ever match, and whether they do now."""
         ...
@@ -77,7 +77,7 @@ class Judge(Protocol):
 class Demand:
     """What jobs of one key may run on; brought up to date when it is asked."""
 
-    def __init__(self, matches: Judge, key: DemandKey) -> None:
+    def __init__(self, matches: Matchmaker, key: DemandKey) -> None:
         self.key = key
         self.users = 0
         """Kinds of tasks that have it."""
@@ -147,12 +147,12 @@ class Demand:
             yield self._matches.names[at]
             at = self._admits.find(1, at + 1)
 
-    def order(self, machine: str) -> Order:
+    def order(self, machine: str) -> MatchRank:
         """How well machine and job like each other."""
         row = self._matches.row(machine)
         assert row is not None
         self._look()
-        return Order(-float(self._job_ranks[row]), -float(self._owner_ranks[row]))
+        return MatchRank(-float(self._job_ranks[row]), -float(self._owner_ranks[row]))
 
     def tiers(self) -> list[list[str]]:
         """The matching machines, those that are liked alike together, the best first."""

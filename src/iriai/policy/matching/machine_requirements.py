@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from iriai.classad.ad_table import AdTable
-from iriai.classad.asking import ask
-from iriai.classad.condition import Condition, condition
+from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import Expression
-from iriai.classad.moment import CHANGING
+from iriai.classad.query import ask
+from iriai.classad.volatile_attributes import CHANGING
 from iriai.model.ad import MachineAd, Value
 from iriai.policy.matching.job_requirements import Flags, Rows
 
@@ -26,12 +26,12 @@ Seen = tuple[tuple[str, Value], ...]
 """What is looked at of a job."""
 
 
-class Policy:
+class OwnerPolicy:
     """The same words of some owners, and the machines that have them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.condition: Condition = condition(text)
+        self.condition: Constraint = condition(text)
         self.clauses = [_Clause(each) for each in self.condition.clauses()]
         self.members: dict[int, None] = {}
         self._rows: Rows | None = None
@@ -62,7 +62,7 @@ class _Clause:
         self.is_changing = bool(self.keys & CHANGING)
 
 
-class Owners:
+class OwnerPolicies:
     """All policies, by machine; and what they said lately."""
 
     def __init__(self, table: AdTable) -> None:
@@ -70,8 +70,8 @@ class Owners:
         """Attributes that some policy looks at, in either ad."""
         self.are_any = False
         """Whether there is any."""
-        self.ranks: dict[str, Policy] = {}
-        self._requirements: dict[str, Policy] = {}
+        self.ranks: dict[str, OwnerPolicy] = {}
+        self._requirements: dict[str, OwnerPolicy] = {}
         self._table = table
         self._of_row: list[tuple[str, str]] = []
         self._said: dict[tuple[str, str, Seen], Flags] = {}
@@ -96,7 +96,7 @@ class Owners:
                     del policies[before]
             if after:
                 if after not in policies:
-                    policies[after] = Policy(after)
+                    policies[after] = OwnerPolicy(after)
                 policies[after].enter(row)
         had = self.keys, self.are_any
         policies_of_both = (*self._requirements.values(), *self.ranks.values())
@@ -104,7 +104,7 @@ class Owners:
         self.are_any = bool(policies_of_both)
         return (self.keys, self.are_any) != had
 
-    def of(self, row: int) -> Condition | None:
+    def of(self, row: int) -> Constraint | None:
         """What the owner of a machine requires; None: nothing."""
         policy = self._requirements.get(self._of_row[row][REQUIREMENTS])
         return None if policy is None else policy.condition
@@ -127,7 +127,7 @@ class Owners:
             _remember(self._said_in_all, seen, known)
         return known
 
-    def groups(self, which: int, rows: Rows | None) -> Iterator[tuple[Policy, Rows, Rows]]:
+    def groups(self, which: int, rows: Rows | None) -> Iterator[tuple[OwnerPolicy, Rows, Rows]]:
         """By policy: those of `rows` that have it, and where they stand in the answer."""
         policies = (self._requirements, self.ranks)[which]
         if rows is None:
@@ -157,7 +157,7 @@ class Owners:
 
     def _says(
         self,
-        policy: Policy,
+        policy: OwnerPolicy,
         clause: _Clause,
         mine: Rows,
         job: Mapping[str, Value],

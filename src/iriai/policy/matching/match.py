@@ -13,13 +13,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from iriai.classad.ad_table import AdTable
-from iriai.classad.asking import ask, ask_rank
-from iriai.classad.condition import ALWAYS, Condition
+from iriai.classad.constraint import ALWAYS, Constraint
 from iriai.classad.expression import Expression
-from iriai.classad.moment import CLOCK, clock_attributes
+from iriai.classad.query import ask, ask_rank
+from iriai.classad.volatile_attributes import CLOCK, clock_attributes
 from iriai.model.ad import MachineAd, Value, attributes_of
 from iriai.policy.matching.job_requirements import Demand, DemandKey, Flags, Ranks, Rows, rank_of
-from iriai.policy.matching.machine_requirements import RANK, Owners
+from iriai.policy.matching.machine_requirements import RANK, OwnerPolicies
 
 NEWS_MAX = 4096
 """Changes of machines that are remembered one by one; who is further behind looks at all."""
@@ -42,7 +42,7 @@ class Matches:
         self._static: list[dict[str, Value]] = []
         self._changes: list[tuple[int, frozenset[str] | None]] = []
         """The last news: which row, and what of it; None: all."""
-        self._owners = Owners(self._table)
+        self._owners = OwnerPolicies(self._table)
         self._demands: dict[DemandKey, Demand] = {}
         self._wall_min = -1
         self._absent: dict[int, None] = {}
@@ -190,7 +190,7 @@ class Matches:
     # --- judging ---------------------------------------------------------------------------------
 
     def judge(
-        self, wanted: Condition, job: Mapping[str, Value], rows: Rows | None
+        self, wanted: Constraint, job: Mapping[str, Value], rows: Rows | None
     ) -> tuple[Flags, Flags]:
         """Of all or some machines: whether both could ever match, and whether they do now."""
         possible = self._there(rows) & self._job_side(wanted.lasting, job, rows)
@@ -215,7 +215,7 @@ class Matches:
         return liked, likes
 
     def clauses_failing(
-        self, machine: str, wanted: Condition, job: Mapping[str, Value]
+        self, machine: str, wanted: Constraint, job: Mapping[str, Value]
     ) -> tuple[list[Expression], list[Expression]]:
         """The clauses that do not hold on a machine: the job's, and its owner's."""
         row = np.array([self._rows[machine]], np.intp)
@@ -233,7 +233,7 @@ class Matches:
             ],
         )
 
-    def owner_of(self, machine: str) -> Condition:
+    def owner_of(self, machine: str) -> Constraint:
         """What a machine's owner requires."""
         return self._owners.of(self._rows[machine]) or ALWAYS
 

@@ -10,7 +10,7 @@ from iriai.model.account import Account
 from iriai.policy.orders.order import Contender, Groups, GroupStanding, Order
 
 
-class Drawing(Protocol):
+class IncrementalDraw(Protocol):
     """Contenders to draw from; each draw has the probabilities of `Order.rates` at that moment."""
 
     def __len__(self) -> int:
@@ -34,13 +34,15 @@ class Drawing(Protocol):
         ...
 
 
-def drawing_of(order: Order, contenders: Sequence[Contender], groups: Groups) -> Drawing:
+def drawing_of(order: Order, contenders: Sequence[Contender], groups: Groups) -> IncrementalDraw:
     """To draw from `contenders` under `order`.
 
     An order may bring its own, made by an attribute `drawing(contenders, groups)`; else it is asked
     to choose from all contenders each time.
     """
-    own: Callable[[Sequence[Contender], Groups], Drawing] | None = getattr(order, "drawing", None)
+    own: Callable[[Sequence[Contender], Groups], IncrementalDraw] | None = getattr(
+        order, "drawing", None
+    )
     return own(contenders, groups) if own else AskedEachTime(order, contenders, groups)
 
 
@@ -56,19 +58,19 @@ class AskedEachTime:
         return len(self._contenders)
 
     def draw(self, rng: Random) -> Account:
-        """See `Drawing.draw`."""
+        """See `IncrementalDraw.draw`."""
         return self._order.choose(list(self._contenders.values()), self._groups, rng)
 
     def replace(self, contender: Contender) -> None:
-        """See `Drawing.replace`."""
+        """See `IncrementalDraw.replace`."""
         if contender.account in self._contenders:
             self._contenders[contender.account] = contender
 
     def leave(self, account: Account) -> None:
-        """See `Drawing.leave`."""
+        """See `IncrementalDraw.leave`."""
         self._contenders.pop(account, None)
 
     def regroup(self, group: GroupStanding) -> None:
-        """See `Drawing.regroup`."""
+        """See `IncrementalDraw.regroup`."""
         if group.group in self._groups:
             self._groups[group.group] = group

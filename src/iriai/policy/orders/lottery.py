@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from random import Random
 
 from iriai.model.account import Account
-from iriai.policy.orders.lottery_draw import LotteryDrawing
+from iriai.policy.orders.lottery_draw import LotteryDraw
 from iriai.policy.orders.order import Contender, Groups, GroupStanding, OrderSettings
 from iriai.policy.orders.sampling import drawn, weighted_rates
 from iriai.policy.orders.urgency import mean_urgencies
@@ -41,9 +41,9 @@ class Lottery:
         """The account drawn; see `Order.choose`."""
         return drawn(contenders, self._weights(contenders, groups), rng)
 
-    def drawing(self, contenders: Sequence[Contender], groups: Groups) -> LotteryDrawing:
+    def drawing(self, contenders: Sequence[Contender], groups: Groups) -> LotteryDraw:
         """For several draws in a row; see `policy.orders.incremental_draw`."""
-        return LotteryDrawing(contenders, groups, self.settings.usage_floor_s)
+        return LotteryDraw(contenders, groups, self.settings.usage_floor_s)
 
     def _weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
         # The hot path of a broker: loops that unpack, and no call for each contender.

@@ -61,7 +61,7 @@ class _Level:
             self.haste += right * (urgency - 1.0)
 
 
-class LotteryDrawing:
+class LotteryDraw:
     """See the module, and `policy.orders.incremental_draw.Drawing`."""
 
     def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:

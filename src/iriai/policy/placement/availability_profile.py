@@ -10,7 +10,7 @@ from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import Claimed
 
 
-class Profile:
+class AvailabilityProfile:
     """Free resources as steps of time; from the last step on they stay as they are."""
 
     def __init__(self, capacity: Resources, claimed: Iterable[Claimed], now_s: float) -> None:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.policy.placement.availability_profile import Profile
+from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import (
     Decision,
     PlannedMachine,
-    Promise,
+    PlannedStart,
     Start,
     View,
     WaitingJob,
@@ -90,9 +90,11 @@ class Conservative:
             if not is_kept:
                 del self._places[id_]
 
-    def _profiles(self, machines: dict[str, PlannedMachine], now_s: float) -> dict[str, Profile]:
+    def _profiles(
+        self, machines: dict[str, PlannedMachine], now_s: float
+    ) -> dict[str, AvailabilityProfile]:
         profiles = {
-            name: Profile(machine.capacity, machine.claimed(), now_s)
+            name: AvailabilityProfile(machine.capacity, machine.claimed(), now_s)
             for name, machine in machines.items()
         }
         for place in self._places.values():
@@ -108,7 +110,11 @@ class Conservative:
         return True
 
     def _give_place(
-        self, job: WaitingJob, told_s: float | None, profiles: dict[str, Profile], now_s: float
+        self,
+        job: WaitingJob,
+        told_s: float | None,
+        profiles: dict[str, AvailabilityProfile],
+        now_s: float,
     ) -> None:
         """The earliest on any machine."""
         best: tuple[float, str] | None = None
@@ -126,7 +132,10 @@ class Conservative:
         self._places[job.id] = _Place(job, name, start_s, told_s)
 
     def _due(
-        self, machines: dict[str, PlannedMachine], profiles: dict[str, Profile], now_s: float
+        self,
+        machines: dict[str, PlannedMachine],
+        profiles: dict[str, AvailabilityProfile],
+        now_s: float,
     ) -> Iterator[Decision]:
         """Start what begins now; further tasks of the same job get places behind all others.
 
@@ -159,4 +168,4 @@ class Conservative:
                 is_news = start_s != told_s
             if is_news:
                 self._places[id_] = place._replace(told_s=start_s)
-                yield Promise(id_, place.machine, start_s)
+                yield PlannedStart(id_, place.machine, start_s)

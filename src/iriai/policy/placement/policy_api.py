@@ -6,8 +6,8 @@ a policy that yields sees what its own decisions left. The broker asks after eve
 happened at one instant, and at `wake_s` where a policy has that attribute. The same file serves the
 daemon (`[order] policy` in iriai.toml) and `iriai simulate --policy`.
 
-Decisions are `Start` and `Promise`. The names Suspend, Resume, Requeue, Move and End are kept for
-later.
+Decisions are `Start` and `PlannedStart`. The names Suspend, Resume, Requeue, Move and End are kept
+for later.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Start(NamedTuple):
     machine: str
 
 
-class Promise(NamedTuple):
+class PlannedStart(NamedTuple):
     """The next task of `job` starts on `machine` at `start_s` (steady clock) at the latest.
 
     Its owner is told. A promise is the policy's to keep. `start_s` None takes it back.
@@ -124,7 +124,7 @@ class Promise(NamedTuple):
     start_s: float | None
 
 
-Decision = Start | Promise
+Decision = Start | PlannedStart
 
 
 class Policy(Protocol):

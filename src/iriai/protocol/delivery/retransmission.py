@@ -28,7 +28,7 @@ class _Said(NamedTuple):
     said_s: float
 
 
-class Posting:
+class Retransmission:
     """See the module. Times are those of the steady clock."""
 
     def __init__(self) -> None:

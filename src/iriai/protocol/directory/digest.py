@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from iriai.protocol.messages.entries import Key, Row
+from iriai.protocol.messages.entries import DigestRow, EntryKey
 
 BUCKETS = 64
 """An outline of 64 checksums takes 600 bytes, and leaves 8 rows of 500 machines to a bucket."""
@@ -15,12 +15,12 @@ BUCKETS = 64
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def row_hash(row: Row) -> int:
+def row_hash(row: DigestRow) -> int:
     """64 bits of a row; the same on every machine."""
     return int.from_bytes(blake2b(_encode(row), digest_size=8).digest(), "big")
 
 
-def bucket_of(key: Key) -> int:
+def bucket_of(key: EntryKey) -> int:
     """In which bucket the rows of a key are."""
     return blake2b(f"{key.machine}/{key.kind}".encode(), digest_size=1).digest()[0] % BUCKETS
 
@@ -31,7 +31,7 @@ class Digest:
     def __init__(self) -> None:
         self.checksum = 0
         self.outline = [0] * BUCKETS
-        self._buckets: list[dict[Key, Row]] = [{} for _ in range(BUCKETS)]
+        self._buckets: list[dict[EntryKey, DigestRow]] = [{} for _ in range(BUCKETS)]
 
     def copy(self) -> Digest:
         """Another one with the same rows."""
@@ -40,7 +40,7 @@ class Digest:
         digest._buckets = [dict(rows) for rows in self._buckets]
         return digest
 
-    def put(self, row: Row) -> None:
+    def put(self, row: DigestRow) -> None:
         """Add a row, instead of the one of its key."""
         key = row.key
         self.drop(key)
@@ -48,27 +48,27 @@ class Digest:
         self._buckets[bucket][key] = row
         self._turn(bucket, row)
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: EntryKey) -> None:
         """Take the row of a key away, if there is one."""
         bucket = bucket_of(key)
         row = self._buckets[bucket].pop(key, None)
         if row is not None:
             self._turn(bucket, row)
 
-    def rows(self, bucket: int) -> tuple[Row, ...]:
+    def rows(self, bucket: int) -> tuple[DigestRow, ...]:
         """Those in a bucket."""
         return tuple(self._buckets[bucket].values())
 
-    def row(self, key: Key) -> Row | None:
+    def row(self, key: EntryKey) -> DigestRow | None:
         """The row of a key."""
         return self._buckets[bucket_of(key)].get(key)
 
-    def is_news(self, row: Row) -> bool:
+    def is_news(self, row: DigestRow) -> bool:
         """Whether a row is later than the one here."""
         held = self.row(row.key)
         return held is None or row.order > held.order
 
-    def checksum_with(self, rows: Iterable[Row]) -> int:
+    def checksum_with(self, rows: Iterable[DigestRow]) -> int:
         """What the checksum will be with these instead of those of their keys."""
         checksum = self.checksum
         for row in rows:
@@ -76,7 +76,7 @@ class Digest:
             checksum ^= row_hash(row) ^ (row_hash(held) if held is not None else 0)
         return checksum
 
-    def _turn(self, bucket: int, row: Row) -> None:
+    def _turn(self, bucket: int, row: DigestRow) -> None:
         number = row_hash(row)
         self.checksum ^= number
         self.outline[bucket] ^= number

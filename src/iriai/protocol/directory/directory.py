@@ -18,13 +18,20 @@ from typing import assert_never
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
 from iriai.protocol.directory.digest import BUCKETS
-from iriai.protocol.directory.entry_table import Table, Verdict
+from iriai.protocol.directory.entry_table import EntryTable, MergeResult
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.rumours import Rumours
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.incidents import PERIODS, Allowance, Notices
+from iriai.protocol.incidents import PERIODS, Incidents, RateLimit
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
-from iriai.protocol.messages.entries import BY_OPERATORS, Carried, Entry, EntryKind, Key, Row
+from iriai.protocol.messages.entries import (
+    BY_OPERATORS,
+    Carried,
+    DigestRow,
+    Entry,
+    EntryKey,
+    EntryKind,
+)
 from iriai.protocol.messages.gossip import (
     Counteroffer,
     Detail,
@@ -72,7 +79,7 @@ in e^12 is not told in that time, and the checksums tell it. A period more costs
 bytes each way for each entry that anybody publishes."""
 
 
-class Mode(StrEnum):
+class SpreadMode(StrEnum):
     """How entries are spread."""
 
     ANTI_ENTROPY = "anti-entropy"
@@ -86,7 +93,7 @@ class DirectorySettings:
 
     period_s: float = 1.0
     """Between two exchanges that a machine begins. Longer: fewer bytes, later news. To 60."""
-    mode: Mode = Mode.ANTI_ENTROPY
+    mode: SpreadMode = SpreadMode.ANTI_ENTROPY
     fanout: int = 1
     """Rumours: to how many each period."""
     stop_after: int = 1
@@ -98,7 +105,7 @@ class DirectorySettings:
     @classmethod
     def of(cls, section: GossipSection) -> DirectorySettings:
         """As `[gossip]` of the configuration has it."""
-        return cls(section.period_s, Mode(section.mode), stop_after=section.stop_after)
+        return cls(section.period_s, SpreadMode(section.mode), stop_after=section.stop_after)
 
 
 class Directory:
@@ -107,8 +114,8 @@ class Directory:
     def __init__(
         self,
         publisher: Publisher,
-        table: Table,
-        notices: Notices,
+        table: EntryTable,
+        notices: Incidents,
         rng: Random,
         settings: DirectorySettings,
         seeds: Sequence[str] = (),
@@ -127,9 +134,9 @@ class Directory:
         self._settings = settings
         self._seeds = tuple(seeds)
         window_s = settings.period_s * PERIODS
-        self._allowance = Allowance(MESSAGES_A_PERIOD_MAX * PERIODS, window_s)
-        self._bytes_allowance = Allowance(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
-        self._lately: dict[Key, int] = {}
+        self._allowance = RateLimit(MESSAGES_A_PERIOD_MAX * PERIODS, window_s)
+        self._bytes_allowance = RateLimit(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
+        self._lately: dict[EntryKey, int] = {}
         """What was learned lately, and for how many periods more it is told."""
         self.rumours = Rumours(settings.stop_after)
         """What is still told; of the paper's mode alone."""
@@ -150,13 +157,13 @@ class Directory:
         self._look_at_the_clock(now)
 
     def changed(
-        self, came: Iterable[Entry], gone: Iterable[Key], sender: str, now: Instant
+        self, came: Iterable[Entry], gone: Iterable[EntryKey], sender: str, now: Instant
     ) -> None:
         """The table changed; `sender` told it, empty where nobody did."""
         urgent = []
         for entry in came:
             self._lately[entry.key] = self._told_periods
-            if self._settings.mode is Mode.RUMOUR:
+            if self._settings.mode is SpreadMode.RUMOUR:
                 self.rumours.learned(entry.row)
             if _is_urgent(entry):
                 urgent.append(entry.key)
@@ -220,7 +227,7 @@ class Directory:
             self._notices.note("malformed-outline", sender, words)
             return
         buckets: list[int] = []
-        rows: list[Row] = []
+        rows: list[DigestRow] = []
         details = 0
         for bucket, (theirs, ours) in enumerate(zip(checksums, digest.outline, strict=True)):
             if theirs == ours:
@@ -243,19 +250,21 @@ class Directory:
         for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
             self._say(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
         theirs = {row.key: row for row in detail.rows}
-        lacked: list[Key] = []
+        lacked: list[EntryKey] = []
         for bucket in dict.fromkeys(detail.buckets):
             rows = digest.rows(bucket) if 0 <= bucket < BUCKETS else ()
             lacked += [row.key for row in rows if _is_later(row, theirs)]
         self._send_entries(sender, lacked, now)
 
-    def _take_entries(self, sender: str, entries: Sequence[Carried], now: Instant) -> list[Row]:
+    def _take_entries(
+        self, sender: str, entries: Sequence[Carried], now: Instant
+    ) -> list[DigestRow]:
         """Those that were known already."""
         first = sorted(entries, key=lambda carried: carried.entry.kind != EntryKind.CERTIFICATE)
         return [
             carried.entry.row
             for carried in first
-            if self._table.take(carried, sender, now) is Verdict.KNOWN
+            if self._table.take(carried, sender, now) is MergeResult.KNOWN
         ]
 
     def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
@@ -268,16 +277,16 @@ class Directory:
 
     # --- what is sent ----------------------------------------------------------------------------
 
-    def _wanted(self, rows: Iterable[Row]) -> list[Row]:
+    def _wanted(self, rows: Iterable[DigestRow]) -> list[DigestRow]:
         return [row for row in rows if self._table.wants(row)]
 
-    def _lately_rows(self) -> list[Row]:
+    def _lately_rows(self) -> list[DigestRow]:
         digest = self._table.digest
         newest_first = reversed(self._lately)
         rows = (digest.row(key) for key in newest_first)
         return [row for row in rows if row is not None][:ROWS_A_MESSAGE_MAX]
 
-    def _send_entries(self, machine: str, keys: Iterable[Key], now: Instant) -> None:
+    def _send_entries(self, machine: str, keys: Iterable[EntryKey], now: Instant) -> None:
         for batch in self._batches(machine, keys, now):
             self._say(machine, Entries(batch))
 
@@ -290,7 +299,7 @@ class Directory:
             self._tell_rumours(name, self.rumours, now)
 
     def _tell_rumours(
-        self, machine: str, keys: Iterable[Key], now: Instant, *, is_answer: bool = False
+        self, machine: str, keys: Iterable[EntryKey], now: Instant, *, is_answer: bool = False
     ) -> None:
         batches = list(self._batches(machine, keys, now))
         if not batches and self._settings.answers_rumours and not is_answer:
@@ -299,7 +308,7 @@ class Directory:
             self._say(machine, Rumour(batch, is_answer))
 
     def _batches(
-        self, machine: str, keys: Iterable[Key], now: Instant
+        self, machine: str, keys: Iterable[EntryKey], now: Instant
     ) -> Iterator[tuple[Carried, ...]]:
         """Entries in messages of bounded size; as many as one machine may have at a time."""
         batch: list[Carried] = []
@@ -346,7 +355,7 @@ class Directory:
         with machines that only connect outwards, too, which are nobody's partners: one that is
         drawn instead is rarely spoken to otherwise, and would need a link for it.
         """
-        is_due = self._due_s <= now.steady_s and self._settings.mode is Mode.ANTI_ENTROPY
+        is_due = self._due_s <= now.steady_s and self._settings.mode is SpreadMode.ANTI_ENTROPY
         if is_due and machine:
             self._begin_exchange(now, machine)
             self._period_ends_s += RIDE_PART * self._settings.period_s
@@ -354,7 +363,7 @@ class Directory:
     def _begin_exchange(self, now: Instant, beside: str = "") -> None:
         self.rounds += 1
         self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
-        if self._settings.mode is Mode.RUMOUR:
+        if self._settings.mode is SpreadMode.RUMOUR:
             self._tell_others(now)
             return
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
@@ -382,7 +391,7 @@ class Directory:
         return effects
 
 
-def _is_later(row: Row, others: Mapping[Key, Row]) -> bool:
+def _is_later(row: DigestRow, others: Mapping[EntryKey, DigestRow]) -> bool:
     other = others.get(row.key)
     return other is None or row.order > other.order
 

@@ -16,15 +16,15 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SIGNATURES, Checks
 from iriai.protocol.directory.digest import Digest
 from iriai.protocol.directory.validation import complaint, read_member
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
     OUTLIVES_ITS_MACHINE,
     Carried,
+    DigestRow,
     Entry,
+    EntryKey,
     EntryKind,
-    Key,
-    Row,
     Verifier,
     signed_content,
 )
@@ -46,7 +46,7 @@ STALE_ENDS = 4
 """How many ends may be noted for each entry."""
 
 
-class Verdict(StrEnum):
+class MergeResult(StrEnum):
     """What became of an entry."""
 
     NEW = "new"
@@ -57,7 +57,7 @@ class Verdict(StrEnum):
 
 class _Held(NamedTuple):
     entry: Entry
-    row: Row
+    row: DigestRow
     published_s: float
     """On this machine's steady clock."""
 
@@ -67,10 +67,10 @@ class _Held(NamedTuple):
         return self.published_s + self.entry.lifetime_s if self.entry.lifetime_s else inf
 
 
-class Table:
+class EntryTable:
     """See the module."""
 
-    def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Notices) -> None:
+    def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Incidents) -> None:
         """`own` is this machine's name, `cluster` its cluster's."""
         self.digest = Digest()
         """Of everything."""
@@ -80,13 +80,13 @@ class Table:
         self._cluster = cluster
         self._verifier = verifier
         self._notices = notices
-        self._held: dict[Key, _Held] = {}
+        self._held: dict[EntryKey, _Held] = {}
         self._machines: dict[str, int] = {}
         """How many entries each has here."""
-        self._over: dict[Key, tuple[Row, float]] = {}
+        self._over: dict[EntryKey, tuple[DigestRow, float]] = {}
         """What is over its lifetime, and until when that is remembered."""
-        self._ends: list[tuple[float, Key]] = []
-        self._changed: dict[Key, Entry | None] = {}
+        self._ends: list[tuple[float, EntryKey]] = []
+        self._changed: dict[EntryKey, Entry | None] = {}
         self._echoes: list[Entry] = []
         self._incarnation_max = inf
         """Of what is taken; as of the last time that anybody told what time it is."""
@@ -97,17 +97,17 @@ class Table:
     def __iter__(self) -> Iterator[Entry]:
         return (held.entry for held in self._held.values())
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: EntryKey) -> Entry | None:
         """The entry of a key."""
         held = self._held.get(key)
         return held.entry if held else None
 
-    def carried(self, key: Key, now: Instant) -> Carried | None:
+    def carried(self, key: EntryKey, now: Instant) -> Carried | None:
         """The entry of a key, with its age, to be sent."""
         held = self._held.get(key)
         return Carried(held.entry, now.steady_s - held.published_s) if held else None
 
-    def wants(self, row: Row) -> bool:
+    def wants(self, row: DigestRow) -> bool:
         """Whether what a row names would be new here, and may be."""
         if row.incarnation > self._incarnation_max:
             return False
@@ -116,22 +116,22 @@ class Table:
             return False
         return self.digest.is_news(row)
 
-    def take(self, carried: Carried, sender: str, now: Instant) -> Verdict:
+    def take(self, carried: Carried, sender: str, now: Instant) -> MergeResult:
         """Keep an entry of another machine where it is later and honest."""
         code, words = complaint(carried)
         if code:
             return self._refuse(code, sender, words)
         entry = carried.entry
         if entry.cluster != self._cluster:
-            return Verdict.KNOWN  # it concerns nobody here
+            return MergeResult.KNOWN  # it concerns nobody here
         row = entry.row
         self._incarnation_max = now.wall_s + AHEAD_S_MAX
         if row.incarnation > self._incarnation_max:
             return self._refuse_ahead(entry, sender, now)
         if not self.wants(row):
-            return Verdict.KNOWN
+            return MergeResult.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
-            return Verdict.KNOWN
+            return MergeResult.KNOWN
         if not self._is_known_or_has_room(entry):
             words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
             return self._refuse("too-many-machines", sender, words)
@@ -142,9 +142,9 @@ class Table:
         if entry.machine == self._own and entry.kind not in BY_OPERATORS:
             self._echoes.append(entry)
             if entry.key in self._held:
-                return Verdict.KNOWN  # only we replace what we published; and we will
+                return MergeResult.KNOWN  # only we replace what we published; and we will
         self.put(entry, now, carried.age_s)
-        return Verdict.NEW
+        return MergeResult.NEW
 
     def put(self, entry: Entry, now: Instant, age_s: float = 0.0) -> None:
         """Keep an entry that is known to be good: this machine's own, or one from its disk."""
@@ -176,7 +176,7 @@ class Table:
             elif over is not None and over[1] <= now.steady_s:
                 del self._over[key]
 
-    def take_changes(self) -> tuple[list[Entry], list[Key]]:
+    def take_changes(self) -> tuple[list[Entry], list[EntryKey]]:
         """(entries that came, keys that are gone) since the last call."""
         if not self._changed:
             return [], []
@@ -195,7 +195,7 @@ class Table:
         for carried in first_certificates:
             self.take(carried, "", now)
 
-    def adopt(self, other: Table) -> None:
+    def adopt(self, other: EntryTable) -> None:
         """Hold all that another table holds, which has verified it, and goes by the same clock.
 
         What is held here must be in it. For worlds of hundreds of machines, which would else
@@ -244,19 +244,19 @@ class Table:
             return "forged-entry", words
         return "", ""
 
-    def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> Verdict:
+    def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> MergeResult:
         self._notices.note(code, sender, words, is_usual=is_usual)
-        return Verdict.REFUSED
+        return MergeResult.REFUSED
 
-    def _refuse_ahead(self, entry: Entry, sender: str, now: Instant) -> Verdict:
+    def _refuse_ahead(self, entry: Entry, sender: str, now: Instant) -> MergeResult:
         if sender != entry.machine:
-            return Verdict.REFUSED  # of whom it is was not proved; it is no other's fault
+            return MergeResult.REFUSED  # of whom it is was not proved; it is no other's fault
         ahead_s = entry.incarnation - now.wall_s
         words = f"an incarnation {ahead_s:.0f} s ahead of this machine's clock; at most "
         words += f"{AHEAD_S_MAX:.0f}: its clock is wrong, or ours, or it lies"
         return self._refuse("incarnation-ahead", sender, words)
 
-    def _watch_for_twins(self, row: Row, entry: Entry) -> None:
+    def _watch_for_twins(self, row: DigestRow, entry: Entry) -> None:
         held = self._held.get(entry.key)
         if held is None or held.row.order[:2] != row.order[:2]:
             return
@@ -277,10 +277,10 @@ class Table:
     def _bury(self, machine: str, now: Instant) -> None:
         """A machine left: only that, and what it counted, is kept."""
         for kind in EntryKind:
-            if kind not in OUTLIVES_ITS_MACHINE and Key(machine, kind) in self._held:
-                self._drop(Key(machine, kind), now)
+            if kind not in OUTLIVES_ITS_MACHINE and EntryKey(machine, kind) in self._held:
+                self._drop(EntryKey(machine, kind), now)
 
-    def _drop(self, key: Key, now: Instant) -> None:
+    def _drop(self, key: EntryKey, now: Instant) -> None:
         held = self._held.pop(key)
         self._machines[key.machine] -= 1
         if not self._machines[key.machine]:
@@ -291,7 +291,7 @@ class Table:
         self._end_at(until_s, key)
         self._changed[key] = None
 
-    def _end_at(self, end_s: float, key: Key) -> None:
+    def _end_at(self, end_s: float, key: EntryKey) -> None:
         if end_s == inf:
             return
         heappush(self._ends, (end_s, key))

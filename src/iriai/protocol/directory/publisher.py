@@ -14,10 +14,10 @@ from math import inf
 import msgspec
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.validation import member_body, read_member
-from iriai.protocol.incidents import Notices
-from iriai.protocol.messages.entries import Entry, EntryKind, Key, Signer, signed_content
+from iriai.protocol.incidents import Incidents
+from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, Signer, signed_content
 from iriai.protocol.messages.members import Member, MemberState
 
 _DAY_S = 86_400.0
@@ -68,7 +68,13 @@ class Publisher:
     """
 
     def __init__(
-        self, member: Member, signer: Signer, table: Table, notices: Notices, *, incarnation: int
+        self,
+        member: Member,
+        signer: Signer,
+        table: EntryTable,
+        notices: Incidents,
+        *,
+        incarnation: int,
     ) -> None:
         self.member = member
         self.incarnation = incarnation
@@ -160,7 +166,7 @@ class Publisher:
         self._next_s = None
         own.is_due = False
         own.published_s = now.steady_s
-        held = self._table.get(Key(self.name, kind))
+        held = self._table.get(EntryKey(self.name, kind))
         if held is not None and held.stamp > (self.incarnation, self._version):
             self.incarnation = held.incarnation + 1  # of an earlier life, and later than this one
         if kind is EntryKind.MEMBER:
@@ -195,6 +201,6 @@ class Publisher:
         self.announce(left, now)
 
     @property
-    def own_key(self) -> Key:
+    def own_key(self) -> EntryKey:
         """Of what this machine says of itself."""
-        return Key(self.name, EntryKind.MEMBER)
+        return EntryKey(self.name, EntryKind.MEMBER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from iriai.protocol.messages.entries import Key, Row
+from iriai.protocol.messages.entries import DigestRow, EntryKey
 
 
 class Rumours:
@@ -16,20 +16,20 @@ class Rumours:
 
     def __init__(self, stop_after: int) -> None:
         self._stop_after = stop_after
-        self._told: dict[Key, tuple[tuple[int, int, int], int]] = {}
+        self._told: dict[EntryKey, tuple[tuple[int, int, int], int]] = {}
         """By key: which version, and how many knew it."""
 
     def __len__(self) -> int:
         return len(self._told)
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[EntryKey]:
         return iter(tuple(self._told))
 
-    def learned(self, row: Row) -> None:
+    def learned(self, row: DigestRow) -> None:
         """Tell it from now on."""
         self._told[row.key] = (row.order, 0)
 
-    def known(self, rows: Iterable[Row]) -> None:
+    def known(self, rows: Iterable[DigestRow]) -> None:
         """Somebody knew these."""
         for row in rows:
             told = self._told.get(row.key)
@@ -40,6 +40,6 @@ class Rumours:
             else:
                 self._told[row.key] = (told[0], told[1] + 1)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: EntryKey) -> None:
         """It is gone."""
         self._told.pop(key, None)

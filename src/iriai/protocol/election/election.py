@@ -15,7 +15,7 @@ from math import inf
 
 from iriai.model.instant import Instant
 from iriai.protocol.election.ranking import Ranking, ranking
-from iriai.protocol.messages.candidates import CANDIDATES_MAX, Peer
+from iriai.protocol.messages.candidates import CANDIDATES_MAX, BrokerCandidate
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
 
@@ -28,7 +28,7 @@ TOLD_MAX = 5
 """How often a new broker says so to a machine that says nothing. That one asks by itself, later."""
 
 
-class Succession:
+class Election:
     """See the module. Times are those of the steady clock."""
 
     def __init__(self, name: str, cluster: str = "", pinned: str = "") -> None:
@@ -67,15 +67,15 @@ class Succession:
         return self.broker == self._name
 
     @property
-    def _peers(self) -> Mapping[str, Peer]:
+    def _peers(self) -> Mapping[str, BrokerCandidate]:
         return self._known.peers
 
     @property
-    def peers(self) -> tuple[Peer, ...]:
+    def peers(self) -> tuple[BrokerCandidate, ...]:
         """The members of the cluster that are there, this machine among them."""
         return tuple(self._known.peers.values())
 
-    def speaking(self, now_s: float) -> tuple[Peer, ...]:
+    def speaking(self, now_s: float) -> tuple[BrokerCandidate, ...]:
         """Those of the members that are not silent, as far as this machine can tell.
 
         Not among them: those ahead of it in the rank whose silence made it the broker, and whom
@@ -96,7 +96,7 @@ class Succession:
 
     # --- what it is told -------------------------------------------------------------------------
 
-    def met(self, peers: Iterable[Peer], now: Instant) -> list[Effect]:
+    def met(self, peers: Iterable[BrokerCandidate], now: Instant) -> list[Effect]:
         """Who is there now: all members of the cluster that are not dead."""
         before, now_s = self._peers, now.steady_s
         self._known = ranking(self._cluster, tuple(peers))

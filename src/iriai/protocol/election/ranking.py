@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from iriai.protocol.messages.candidates import Peer, ranked
+from iriai.protocol.messages.candidates import BrokerCandidate, ranked
 
 KEPT = 8
 """Reports: those that a world is telling now. One follows the other; nobody looks back."""
@@ -19,7 +19,7 @@ KEPT = 8
 class Ranking(NamedTuple):
     """What follows from a report. Nobody changes it."""
 
-    peers: Mapping[str, Peer] = {}
+    peers: Mapping[str, BrokerCandidate] = {}
     """By name."""
     names: tuple[str, ...] = ()
     """The rank, were nobody suspected."""
@@ -28,7 +28,7 @@ class Ranking(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT)
-def ranking(cluster: str, peers: tuple[Peer, ...]) -> Ranking:
+def ranking(cluster: str, peers: tuple[BrokerCandidate, ...]) -> Ranking:
     """Of these members."""
     names = ranked(cluster, (peer._replace(is_suspect=False) for peer in peers))
     places = {name: place for place, name in enumerate(names)}

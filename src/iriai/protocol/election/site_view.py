@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.protocol.messages.candidates import Neighbour, Peer, neighbours_of
+from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer, neighbours_of
 from iriai.protocol.messages.effects import PeersChanged
 from iriai.protocol.messages.members import Member
 
 
-class SitePeers:
+class SiteView:
     """See the module."""
 
     def __init__(self, own: Member) -> None:
@@ -21,9 +21,9 @@ class SitePeers:
         self._site = own.cluster
         self._cluster = own.cluster_called
         self._cluster_of: dict[str, str] = {}
-        self._peers: dict[str, dict[str, Peer]] = {}
+        self._peers: dict[str, dict[str, BrokerCandidate]] = {}
         """By cluster."""
-        self._neighbours: dict[str, Neighbour] = {}
+        self._neighbours: dict[str, ClusterPeer] = {}
         self._changed: dict[str, None] = {}
         """Clusters to be ranked."""
         self.take((own,))
@@ -40,7 +40,7 @@ class SitePeers:
             if is_there:
                 self._cluster_of[member.name] = cluster
                 peers = self._peers.setdefault(cluster, {})
-                peer = Peer.of(member)
+                peer = BrokerCandidate.of(member)
                 if peers.get(member.name) != peer:
                     peers[member.name] = peer
                     self._changed[cluster] = None

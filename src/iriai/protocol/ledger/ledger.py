@@ -20,7 +20,7 @@ from iriai.model.bounds import Amount, Count, Many, Name, Seconds
 from iriai.model.decoding import decoded
 from iriai.model.instant import Instant
 from iriai.model.records import Bucket, LedgerRow
-from iriai.policy.accounting.decay import Counter, Fading, UseSum
+from iriai.policy.accounting.decay import Counter, Decay, UseSum
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.policy.accounting.sliding_window import BUCKETS
 from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
@@ -195,7 +195,7 @@ class _Machine:
 class Ledger:
     """The counters of all machines under one rule of fading; see the module."""
 
-    def __init__(self, fading: Fading) -> None:
+    def __init__(self, fading: Decay) -> None:
         self.fading = fading
         self._bounds = UseBounds(fading)
         self.clocks_off_s: dict[str, float] = {}
@@ -317,7 +317,7 @@ class OwnCounters:
     So nothing is to be published before others had time to say what they hold.
     """
 
-    def __init__(self, fading: Fading, rows: Iterable[LedgerRow], now: Instant) -> None:
+    def __init__(self, fading: Decay, rows: Iterable[LedgerRow], now: Instant) -> None:
         """`rows` as the node's store has them when it comes up."""
         self.incarnation = 0
         self._fading = fading

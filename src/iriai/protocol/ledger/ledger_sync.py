@@ -12,8 +12,8 @@ from math import inf
 
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
-from iriai.protocol.incidents import Notices
+from iriai.policy.accounting.decay import Decay
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.ledger.ledger import Ledger, OwnCounters, batch_body
 from iriai.protocol.messages.effects import PeerNoticed, UsageForgotten, UsageLearned
 from iriai.protocol.messages.entries import Carried, EntryKind
@@ -32,13 +32,13 @@ def pace_s(members: int) -> float:
     return max(PUBLISH_S, SITE_PUBLISHES_S * members)
 
 
-class LedgerNews:
+class LedgerSync:
     """See the module."""
 
     def __init__(
         self,
         machine: str,
-        fading: Fading,
+        fading: Decay,
         rows: Iterable[LedgerRow],
         now: Instant,
         *,
@@ -54,7 +54,7 @@ class LedgerNews:
         self._own = OwnCounters(fading, rows, now)
         self._published: tuple[LedgerRow, ...] = ()
         self._due_s = -inf
-        self._notices = Notices()
+        self._notices = Incidents()
 
     def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
         """What entries say; those of other kinds say nothing."""

@@ -20,7 +20,7 @@ from iriai.model.ad import MachineAd, attributes_of
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Counter, Fading
+from iriai.policy.accounting.decay import Counter, Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.accounting.runtime_estimates import RECENT_RUNS
 
@@ -70,7 +70,7 @@ class _Machine:
 class UseBounds:
     """See the module."""
 
-    def __init__(self, fading: Fading) -> None:
+    def __init__(self, fading: Decay) -> None:
         self._fading = fading
         self._counting_s = counting_s(fading)
         self._machines: dict[str, _Machine] = {}
@@ -129,7 +129,7 @@ class UseBounds:
         return known
 
 
-def counting_s(fading: Fading) -> float:
+def counting_s(fading: Decay) -> float:
     """How many seconds of steady use count at most, however long it goes on."""
     return fading.window_s or fading.half_life_s / log(2.0)
 

@@ -12,9 +12,9 @@ from random import Random
 from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SHUNNED_S
 from iriai.protocol.directory.directory import Directory, DirectorySettings
-from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.incidents import Notices
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.membership import Membership, MembershipSettings
 from iriai.protocol.messages.effects import (
@@ -26,18 +26,18 @@ from iriai.protocol.messages.effects import (
     PeerShunned,
     Wake,
 )
-from iriai.protocol.messages.entries import Carried, Entry, EntryKind, Key, Signer, Verifier
+from iriai.protocol.messages.entries import Carried, Entry, EntryKey, EntryKind, Signer, Verifier
 from iriai.protocol.messages.gossip import ToDirectory, ToMembership
 from iriai.protocol.messages.members import Member, MemberState
 
 OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
-"""The parts whose messages and alarms `Peers` takes."""
+"""The parts whose messages and alarms `ClusterCore` takes."""
 LOST_MAX = 64
 """Machines that were forgotten and are looked for; one of the other half of a parted network is
 enough, and the last to go are the likeliest to be there."""
 
 
-class Peers:
+class ClusterCore:
     """See the module."""
 
     def __init__(
@@ -57,10 +57,10 @@ class Peers:
         `incarnation` is to be higher than in its last life (the wall clock's seconds will do);
         `seeds` are the machines that it joined through.
         """
-        self.notices = Notices()
+        self.notices = Incidents()
         self._partners: dict[str, None] = {}
         self._lost: dict[str, None] = {}
-        self.table = Table(member.name, member.cluster, verifier, self.notices)
+        self.table = EntryTable(member.name, member.cluster, verifier, self.notices)
         self.publisher = Publisher(
             member, signer, self.table, self.notices, incarnation=incarnation
         )
@@ -112,8 +112,8 @@ class Peers:
         self.directory.handle("", None, now)
         return self._settled("", now, effects)
 
-    def adopt(self, table: Table, now: Instant) -> list[Effect]:
-        """Hold what all hold for long; see `Table.adopt`."""
+    def adopt(self, table: EntryTable, now: Instant) -> list[Effect]:
+        """Hold what all hold for long; see `EntryTable.adopt`."""
         self.table.adopt(table)
         return self._settled("", now, self._old_news(now))
 
@@ -234,5 +234,5 @@ class Peers:
             self.directory.partners = tuple(self._partners)
 
 
-def _members_of(keys: Iterable[Key]) -> list[str]:
+def _members_of(keys: Iterable[EntryKey]) -> list[str]:
     return [key.machine for key in keys if key.kind is EntryKind.MEMBER]

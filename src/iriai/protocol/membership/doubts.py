@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.protocol.directory.checks import Checks
-from iriai.protocol.incidents import Allowance, Notices
+from iriai.protocol.incidents import Incidents, RateLimit
 from iriai.protocol.messages.entries import Signer, Verifier
 from iriai.protocol.messages.gossip import Doubt
 
@@ -38,7 +38,7 @@ class Doubts:
         own: str,
         signer: Signer,
         verifier: Verifier,
-        notices: Notices,
+        notices: Incidents,
         checks: Checks,
     ) -> None:
         """`own` is this machine's name; `checks` counts signatures by who sent them."""
@@ -47,7 +47,7 @@ class Doubts:
         self._verifier = verifier
         self._notices = notices
         self._checks = checks
-        self._refuted = Allowance(REFUTED_MAX, REFUTED_WINDOW_S)
+        self._refuted = RateLimit(REFUTED_MAX, REFUTED_WINDOW_S)
         self._unbelieved: dict[str, float] = {}
         """Whose doubts count for nothing, and until when, on the steady clock."""
 

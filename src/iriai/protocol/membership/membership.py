@@ -17,12 +17,12 @@ from typing import assert_never
 import msgspec
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.entry_table import Table
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.incidents import PERIODS, Allowance, Notices
+from iriai.protocol.incidents import PERIODS, Incidents, RateLimit
 from iriai.protocol.membership.doubts import Doubts
-from iriai.protocol.membership.piggyback import NewsQueue
+from iriai.protocol.membership.piggyback import PiggybackQueue
 from iriai.protocol.membership.probes import Help, OwnProbe, Probes
 from iriai.protocol.membership.suspicion import Suspicion
 from iriai.protocol.messages.effects import Effect, MembersChanged, Part, Send, WakeAt
@@ -85,9 +85,9 @@ class Membership:
     def __init__(
         self,
         publisher: Publisher,
-        table: Table,
+        table: EntryTable,
         doubts: Doubts,
-        notices: Notices,
+        notices: Incidents,
         rng: Random,
         settings: MembershipSettings,
     ) -> None:
@@ -102,11 +102,11 @@ class Membership:
         self._doubts = doubts
         self._notices = notices
         self._rng = rng
-        self._allowance = Allowance(MESSAGES_A_PERIOD_MAX * PERIODS, settings.period_s * PERIODS)
+        self._allowance = RateLimit(MESSAGES_A_PERIOD_MAX * PERIODS, settings.period_s * PERIODS)
         self._peers: dict[str, _Peer] = {}
         self._round = Round(rng)
         self._probes = Probes()
-        self._news = NewsQueue(table)
+        self._news = PiggybackQueue(table)
         self._suspects: dict[str, None] = {}
         self._changed: dict[str, Member] = {}
         self._effects: list[Effect] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil, log10
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.entry_table import Table
-from iriai.protocol.messages.entries import Carried, EntryKind, Key
+from iriai.protocol.directory.entry_table import EntryTable
+from iriai.protocol.messages.entries import Carried, EntryKey, EntryKind
 from iriai.protocol.messages.gossip import Doubt, News
 
 MEMBERS_A_MESSAGE_MAX = 8
@@ -16,10 +16,10 @@ TOLD_FACTOR = 3.0
 """SWIM's lambda: of 500 members one in a thousand does not hear of something told so often."""
 
 
-class NewsQueue:
+class PiggybackQueue:
     """One thing about each machine: its entry, or what others doubt."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: EntryTable) -> None:
         self._table = table
         self._members: dict[str, int] = {}
         """How often each machine's entry was told."""
@@ -47,7 +47,7 @@ class NewsQueue:
         chosen = sorted(self._members, key=self._members.__getitem__)[:MEMBERS_A_MESSAGE_MAX]
         entries = []
         for machine in chosen:
-            carried = self._table.carried(Key(machine, EntryKind.MEMBER), now)
+            carried = self._table.carried(EntryKey(machine, EntryKind.MEMBER), now)
             if carried is not None:
                 entries.append(carried)
             self._members[machine] += 1

@@ -27,7 +27,7 @@ PLACES_MAX = 4096
 _BITS = 64
 
 
-class Peer(NamedTuple):
+class BrokerCandidate(NamedTuple):
     """A member of the own cluster, as far as brokers are concerned."""
 
     name: str
@@ -43,9 +43,9 @@ class Peer(NamedTuple):
     """Whether it may be the broker."""
 
     @staticmethod
-    def of(member: Member) -> Peer:
+    def of(member: Member) -> BrokerCandidate:
         """What membership knows of it."""
-        return Peer(
+        return BrokerCandidate(
             member.name,
             member.steadiness,
             member.is_outward_only,
@@ -56,7 +56,7 @@ class Peer(NamedTuple):
         )
 
 
-class Neighbour(NamedTuple):
+class ClusterPeer(NamedTuple):
     """Another cluster of the site, as far as its broker is to be found."""
 
     cluster: str
@@ -67,15 +67,17 @@ class Neighbour(NamedTuple):
     """
 
 
-def neighbours_of(peers_by_cluster: Mapping[str, Iterable[Peer]]) -> tuple[Neighbour, ...]:
+def neighbours_of(
+    peers_by_cluster: Mapping[str, Iterable[BrokerCandidate]],
+) -> tuple[ClusterPeer, ...]:
     """The clusters of a site with their candidates, from the members of each."""
     return tuple(
-        Neighbour(cluster, speakers(cluster, tuple(peers))[:CANDIDATES_MAX])
+        ClusterPeer(cluster, speakers(cluster, tuple(peers))[:CANDIDATES_MAX])
         for cluster, peers in sorted(peers_by_cluster.items())
     )
 
 
-def speakers(cluster: str, peers: tuple[Peer, ...]) -> tuple[str, ...]:
+def speakers(cluster: str, peers: tuple[BrokerCandidate, ...]) -> tuple[str, ...]:
     """Who may speak for a cluster, best first.
 
     Where all are outward-only each is its own broker, and relays reach it.
@@ -84,7 +86,7 @@ def speakers(cluster: str, peers: tuple[Peer, ...]) -> tuple[str, ...]:
     return reachable or ranked(cluster, (each._replace(is_outward_only=False) for each in peers))
 
 
-def ranked(cluster: str, peers: Iterable[Peer]) -> tuple[str, ...]:
+def ranked(cluster: str, peers: Iterable[BrokerCandidate]) -> tuple[str, ...]:
     """The names of those that may be broker, best first.
 
     Outward-only machines are never among them, nor those that somebody suspects.

@@ -18,8 +18,8 @@ from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.messages.candidates import Neighbour, Peer
-from iriai.protocol.messages.entries import Entry, Key
+from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
+from iriai.protocol.messages.entries import Entry, EntryKey
 from iriai.protocol.messages.members import Member
 from iriai.protocol.messages.scheduling import Message
 
@@ -137,7 +137,7 @@ class EntriesChanged(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     """New ones, verified."""
-    gone: tuple[Key, ...] = ()
+    gone: tuple[EntryKey, ...] = ()
     """Over their lifetime, or of a machine that left."""
 
 
@@ -240,8 +240,8 @@ class LinkDown(msgspec.Struct, frozen=True):
 class PeersChanged(msgspec.Struct, frozen=True):
     """Who of the cluster is there now, this machine among them; where its broker is elected."""
 
-    peers: tuple[Peer, ...]
-    neighbours: tuple[Neighbour, ...] = ()
+    peers: tuple[BrokerCandidate, ...]
+    neighbours: tuple[ClusterPeer, ...] = ()
     """Each cluster of the site, its own among them; empty, or that one alone: there is only one."""
 
 

@@ -41,7 +41,7 @@ BY_OPERATORS = frozenset(
 """Kinds that operators make; no machine owns them, and they have no lifetime."""
 
 
-class Key(NamedTuple):
+class EntryKey(NamedTuple):
     """Of an owner there is one entry of each kind."""
 
     machine: Name
@@ -57,7 +57,7 @@ class Stamp(NamedTuple):
     """Raised by the owner with everything that it publishes."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class DigestRow(msgspec.Struct, frozen=True, array_like=True):
     """One entry in a digest: which it is, and how late."""
 
     machine: Name
@@ -68,9 +68,9 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     """The first 32 bits of the body's SHA-256, or of an operator's document's digest."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> EntryKey:
         """Whose and what it is."""
-        return Key(self.machine, self.kind)
+        return EntryKey(self.machine, self.kind)
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -96,9 +96,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     decides between two of one number: the smaller stays."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> EntryKey:
         """Whose and what it is."""
-        return Key(self.machine, self.kind)
+        return EntryKey(self.machine, self.kind)
 
     @property
     def stamp(self) -> Stamp:
@@ -106,11 +106,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return Stamp(self.incarnation, self.version)
 
     @property
-    def row(self) -> Row:
+    def row(self) -> DigestRow:
         """As a digest names it."""
         decides = self.signature if self.kind in BY_OPERATORS else sha256(self.body).digest()
         mark = int.from_bytes(decides[:4], "big")
-        return Row(self.machine, self.kind, self.incarnation, self.version, mark)
+        return DigestRow(self.machine, self.kind, self.incarnation, self.version, mark)
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):

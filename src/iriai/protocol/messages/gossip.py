@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Bits, Count, KeyBytes, Many, Name
-from iriai.protocol.messages.entries import Carried, Row
+from iriai.protocol.messages.entries import Carried, DigestRow
 
 # --- membership ----------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class Offer(msgspec.Struct, frozen=True):
     """
 
     checksum: Bits
-    lately: Annotated[tuple[Row, ...], Many] = ()
+    lately: Annotated[tuple[DigestRow, ...], Many] = ()
 
 
 class Counteroffer(msgspec.Struct, frozen=True):
@@ -93,15 +93,15 @@ class Counteroffer(msgspec.Struct, frozen=True):
 
     checksum: Bits
     """Of what the sender will hold when it has got what it wants."""
-    lately: Annotated[tuple[Row, ...], Many] = ()
+    lately: Annotated[tuple[DigestRow, ...], Many] = ()
     """What it learned lately and the other did not name."""
-    wanted: Annotated[tuple[Row, ...], Many] = ()
+    wanted: Annotated[tuple[DigestRow, ...], Many] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True):
     """Send me these. Answered with `Entries`, as many messages as it takes."""
 
-    rows: Annotated[tuple[Row, ...], Many]
+    rows: Annotated[tuple[DigestRow, ...], Many]
 
 
 class Entries(msgspec.Struct, frozen=True):
@@ -124,11 +124,11 @@ class Detail(msgspec.Struct, frozen=True):
 
     buckets: Annotated[tuple[Count, ...], Many]
     """Those that are told in full."""
-    rows: Annotated[tuple[Row, ...], Many]
+    rows: Annotated[tuple[DigestRow, ...], Many]
 
 
 class Rumour(msgspec.Struct, frozen=True):
-    """Only as paper 001 has it: what I still tell. Answered with `Known`, and one's own rumours."""
+    """Only as paper 001 has it: what I still tell. Answered with `Known` and rumours."""
 
     entries: Annotated[tuple[Carried, ...], Many]
     is_answer: bool = False
@@ -137,7 +137,7 @@ class Rumour(msgspec.Struct, frozen=True):
 class Known(msgspec.Struct, frozen=True):
     """To `Rumour`: these I knew already, or later ones. After so many the sender stops."""
 
-    rows: Annotated[tuple[Row, ...], Many]
+    rows: Annotated[tuple[DigestRow, ...], Many]
 
 
 ToMembership = Probe | ProbeFor | ProbeAnswer | ProbeMissed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.model.instant import Instant
-from iriai.protocol.incidents import Allowance, Notices
+from iriai.protocol.incidents import Incidents, RateLimit
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -51,11 +51,11 @@ class _Open:
 class Inquiries:
     """See the module."""
 
-    def __init__(self, version: int, notices: Notices) -> None:
+    def __init__(self, version: int, notices: Incidents) -> None:
         """`version` is that of the questions and answers that this machine understands."""
         self._version = version
         self._notices = notices
-        self._allowance = Allowance(QUESTIONS_MAX, QUESTIONS_WINDOW_S)
+        self._allowance = RateLimit(QUESTIONS_MAX, QUESTIONS_WINDOW_S)
         self._number = 0
         self._open: dict[int, _Open] = {}
         self._open_bytes = 0

@@ -11,8 +11,8 @@ from iriai.sim.experiments.outcome import Panel
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Record
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import Settings
-from iriai.sim.world.rng import Dice
+from iriai.sim.workload.settings import ReplaySettings
+from iriai.sim.world.rng import Rng
 
 CPUS = 8
 RUN_S = 100.0
@@ -33,7 +33,7 @@ def shares(
     `accounts` say how many jobs each hands in at the beginning, all of one cpu. With `sigma` their
     lengths are lognormal.
     """
-    dice = Dice(seed, "lengths")
+    dice = Rng(seed, "lengths")
     jobs: list[LogJob] = []
     for account, count in accounts.items():
         group, user = account.split("/")
@@ -41,7 +41,7 @@ def shares(
             run_s = max(1.0, dice.lognormal(RUN_S, sigma)) if sigma else RUN_S
             jobs.append(LogJob(len(jobs) + 1, 0.0, run_s, 1, run_s, Account(group, user)))
     log = Log("backlog", CPUS, jobs)
-    settings = Settings(order=order, seed=seed, configuration=configuration)
+    settings = ReplaySettings(order=order, seed=seed, configuration=configuration)
     return _shares(accounts, replay(log, settings))
 
 

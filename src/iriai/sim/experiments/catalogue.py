@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from iriai.model.problem import UsageProblem
 from iriai.sim.experiments import flooder, groups, offpeak, rights, urgency
-from iriai.sim.experiments.outcome import Outcome, Panel
+from iriai.sim.experiments.outcome import ExperimentResult, Panel
 
 
 class Experiment(NamedTuple):
@@ -28,7 +28,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 }
 
 
-def run_experiment(name: str, first_seed: int) -> Outcome:
+def run_experiment(name: str, first_seed: int) -> ExperimentResult:
     """Run it with as many seeds as it takes, from `first_seed` on.
 
     Raises:
@@ -42,4 +42,4 @@ def run_experiment(name: str, first_seed: int) -> Outcome:
             f"there are: {', '.join(EXPERIMENTS)}",
         )
     seeds = range(first_seed, first_seed + experiment.seeds)
-    return Outcome(name, experiment.about, tuple(seeds), experiment.run(seeds))
+    return ExperimentResult(name, experiment.about, tuple(seeds), experiment.run(seeds))

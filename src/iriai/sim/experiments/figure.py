@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iriai.sim.experiments.outcome import Outcome, Panel
+from iriai.sim.experiments.outcome import ExperimentResult, Panel
 from iriai.sim.report.plots import COLOURS, drawn
 from iriai.sim.report.report import figure_of, write_page
 from iriai.sim.runs.document import encoded
@@ -21,7 +21,7 @@ GROUP_WIDTH = 0.8
 """Of the bars of one row, where rows are 1 apart."""
 
 
-def write_experiment(directory: Path, outcome: Outcome) -> None:
+def write_experiment(directory: Path, outcome: ExperimentResult) -> None:
     """Write `index.html`, `metrics.json` and the figure alone, `EXPERIMENT.svg`."""
     picture = drawn(figure_drawing(outcome), HEIGHT_INCHES)
     head = [
@@ -34,7 +34,7 @@ def write_experiment(directory: Path, outcome: Outcome) -> None:
     (directory / f"{outcome.experiment}.svg").write_bytes(picture)
 
 
-def figure_drawing(outcome: Outcome) -> Callable[[Figure], None]:
+def figure_drawing(outcome: ExperimentResult) -> Callable[[Figure], None]:
     """All panels side by side."""
 
     def draw(figure: Figure) -> None:

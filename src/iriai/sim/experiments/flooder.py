@@ -10,7 +10,7 @@ from iriai.sim.experiments.backlog import CPUS, RUN_S
 from iriai.sim.experiments.outcome import Panel
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 
 FLOOD_JOBS = 2000
 MODERATE_JOBS = 60
@@ -18,9 +18,9 @@ EACH_S = 317.0
 """Between two jobs of the moderate user: not a multiple of the length of the jobs, which would
 have one come in whenever others end."""
 CASES = {
-    "fcfs": Settings(policy="fcfs"),
-    "paper000": Settings(order="paper000"),
-    "lottery": Settings(order="lottery"),
+    "fcfs": ReplaySettings(policy="fcfs"),
+    "paper000": ReplaySettings(order="paper000"),
+    "lottery": ReplaySettings(order="lottery"),
 }
 USERS = ("flooder", "moderate")
 
@@ -50,5 +50,5 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
     return (Panel("mean wait", "s", USERS, tuple(CASES), tuple(rows), is_logarithmic=True),)
 
 
-def _seeded(settings: Settings, seed: int) -> Settings:
-    return Settings(policy=settings.policy, order=settings.order, seed=seed)
+def _seeded(settings: ReplaySettings, seed: int) -> ReplaySettings:
+    return ReplaySettings(policy=settings.policy, order=settings.order, seed=seed)

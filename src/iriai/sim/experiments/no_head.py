@@ -27,8 +27,8 @@ from iriai.protocol.messages.effects import Part
 from iriai.sim.world.gossip_membership import GossipMembers
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.open_network import Delays, OpenNetwork
-from iriai.sim.world.process import Process
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.process import ProcessModel
+from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import Work
 from iriai.sim.world.world import World
 
@@ -41,7 +41,7 @@ CONFIGURATION = Configuration(order=OrderSection(name="fifo", offpeak_factor=1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Variant:
     """What is compared."""
 
     machines: int
@@ -109,12 +109,12 @@ class Result:
     """Of each arrival in the window that started, in the order of arrival; -1: it did not."""
 
 
-def arrivals_of(setting: Setting) -> list[Arrival]:
+def arrivals_of(setting: Variant) -> list[Arrival]:
     """Poisson arrivals; at the beginning as many as there are machines, with a part of their time.
 
     So that the machines are as busy at once as they are in the long run.
     """
-    dice = Dice(setting.seed, "arrivals")
+    dice = Rng(setting.seed, "arrivals")
     between = partial(dice.between, setting.shortest_s, setting.longest_s)
     begun = int(setting.machines * min(1.0, setting.load))
     found = [Arrival(0.0, dice.random() * between()) for _ in range(begun)]
@@ -129,7 +129,7 @@ def arrivals_of(setting: Setting) -> list[Arrival]:
     return found
 
 
-def oracle(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
+def oracle(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
     """First come, first served, without delay."""
     free = [0.0] * setting.machines
     heapify(free)
@@ -142,7 +142,7 @@ def oracle(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
     return _result(setting, arrivals, stretches, dict(enumerate(starts)))
 
 
-def oracle_of_lines(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
+def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
     """The oracle with a line for each cluster, in which a task waits where it was handed in.
 
     A machine takes the first of its own line, and of another where that is empty.
@@ -151,7 +151,7 @@ def oracle_of_lines(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
     free = [cluster_of.count(number) for number in range(setting.clusters)]
     homes = cluster_of[: setting.homes] if setting.homes > 1 else [0]
     lines: list[deque[int]] = [deque() for _ in free]
-    dice = Dice(setting.seed, "homes")
+    dice = Rng(setting.seed, "homes")
     ends: list[tuple[float, int]] = []
     starts: dict[int, float] = {}
 
@@ -182,9 +182,9 @@ def oracle_of_lines(setting: Setting, arrivals: Sequence[Arrival]) -> Result:
     return _result(setting, arrivals, stretches, starts)
 
 
-def central(setting: Setting, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
+def central(setting: Variant, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
     """A manager that matches what it knows of once in each cycle, first come, first served."""
-    dice = Dice(setting.seed, f"central/{cycle_s}")
+    dice = Rng(setting.seed, f"central/{cycle_s}")
 
     def hop_s() -> float:
         delays = setting.delays
@@ -209,7 +209,7 @@ def central(setting: Setting, arrivals: Sequence[Arrival], cycle_s: float) -> Re
 class Trial:
     """The product in a world of its own."""
 
-    def __init__(self, setting: Setting, arrivals: Sequence[Arrival]) -> None:
+    def __init__(self, setting: Variant, arrivals: Sequence[Arrival]) -> None:
         self.setting = setting
         self._arrivals = arrivals
         self.world = World(setting.seed)
@@ -226,7 +226,7 @@ class Trial:
         self._numbers: dict[JobId, int] = {}
         self._starts: dict[int, float] = {}
         self._stretches: list[Stretch] = []
-        self._dice = Dice(setting.seed, "homes")
+        self._dice = Rng(setting.seed, "homes")
         self.brokers: dict[str, None] = {}
         """Machines that were broker in the window."""
         self._homes = self._build()
@@ -302,15 +302,15 @@ class Trial:
                 self.world.agenda.after(setting.broker_away_s, come_up)
         self.world.agenda.after(setting.broker_dies_each_s, self._kill)
 
-    def _started(self, process: Process) -> None:
+    def _started(self, process: ProcessModel) -> None:
         attempt = process.attempt
         number = self._numbers[JobId(attempt.home, attempt.number)]
         self._starts.setdefault(number, process.started_s - SETTLE_S)
 
-    def _ended(self, process: Process) -> None:
+    def _ended(self, process: ProcessModel) -> None:
         self._stretches.append(self._stretch(process, process.end_s))
 
-    def _stretch(self, process: Process, end_s: float) -> Stretch:
+    def _stretch(self, process: ProcessModel, end_s: float) -> Stretch:
         return (process.started_s - SETTLE_S, end_s - SETTLE_S)
 
     def bytes_per_s(self) -> dict[str, float]:
@@ -336,7 +336,7 @@ class Trial:
 
 
 def _result(
-    setting: Setting,
+    setting: Variant,
     arrivals: Sequence[Arrival],
     stretches: Sequence[Stretch],
     starts: dict[int, float],

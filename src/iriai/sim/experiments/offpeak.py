@@ -18,7 +18,7 @@ from iriai.protocol.messages.effects import LoadMeasured
 from iriai.sim.experiments.backlog import CPUS
 from iriai.sim.experiments.outcome import Panel
 from iriai.sim.experiments.workplace import Workplace
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -63,7 +63,7 @@ class _Days:
     def __init__(self, factor: float, seed: int) -> None:
         configuration = Configuration(order=OrderSection(name="lottery", offpeak_factor=factor))
         self._place = Workplace(CPUS, configuration, seed)
-        self._dice = Dice(seed, "submissions")
+        self._dice = Rng(seed, "submissions")
         self._held: dict[str, int] = {}
         """How many jobs each user holds back."""
         self._later: set[int] = set()

@@ -19,7 +19,7 @@ class Panel(msgspec.Struct, frozen=True):
     is_logarithmic: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ExperimentResult(msgspec.Struct, frozen=True):
     """One experiment; the same seeds give the same bytes."""
 
     experiment: str

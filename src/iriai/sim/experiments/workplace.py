@@ -7,7 +7,7 @@ from iriai.model.account import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.sim.world.machine_model import MachinePlan
-from iriai.sim.world.process import Process
+from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.work import Work
 from iriai.sim.world.world import World
 
@@ -22,7 +22,7 @@ class Workplace:
         self.world = World(seed)
         plan = MachinePlan(MACHINE, Resources(cpus), configuration=configuration)
         self.machine = self.world.add(plan)
-        self.processes: list[Process] = []
+        self.processes: list[ProcessModel] = []
         """Whatever started, in that order."""
         self.submitted_s: dict[int, float] = {}
         """By the number of the job."""
@@ -47,6 +47,6 @@ class Workplace:
         self.submitted_s[job.number] = self.world.now_s
         return job.number
 
-    def wait_s(self, process: Process) -> float:
+    def wait_s(self, process: ProcessModel) -> float:
         """From the submission of its job to its start."""
         return process.started_s - self.submitted_s[process.attempt.number]

@@ -16,11 +16,11 @@ from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.protocol.messages.effects import Part, Send
-from iriai.sim.faults.forwarding_check import Hops
+from iriai.sim.faults.forwarding_check import ForwardingCheck
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.process import Process
+from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.world import World
 
 PROMISE_TOLERANCE_S = 1.5
@@ -33,7 +33,7 @@ BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
 """How tasks end whom nobody ends."""
 
 
-class Judge:
+class Checker:
     """Watches a world from its beginning on."""
 
     def __init__(self, world: World, *, is_calm: bool = False) -> None:
@@ -42,7 +42,7 @@ class Judge:
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, int] = {}
-        self._ended: dict[AttemptId, Process] = {}
+        self._ended: dict[AttemptId, ProcessModel] = {}
         self._rows: dict[tuple[str, Account], LedgerRow] = {}
         self._cores: dict[str, Machine] = {}
         self._unfit: dict[str, tuple[Machine, dict[AttemptId, None]]] = {}
@@ -51,7 +51,7 @@ class Judge:
         """Attempts whose prolog failed, and that was seen to have its consequence."""
         self._promises: dict[JobId, tuple[int, float]] = {}
         """How many tasks waited when the start of the first was promised, and for when."""
-        self.hops = Hops(lambda name: world.machines[name].plan.cluster)
+        self.hops = ForwardingCheck(lambda name: world.machines[name].plan.cluster)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
             machine.launcher.on_end = self._has_ended
@@ -59,7 +59,7 @@ class Judge:
 
     # --- what really runs ------------------------------------------------------------------------
 
-    def _started(self, machine: SimulatedMachine, process: Process) -> None:
+    def _started(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """(a) and (b), by what runs and not by what anybody believes."""
         attempt, now_s = process.attempt, self._world.now_s
         task = attempt.task
@@ -88,7 +88,7 @@ class Judge:
         is_away = launcher.is_stopped or not launcher.is_up
         return is_away and launcher.running[attempt].lease_end_s <= self._world.now_s
 
-    def _has_ended(self, process: Process) -> None:
+    def _has_ended(self, process: ProcessModel) -> None:
         del self._live[process.attempt.task][process.attempt]
         self._ended[process.attempt] = process
 
@@ -211,7 +211,7 @@ class Judge:
                 done = completed.get(number, 0)
                 assert done == total, f"{name}-{number}: {done} results of {total} tasks"
 
-    def _check_charge(self, attempt: AttemptId, charge_s: float, process: Process) -> None:
+    def _check_charge(self, attempt: AttemptId, charge_s: float, process: ProcessModel) -> None:
         spec, ran_s = process.spec, process.end_s - process.started_s
         part = max(1.0, process.work.cpu_part)  # What is claimed and idles is charged, too.
         whole_s = ran_s * spec.resources.cpus * part * spec.urgency
@@ -234,7 +234,7 @@ class Judge:
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
             assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
-            fading = Fading.of(each.plan.configuration.order)
+            fading = Decay.of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():
                 use_s = fading.restored(row).at(wall_s)
                 used_s[row.account] = used_s.get(row.account, 0.0) + use_s

@@ -12,7 +12,7 @@ HOPS_MAX = 2
 """What docs/spec/008 permits."""
 
 
-class Hops:
+class ForwardingCheck:
     """Is told of each message that leaves a machine."""
 
     def __init__(self, cluster_of: Callable[[str], str]) -> None:

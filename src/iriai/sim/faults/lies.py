@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 Said = TypeVar("Said")
 
 
-def altered(value: Said, dice: Dice) -> Said:
+def altered(value: Said, dice: Rng) -> Said:
     """A value of which one thing is another one that its type allows."""
     if isinstance(value, msgspec.Struct):
         names = tuple(name for name in value.__struct_fields__ if name != "kind")
@@ -31,7 +31,7 @@ def altered(value: Said, dice: Dice) -> Said:
     return _altered_scalar(value, dice)
 
 
-def _altered_scalar(value: Said, dice: Dice) -> Said:
+def _altered_scalar(value: Said, dice: Rng) -> Said:
     other: Any = value
     if isinstance(other, bool):
         other = not other

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from iriai.model.account import Account
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX
 from iriai.protocol.directory.validation import NUMBER_MAX, member_body
 from iriai.protocol.incidents import LIES
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.ledger.ledger_sync import LedgerNews
+from iriai.protocol.ledger.ledger_sync import LedgerSync
 from iriai.protocol.ledger.use_bounds import (
     ADVANCE_FACTOR,
     ADVANCE_SLACK_S,
@@ -48,7 +48,7 @@ from iriai.sim.faults.lies import altered
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner
 from iriai.sim.world.peer_world import PeerMachine, PeerWorld, Ways
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 LIAR = "liar"
 GONE = "gone"
@@ -70,7 +70,7 @@ and honest ones, which are few where no message is lost."""
 LIAR_CPUS = 4.0
 """What it says that it can charge in a second, where it does not say too much."""
 ANN = Account("lab", "ann")
-FADING = Fading(604_800.0)
+FADING = Decay(604_800.0)
 MOST_S = (
     TOLERANCE
     * LIAR_CPUS
@@ -92,10 +92,10 @@ def fails(seed: int) -> str | None:
 
 class _World:
     def __init__(self, seed: int) -> None:
-        self.dice = Dice(seed, "lies")
+        self.dice = Rng(seed, "lies")
         self.peers = PeerWorld(seed, Ways(has_relays=True), needs_certificates=True)
         self.peers.on_entries = self._learned
-        self._ledgers: dict[str, LedgerNews] = {}
+        self._ledgers: dict[str, LedgerSync] = {}
         self._signer = KeyedSigner(seed, LIAR)
         self._heard: list[ToMembership | ToDirectory] = []
         """What honest machines said to the liar."""
@@ -115,7 +115,7 @@ class _World:
     def _add(self, name: str, seeds: list[str]) -> None:
         clock = Clock(self.dice.between(0.0, 1e6), self.dice.between(-30.0, 30.0))
         now = clock.at(self.peers.now_s)
-        self._ledgers[name] = LedgerNews(name, FADING, (), now)
+        self._ledgers[name] = LedgerSync(name, FADING, (), now)
         machine = self.peers.add(
             name, seeds, clock=clock, incarnation=int(now.wall_s), instance=name
         )

@@ -22,8 +22,8 @@ from iriai.sim.faults.lies import altered
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.network import NetworkPlan
-from iriai.sim.world.process import Process
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.process import ProcessModel
+from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import SUCCESS, Work
 from iriai.sim.world.world import World
 from iriai.wire.parts import pack, unpack
@@ -55,7 +55,7 @@ def fails(seed: int) -> str | None:
 
 class _LyingWorld:
     def __init__(self, seed: int) -> None:
-        self._dice = Dice(seed, "lies")
+        self._dice = Rng(seed, "lies")
         self._world = world = World(seed, LAN)
         self._runs: dict[TaskId, tuple[AttemptId, str]] = {}
         names = [f"m{number}" for number in range(2 + self._dice.below(2))]
@@ -130,7 +130,7 @@ class _LyingWorld:
 
     # --- what holds ------------------------------------------------------------------------------
 
-    def _starts(self, machine: SimulatedMachine, process: Process) -> None:
+    def _starts(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """A task of an honest home runs on one honest machine at a time."""
         attempt = process.attempt
         if attempt.home == LIAR:
@@ -138,7 +138,7 @@ class _LyingWorld:
         known = self._runs.setdefault(attempt.task, (attempt, machine.plan.name))
         assert known[0] == attempt, f"{attempt} starts on {machine.plan.name} beside {known}"
 
-    def _ends(self, process: Process) -> None:
+    def _ends(self, process: ProcessModel) -> None:
         if self._runs.get(process.attempt.task, (None, ""))[0] == process.attempt:
             del self._runs[process.attempt.task]
 

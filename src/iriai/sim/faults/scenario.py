@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import JobSection, OrderSection
-from iriai.model.home_rules import OTHERS, HomeRules
+from iriai.model.admission_rules import OTHERS, HomeRules
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.actions import KINDS, OF_ELECTIONS, OF_NODES, Happening, Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERY_PART, MachinePlan
 from iriai.sim.world.network import NetworkPlan
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import FAILURE, SUCCESS, Work
 from iriai.sim.world.world import World
 
@@ -51,7 +51,7 @@ SCRAMBLED = NetworkPlan(0.01, 0.2, 5.0, loss=0.1, repeat=0.1, late=0.15)
 NETWORKS = (LAN, LAN, SLOW, SCRAMBLED)
 
 
-class Member(NamedTuple):
+class ScenarioMachine(NamedTuple):
     """A machine of the world."""
 
     plan: MachinePlan
@@ -65,7 +65,7 @@ class Scenario:
     seed: int
     network: NetworkPlan
     through_wire: bool
-    members: tuple[Member, ...]
+    members: tuple[ScenarioMachine, ...]
     happenings: tuple[Happening, ...]
     is_calm: bool
 
@@ -84,37 +84,37 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     `is_parted`: so they do, in two to four clusters.
     """
     is_elected |= is_parted
-    shape = Dice(seed, "shape")
+    shape = Rng(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     members = _members(seed, shape, is_calm)
     if is_elected:
         names = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
         members = tuple(
-            Member(_elects(plan, names[number % len(names)]), clock)
+            ScenarioMachine(_elects(plan, names[number % len(names)]), clock)
             for number, (plan, clock) in enumerate(members)
         )
-        members = _choosy(Dice(seed, "rules"), members)
+        members = _choosy(Rng(seed, "rules"), members)
     homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
     nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
     gone = _gone(shape, members) if not is_calm else ""
     cpus = max(
         plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
     )
-    happenings = _work(Dice(seed, "work"), Dice(seed, "use"), homes, cpus)
-    short = Dice(seed, "short")
+    happenings = _work(Rng(seed, "work"), Rng(seed, "use"), homes, cpus)
+    short = Rng(seed, "short")
     if short.chance(SHORT_CHANCE):
         happenings += _short_work(short, homes, cpus)
     if not is_calm:
-        happenings += _people(Dice(seed, "people"), homes)
-        happenings += _faults(Dice(seed, "faults"), [plan.name for plan, _ in members], nodes)
-        happenings += _prologs(Dice(seed, "prologs"), nodes)
-        happenings += _forgotten(Dice(seed, "forgotten"), homes, nodes)
-        hole = Dice(seed, "hole")
+        happenings += _people(Rng(seed, "people"), homes)
+        happenings += _faults(Rng(seed, "faults"), [plan.name for plan, _ in members], nodes)
+        happenings += _prologs(Rng(seed, "prologs"), nodes)
+        happenings += _forgotten(Rng(seed, "forgotten"), homes, nodes)
+        hole = Rng(seed, "hole")
         if hole.chance(HOLE_CHANCE):
             happenings += _hole(hole, homes, nodes)
     if is_elected and not is_calm:
-        happenings += _elections(Dice(seed, "elections"), [plan.name for plan, _ in members])
+        happenings += _elections(Rng(seed, "elections"), [plan.name for plan, _ in members])
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
@@ -122,14 +122,14 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     return Scenario(seed, network, through_wire, members, tuple(happenings), is_calm)
 
 
-def _gone(shape: Dice, members: tuple[Member, ...]) -> str:
+def _gone(shape: Rng, members: tuple[ScenarioMachine, ...]) -> str:
     """A machine that goes and never comes back: none but a back end beside others."""
     alone = [plan.name for plan, _ in members if plan.parts == (Part.NODE,)]
     nodes = [plan for plan, _ in members if Part.NODE in plan.parts]
     return shape.pick(alone) if alone and len(nodes) > 1 and shape.chance(0.3) else ""
 
 
-def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
+def _members(seed: int, shape: Rng, is_calm: bool) -> tuple[ScenarioMachine, ...]:
     configuration = Configuration(
         order=OrderSection(
             name=shape.pick(("lottery", "lottery", "stride", "fifo")),
@@ -138,7 +138,7 @@ def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
         ),
         jobs=JobSection(end_slack_s=5.0),
     )
-    clocks = Dice(seed, "clocks")
+    clocks = Rng(seed, "clocks")
     front = (Part.HOME, Part.BROKER)
     parts: list[tuple[Part, ...]] = [(Part.NODE, *front) if shape.chance(0.3) else front]
     back_ends = 1 + shape.below(3)
@@ -155,7 +155,7 @@ def _members(seed: int, shape: Dice, is_calm: bool) -> tuple[Member, ...]:
             outward_only=number > 0 and shape.chance(0.3) and Part.HOME not in its,
             sync_s=shape.pick(SYNCS_S[: 3 if is_calm else 4]),
         )
-        members.append(Member(plan, _clock(clocks)))
+        members.append(ScenarioMachine(plan, _clock(clocks)))
     return tuple(members)
 
 
@@ -164,23 +164,23 @@ def _elects(plan: MachinePlan, cluster: str) -> MachinePlan:
     return replace(plan, parts=EVERY_PART, broker_at="", cluster=cluster)
 
 
-def _choosy(dice: Dice, members: tuple[Member, ...]) -> tuple[Member, ...]:
+def _choosy(dice: Rng, members: tuple[ScenarioMachine, ...]) -> tuple[ScenarioMachine, ...]:
     """Some machines run tasks of some people only; the largest runs everybody's, so all can end."""
     largest = max(members, key=lambda member: member.plan.capacity.cpus)
     return tuple(
-        Member(replace(plan, rules=_rules(dice, plan.name)), clock)
+        ScenarioMachine(replace(plan, rules=_rules(dice, plan.name)), clock)
         if plan is not largest.plan and dice.chance(0.3)
-        else Member(plan, clock)
+        else ScenarioMachine(plan, clock)
         for plan, clock in members
     )
 
 
-def _rules(dice: Dice, machine: str) -> HomeRules:
+def _rules(dice: Rng, machine: str) -> HomeRules:
     users = (dice.pick(("ann", "bob", "eve")),)
     return HomeRules(machine, {dice.pick((OTHERS, FRONT)): users})
 
 
-def _clock(dice: Dice) -> Clock:
+def _clock(dice: Rng) -> Clock:
     return Clock(
         dice.between(0.0, 1e6),
         dice.between(-100.0, 100.0),
@@ -188,7 +188,7 @@ def _clock(dice: Dice) -> Clock:
     )
 
 
-def _work(dice: Dice, use: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+def _work(dice: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
     happenings = []
     for _ in range(4 + dice.below(9)):
         run_s = dice.pick((0.0, 0.5, 3.0, 10.0, 40.0))
@@ -212,7 +212,7 @@ def _work(dice: Dice, use: Dice, homes: list[str], cpus_max: int) -> list[Happen
     return happenings
 
 
-def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
+def _short_work(dice: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
     """More short tasks than there are cpus, which are handed out ahead; some of them are not."""
     happenings = []
     for _ in range(1 + dice.below(3)):
@@ -236,7 +236,7 @@ def _short_work(dice: Dice, homes: list[str], cpus_max: int) -> list[Happening]:
     return happenings
 
 
-def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
+def _prologs(dice: Rng, nodes: list[str]) -> list[Happening]:
     """Prologs that fail for a while; who runs the machine finds it drained, and takes it back."""
     return [
         Happening(
@@ -249,7 +249,7 @@ def _prologs(dice: Dice, nodes: list[str]) -> list[Happening]:
     ]
 
 
-def _hole(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+def _hole(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
     """Many tasks of one user, whose program is not on one of the machines for a while."""
     submission = Submission(
         user=dice.pick(("ann", "bob", "eve")),
@@ -270,7 +270,7 @@ def _hole(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
     ]
 
 
-def _forgotten(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening]:
+def _forgotten(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
     """Operators who take machines for gone, again and again: it is refused while they are not."""
     return [
         Happening(dice.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", dice.pick(homes), 0.0, other)
@@ -280,7 +280,7 @@ def _forgotten(dice: Dice, homes: list[str], nodes: list[str]) -> list[Happening
     ]
 
 
-def _people(dice: Dice, homes: list[str]) -> list[Happening]:
+def _people(dice: Rng, homes: list[str]) -> list[Happening]:
     return [
         Happening(
             dice.between(BEGIN_S, FAULTS_UNTIL_S),
@@ -293,7 +293,7 @@ def _people(dice: Dice, homes: list[str]) -> list[Happening]:
     ]
 
 
-def _elections(dice: Dice, names: list[str]) -> list[Happening]:
+def _elections(dice: Rng, names: list[str]) -> list[Happening]:
     """What brokers and those who follow them do not like."""
     return [
         Happening(
@@ -306,7 +306,7 @@ def _elections(dice: Dice, names: list[str]) -> list[Happening]:
     ]
 
 
-def _faults(dice: Dice, names: list[str], nodes: list[str]) -> list[Happening]:
+def _faults(dice: Rng, names: list[str], nodes: list[str]) -> list[Happening]:
     happenings = []
     for _ in range(1 + dice.below(9)):
         kind = dice.pick(FAULTS)

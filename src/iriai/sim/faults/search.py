@@ -11,10 +11,10 @@ from functools import partial
 
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp
 from iriai.sim.faults.actions import Happening, end_all, enter
-from iriai.sim.faults.checker import Judge
+from iriai.sim.faults.checker import Checker
 from iriai.sim.faults.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.process import Process
+from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.world import World
 
 PATIENCE_S = 1_000.0
@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Counterexample:
     """A seed that fails, and how."""
 
     seed: int
@@ -45,10 +45,10 @@ class Failure:
 
 def run(
     seeds: Iterable[int],
-    done: Callable[[int, Failure | None], None],
+    done: Callable[[int, Counterexample | None], None],
     *,
     through_wire: bool = False,
-) -> list[Failure]:
+) -> list[Counterexample]:
     """Try each seed; `done` is called after each. Failures come with their shrunk story.
 
     `through_wire`: in all of them messages become bytes on their way, not in one of five.
@@ -75,7 +75,7 @@ def fails(scenario: Scenario, tell: Tell | None = None) -> str | None:
     return None
 
 
-def shrunk(scenario: Scenario) -> Failure:
+def shrunk(scenario: Scenario) -> Counterexample:
     """The failure of a scenario that fails, with as little happening as it needs."""
     happenings = list(scenario.happenings)
     kind = _kind(fails(scenario))
@@ -93,7 +93,7 @@ def shrunk(scenario: Scenario) -> Failure:
     story: list[str] = []
     message = fails(least, story.append)
     assert message is not None, "the same scenario went well the second time"
-    return Failure(scenario.seed, message, least.happenings, tuple(story[-STORY_LINES_MAX:]))
+    return Counterexample(scenario.seed, message, least.happenings, tuple(story[-STORY_LINES_MAX:]))
 
 
 def _kind(message: str | None) -> str | None:
@@ -103,7 +103,7 @@ def _kind(message: str | None) -> str | None:
 
 def _play(scenario: Scenario, tell: Tell | None) -> None:
     world = scenario.world()
-    judge = Judge(world, is_calm=scenario.is_calm)
+    judge = Checker(world, is_calm=scenario.is_calm)
     if tell is not None:
         _narrate(world, scenario, tell)
     for happening in scenario.happenings:
@@ -143,11 +143,11 @@ def _narrate_launcher(world: World, machine: SimulatedMachine, tell: Tell) -> No
     launcher, name = machine.launcher, machine.plan.name
     on_start, on_end = launcher.on_start, launcher.on_end
 
-    def starts(process: Process) -> None:
+    def starts(process: ProcessModel) -> None:
         tell(f"{world.now_s:9.3f} {name} starts {process.attempt}")
         on_start(process)
 
-    def ends(process: Process) -> None:
+    def ends(process: ProcessModel) -> None:
         tell(f"{world.now_s:9.3f} {name}: {process.attempt} is over, {process.end[0]}")
         on_end(process)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iriai.model.home_rules import ALL, OTHERS, HomeRules
+from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.sim.faults.actions import TRUSTED_USERS, Happening
-from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Member, Scenario
-from iriai.sim.world.rng import Dice
+from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario, ScenarioMachine
+from iriai.sim.world.rng import Rng
 
 HEARD_WITHIN_S = 10.0
 """What gossip takes at most, and a little more."""
@@ -24,7 +24,7 @@ def with_trust(scenario: Scenario) -> Scenario:
 
     The largest machine runs everybody's tasks, by its owner's word, so that all can end.
     """
-    dice = Dice(scenario.seed, "trust")
+    dice = Rng(scenario.seed, "trust")
     names = [plan.name for plan, _ in scenario.members]
     largest = max(scenario.members, key=lambda member: member.plan.capacity.cpus)
     members = tuple(_member(each, is_open=each is largest) for each in scenario.members)
@@ -43,14 +43,18 @@ def with_trust(scenario: Scenario) -> Scenario:
     return replace(scenario, members=members, happenings=tuple(everything))
 
 
-def _member(member: Member, *, is_open: bool) -> Member:
+def _member(member: ScenarioMachine, *, is_open: bool) -> ScenarioMachine:
     plan = member.plan
     if is_open:
-        return Member(replace(plan, rules=HomeRules(plan.name, {OTHERS: (ALL,)})), member.clock)
-    return Member(replace(plan, rules=HomeRules(plan.name, plan.rules.homes)), member.clock)
+        return ScenarioMachine(
+            replace(plan, rules=HomeRules(plan.name, {OTHERS: (ALL,)})), member.clock
+        )
+    return ScenarioMachine(
+        replace(plan, rules=HomeRules(plan.name, plan.rules.homes)), member.clock
+    )
 
 
-def _said(dice: Dice, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
+def _said(dice: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
     """An operator says it; every machine hears of it."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
     moment_s = at_s

@@ -24,7 +24,7 @@ from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics
 from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.record import with_starts
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 
 CASES_MAX = 10_000
 """More than anybody waits for."""
@@ -38,10 +38,10 @@ class Case(NamedTuple):
     """One simulation and what it is called."""
 
     label: str
-    settings: Settings
+    settings: ReplaySettings
 
 
-def compared(text: str, base: Settings) -> list[Case]:
+def compared(text: str, base: ReplaySettings) -> list[Case]:
     """The cases of `--compare`: policies, orders, or both joined by `+`, separated by commas.
 
     Raises:
@@ -50,7 +50,7 @@ def compared(text: str, base: Settings) -> list[Case]:
     return [_compared(word.strip(), base) for word in text.split(",")]
 
 
-def _compared(label: str, base: Settings) -> Case:
+def _compared(label: str, base: ReplaySettings) -> Case:
     settings = base
     for word in label.split("+"):
         if word in POLICIES or is_policy_file(word):
@@ -66,7 +66,7 @@ def _compared(label: str, base: Settings) -> Case:
     return Case(label, settings)
 
 
-def swept(words: Sequence[str], base: Settings) -> list[Case]:
+def swept(words: Sequence[str], base: ReplaySettings) -> list[Case]:
     """The cases of `--sweep KEY=VALUES ...`: every combination.
 
     Raises:
@@ -116,7 +116,7 @@ def _axis(word: str) -> tuple[str, list[str]]:
     return key, values
 
 
-def _with(settings: Settings, key: str, value: str) -> Settings:
+def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
     if key in ("policy", "order"):
         known = POLICIES if key == "policy" else BUILT_IN
         if value not in known and not (key == "policy" and is_policy_file(value)):
@@ -155,7 +155,7 @@ def _plain(value: str) -> object:
 class _Finished(NamedTuple):
     """What a worker sends back: records without their jobs, which are here already."""
 
-    settings: Settings
+    settings: ReplaySettings
     starts_s: array[float]
     metrics: Metrics
 

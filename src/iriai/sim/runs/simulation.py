@@ -11,18 +11,18 @@ from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics, measure
 from iriai.sim.workload.record import Progress, Record, no_progress
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import FULL, Settings
+from iriai.sim.workload.settings import FULL, ReplaySettings
 
 
 class Simulation(NamedTuple):
     """What came of a log under some settings."""
 
-    settings: Settings
+    settings: ReplaySettings
     records: Sequence[Record]
     metrics: Metrics
 
 
-def simulate(log: Log, settings: Settings, progress: Progress = no_progress) -> Simulation:
+def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> Simulation:
     """Run `log` through, and measure."""
     run = full.simulate if settings.mode == FULL else replay
     records = run(log, settings, progress)

@@ -13,11 +13,11 @@ from collections.abc import Hashable, Iterator
 from math import ceil, expm1, floor, inf, log
 from typing import NamedTuple
 
-from iriai.broker.usage.usage import Standings
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.resources import Resources
-from iriai.node.ledger import Ledger
 from iriai.node.meter import SLICE_S
-from iriai.policy.accounting.decay import Fading
+from iriai.node.usage_counters import UsageCounters
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule, charge
 from iriai.policy.accounting.sliding_window import BUCKETS
 from iriai.sim.workload.log import LogJob
@@ -66,15 +66,15 @@ class _Slices(NamedTuple):
             charge_s = 0.0
 
 
-class Bill:
+class SlicedCharges:
     """The ledger of the one machine of a replay. Times are those of the log."""
 
     def __init__(
         self,
         machine: str,
-        standings: Standings,
+        standings: UsageAccounts,
         rule: ChargeRule,
-        fading: Fading,
+        fading: Decay,
         began_wall_s: float,
     ) -> None:
         """`began_wall_s` is what the machine's clock shows at 0."""
@@ -83,7 +83,7 @@ class Bill:
         self._rule = rule
         self._began_wall_s = began_wall_s
         self._fading = fading
-        self._ledger = Ledger(fading, ())
+        self._ledger = UsageCounters(fading, ())
         self._running: dict[int, _Run] = {}
         self._next_slice_s = inf
         """When the slice that runs is over; infinite while nothing does."""

@@ -33,7 +33,7 @@ class Moment(NamedTuple):
     """Processors that run, of those with any; goes on changing, too."""
 
 
-class Part(NamedTuple):
+class AccountSpan(NamedTuple):
     """One account over the time in which it had work; processor seconds."""
 
     account: Account
@@ -121,7 +121,7 @@ def _weights(asked: Mapping[Account, int], configuration: Configuration) -> dict
     }
 
 
-def parts(records: Sequence[Record], configuration: Configuration) -> list[Part]:
+def parts(records: Sequence[Record], configuration: Configuration) -> list[AccountSpan]:
     """What each account got and was entitled to, over the time in which it had work; by name."""
     got: dict[Account, float] = {}
     entitled: dict[Account, float] = {}
@@ -132,4 +132,7 @@ def parts(records: Sequence[Record], configuration: Configuration) -> list[Part]
             cpus += running
         for account, part in wanted(moment.asked, cpus, configuration).items():
             entitled[account] = entitled.get(account, 0.0) + part * moment.span_s
-    return [Part(account, got.get(account, 0.0), entitled[account]) for account in sorted(entitled)]
+    return [
+        AccountSpan(account, got.get(account, 0.0), entitled[account])
+        for account in sorted(entitled)
+    ]

@@ -17,10 +17,10 @@ from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
-from iriai.sim.workload.settings import Settings
+from iriai.sim.workload.settings import ReplaySettings
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.world.process import Process
+from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.work import Work
 from iriai.sim.world.world import World
 
@@ -29,7 +29,7 @@ PROGRESS_JOBS = 64
 """Between two calls of `Progress`."""
 
 
-def simulate(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
+def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
     """When each job of `log` starts and ends, in the order of the log."""
     return FullRun(log, settings, progress).run()
 
@@ -37,7 +37,9 @@ def simulate(log: Log, settings: Settings, progress: Progress = no_progress) -> 
 class FullRun:
     """One log in a world of one machine."""
 
-    def __init__(self, log: Log, settings: Settings, progress: Progress = no_progress) -> None:
+    def __init__(
+        self, log: Log, settings: ReplaySettings, progress: Progress = no_progress
+    ) -> None:
         self.world = World(settings.seed, through_wire=settings.through_wire)
         self._log = log
         self._progress = progress
@@ -87,7 +89,7 @@ class FullRun:
         if self._submitted < len(jobs):
             self.world.agenda.at(jobs[self._submitted].submit_s, self._submit)
 
-    def _started(self, process: Process) -> None:
+    def _started(self, process: ProcessModel) -> None:
         self._starts.setdefault(process.attempt.number, process.started_s)
 
 

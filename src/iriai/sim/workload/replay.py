@@ -14,23 +14,23 @@ from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
-from iriai.broker.scheduling.scheduling_pass import Outcome, Pass
-from iriai.broker.state.decision_rng import DecisionDice
+from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
+from iriai.broker.state.decision_rng import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState
-from iriai.broker.usage.usage import Standings
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.protocol.messages.scheduling import Want
-from iriai.sim.workload.charging import Bill
+from iriai.sim.workload.charging import SlicedCharges
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
-from iriai.sim.workload.settings import FIFO, Settings
+from iriai.sim.workload.settings import FIFO, ReplaySettings
 
 MACHINE = "machine"
 HOME = "log"
@@ -42,7 +42,7 @@ WAITING_MAX, WHOLE_EACH = 100, 100
 thousands wait in a long log, and an hour would go by."""
 
 
-def replay(log: Log, settings: Settings, progress: Progress = no_progress) -> list[Record]:
+def replay(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
     """When each job of `log` starts and ends, in the order of the log.
 
     Raises:
@@ -66,15 +66,15 @@ class _Running(NamedTuple):
 class _Replay:
     """One machine and its broker's state."""
 
-    def __init__(self, log: Log, settings: Settings) -> None:
+    def __init__(self, log: Log, settings: ReplaySettings) -> None:
         self.starts: dict[int, float] = {}
         self._log = log
         self._is_checked = settings.is_checked
         configuration = settings.configuration_for(log)
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
-        self._dice = DecisionDice(Random(settings.seed))
-        standings = Standings(Fading.of(order), ChargeRule.of(order))
+        self._dice = DecisionRng(Random(settings.seed))
+        standings = UsageAccounts(Decay.of(order), ChargeRule.of(order))
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), standings
         )
@@ -83,8 +83,8 @@ class _Replay:
         state.add_machine(self._view)
         self._bill = None
         if settings.order != FIFO:
-            self._bill = Bill(
-                MACHINE, standings, ChargeRule.of(order), Fading.of(order), log.began_wall_s
+            self._bill = SlicedCharges(
+                MACHINE, standings, ChargeRule.of(order), Decay.of(order), log.began_wall_s
             )
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
@@ -183,9 +183,9 @@ class _Replay:
             self._state.end(self._view, key)
         return has_ended
 
-    def _pass(self, now: Instant) -> Outcome:
+    def _pass(self, now: Instant) -> PassResult:
         if self._planning is None:
-            return Pass(self._state, self._dice, now).run()
+            return SchedulingPass(self._state, self._dice, now).run()
         outcome = self._planning.run(self._dice, now)
         if self._planning.mistake is not None:
             raise self._planning.mistake

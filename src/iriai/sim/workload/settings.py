@@ -26,7 +26,7 @@ DEFAULTS = Configuration()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReplaySettings:
     """One simulation. The same log and settings give the same records, bit for bit."""
 
     policy: str = POLICY

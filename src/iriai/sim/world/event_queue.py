@@ -15,7 +15,7 @@ Action = Callable[[], object]
 """What it returns is nobody's concern."""
 
 
-class Agenda:
+class EventQueue:
     """Times in seconds of the world; equal ones in the order (priority, when they were entered)."""
 
     def __init__(self) -> None:

@@ -17,13 +17,13 @@ from functools import partial
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Fading
-from iriai.protocol.directory.entry_table import Table
+from iriai.policy.accounting.decay import Decay
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import PACES, REFRESH
-from iriai.protocol.election.site_view import SitePeers
-from iriai.protocol.incidents import Notices
+from iriai.protocol.election.site_view import SiteView
+from iriai.protocol.incidents import Incidents
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerNews, pace_s
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync, pace_s
 from iriai.protocol.membership.cluster_core import OF_PEERS
 from iriai.protocol.messages.effects import (
     Delivered,
@@ -41,7 +41,7 @@ from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.open_network import OpenNetwork
-from iriai.sim.world.oracle_membership import Members
+from iriai.sim.world.oracle_membership import OracleMembership
 from iriai.sim.world.peer_world import PeerMachine, PeerWorld
 from iriai.sim.world.rng import generator
 from iriai.sim.world.world import World
@@ -58,7 +58,7 @@ EARLIER = tuple(
 )
 
 
-class GossipMembers(Members):
+class GossipMembers(OracleMembership):
     """See the module."""
 
     def __init__(self, world: World, network: OpenNetwork, clusters: frozenset[str]) -> None:
@@ -68,8 +68,8 @@ class GossipMembers(Members):
         self._network = network
         self._clusters = clusters
         self._rng = generator(world.seed, "gossip")
-        self._ledgers: dict[str, LedgerNews] = {}
-        self._site_peers: dict[str, SitePeers] = {}
+        self._ledgers: dict[str, LedgerSync] = {}
+        self._site_peers: dict[str, SiteView] = {}
         self._due: dict[str, object] = {}
         """Of each machine that gossips, which of its rounds of counting goes on."""
         self.peers = PeerWorld(world.seed, agenda=world.agenda, carry=self._carry)
@@ -95,11 +95,11 @@ class GossipMembers(Members):
         for machine in machines:
             self._tell(machine)
 
-    def _table_of_all(self) -> Table:
+    def _table_of_all(self) -> EntryTable:
         """What all published, verified once."""
         first = next(iter(self._machines.values()))
         verifier = KeyedVerifier(self._world.seed)
-        table = Table("", SITE, verifier, Notices())
+        table = EntryTable("", SITE, verifier, Incidents())
         now = first.clock.at(self._world.now_s)
         for joined in self.peers.machines.values():
             table.restore(joined.peers.kept(now), now)
@@ -142,11 +142,11 @@ class GossipMembers(Members):
             came_up_s=came_up_s,
         )
         now = machine.clock.at(came_up_s)
-        fading = Fading.of(plan.configuration.order)
+        fading = Decay.of(plan.configuration.order)
         rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
-        ledger = LedgerNews(plan.name, fading, EARLIER, now, rate=rate)
+        ledger = LedgerSync(plan.name, fading, EARLIER, now, rate=rate)
         self._ledgers[plan.name] = ledger
-        self._site_peers[plan.name] = SitePeers(joined.peers.publisher.member)
+        self._site_peers[plan.name] = SiteView(joined.peers.publisher.member)
         rows = tuple(map(BatchRow.of, EARLIER))
         batch = batch_body(LedgerBatch(0, now.wall_s, rows, max(1.0, rate)))
         for kind, body in ((EntryKind.CERTIFICATE, signer.certificate), (EntryKind.LEDGER, batch)):

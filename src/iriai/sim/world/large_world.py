@@ -12,7 +12,7 @@ from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.network import NetworkPlan
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import Work
 from iriai.sim.world.world import World
 
@@ -36,7 +36,7 @@ def large_world(machines: int, jobs: int, seed: int = 1) -> World:
             configuration,
         )
         world.add(plan)
-    dice = Dice(seed, "load")
+    dice = Rng(seed, "load")
     span_s = jobs * 60.0 / (machines * 2)
     for _ in range(jobs):
         user = f"u{dice.below(ACCOUNTS)}"

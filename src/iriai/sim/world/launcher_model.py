@@ -29,7 +29,7 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
 )
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.process import LOST, Process
+from iriai.sim.world.process import LOST, ProcessModel
 from iriai.sim.world.work import Work, Works
 
 FORGOTTEN = "this attempt ended here before, and its end was acknowledged"
@@ -38,7 +38,7 @@ NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
 PROLOG_FAILED = "prolog ended with exit code 1"
 
 
-def _unheard(_process: Process) -> None:
+def _unheard(_process: ProcessModel) -> None:
     """Before somebody watches."""
 
 
@@ -47,7 +47,7 @@ class LauncherModel:
 
     def __init__(self, clock: Clock, works: Works, speed: float = 1.0) -> None:
         self.works = works
-        self.running: dict[AttemptId, Process] = {}
+        self.running: dict[AttemptId, ProcessModel] = {}
         self.exits: dict[AttemptId, AttemptExited] = {}
         self.forgotten: dict[AttemptId, None] = {}
         self.starts: list[AttemptId] = []
@@ -62,8 +62,8 @@ class LauncherModel:
         """Prologs that failed, until the end of the attempt is forgotten."""
         self.is_up = True
         self.is_stopped = False
-        self.on_start: Callable[[Process], None] = _unheard
-        self.on_end: Callable[[Process], None] = _unheard
+        self.on_start: Callable[[ProcessModel], None] = _unheard
+        self.on_end: Callable[[ProcessModel], None] = _unheard
         self._clock = clock
         self._speed = speed
         self._ends: list[tuple[float, int, AttemptId]] = []
@@ -121,7 +121,7 @@ class LauncherModel:
         others = [other for other in self.running if other.task == attempt.task]
         assert not others, f"{attempt} is started while {others[0]} runs"
         work = NO_PROGRAM if self.fails_at_once else self.works.of(attempt)
-        process = Process(attempt, spec, work, now_s, self._speed)
+        process = ProcessModel(attempt, spec, work, now_s, self._speed)
         if order.lease_s is not None:
             if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
                 # Renewals that came since do not count: one may have come when this was over.
@@ -200,7 +200,7 @@ class LauncherModel:
             self.on_end(process)
         return ended
 
-    def _plan(self, process: Process) -> None:
+    def _plan(self, process: ProcessModel) -> None:
         self._sequence += 1
         heappush(self._ends, (process.due_s, self._sequence, process.attempt))
 
@@ -262,12 +262,12 @@ class LauncherModel:
             self._keep(process, Usage(), seen_s)
             self.on_end(process)
 
-    def _exit(self, process: Process) -> AttemptExited:
+    def _exit(self, process: ProcessModel) -> AttemptExited:
         self._written_s = process.end_s
         elapsed_s = max(0.0, process.end_s - process.started_s)
         return self._keep(process, process.work.usage(process.spec, elapsed_s), process.end_s)
 
-    def _keep(self, process: Process, usage: Usage, end_s: float) -> AttemptExited:
+    def _keep(self, process: ProcessModel, usage: Usage, end_s: float) -> AttemptExited:
         elapsed_s = max(0.0, end_s - process.started_s)
         started_wall_s = self._wall_s(process.started_s)
         exit_ = self.exits[process.attempt] = AttemptExited(

@@ -20,7 +20,7 @@ from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.ad import MachineAd
-from iriai.model.home_rules import HomeRules
+from iriai.model.admission_rules import HomeRules
 from iriai.model.home_trust import HomeTrust, refusal_of
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -29,12 +29,12 @@ from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
-from iriai.policy.accounting.decay import Fading
+from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.fairshare import ChargeRule
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.policy.placement.policy_api import PlanSource
-from iriai.protocol.election.election import Succession
+from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import (
     Effect,
     JobSettled,
@@ -205,7 +205,7 @@ class SimulatedMachine:
                 plan.name,
                 plan.capacity,
                 ChargeRule.of(order),
-                Fading.of(order),
+                Decay.of(order),
                 plan.speed,
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
@@ -234,7 +234,7 @@ class SimulatedMachine:
                 node,
                 home,
                 None,
-                succession=Succession(plan.name, plan.cluster),
+                succession=Election(plan.name, plan.cluster),
                 make_broker=make_broker,
             )
         broker = make_broker() if Part.BROKER in plan.parts else None

@@ -14,9 +14,9 @@ from functools import partial
 
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import Match, Message, Promise, Quiet
-from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 OF_BROKERS = (Match, Promise, Quiet)
 """What brokers say; what they are told is known by the part."""
@@ -73,7 +73,7 @@ class Network:
     def __init__(
         self,
         plan: NetworkPlan,
-        agenda: Agenda,
+        agenda: EventQueue,
         seed: int,
         arrive: Callable[[SimulatedMachine, Delivered | LinkUp | LinkDown], None],
     ) -> None:
@@ -84,9 +84,9 @@ class Network:
         self._agenda = agenda
         self.on_arrival = arrive
         """Takes what reaches a machine."""
-        self._latency = Dice(seed, "latency")
-        self._mishaps = Dice(seed, "mishaps")
-        self._notice = Dice(seed, "notice")
+        self._latency = Rng(seed, "latency")
+        self._mishaps = Rng(seed, "mishaps")
+        self._notice = Rng(seed, "notice")
         self._links: dict[tuple[str, str], _Link] = {}
         self._ways: dict[tuple[str, str], _Link] = {}
         """The same by sender and receiver: two for each."""

@@ -17,7 +17,7 @@ import msgspec
 
 from iriai.protocol.membership.cluster_core import OF_PEERS
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
-from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.network import OF_BROKERS, Network, NetworkPlan
 from iriai.wire.links import IDLE_S, QUIET_S
@@ -51,7 +51,7 @@ class OpenNetwork(Network):
         self,
         delays: Delays,
         loss: float,
-        agenda: Agenda,
+        agenda: EventQueue,
         seed: int,
         arrive: Callable[[SimulatedMachine, Delivered | LinkUp | LinkDown], None],
         machines: dict[str, SimulatedMachine],

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from iriai.protocol.messages.candidates import CANDIDATES_MAX, Neighbour, Peer, speakers
+from iriai.protocol.messages.candidates import (
+    CANDIDATES_MAX,
+    BrokerCandidate,
+    ClusterPeer,
+    speakers,
+)
 from iriai.protocol.messages.effects import MachineForgotten, Part, PeersChanged
-from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.world.rng import Dice
+from iriai.sim.world.rng import Rng
 
 NOTICE_S = 10.0
 """The longest that it takes until a machine knows that another is gone, or is back."""
@@ -24,12 +29,12 @@ FORGOTTEN_S = 20.0
 so that machines come back after they were forgotten in short worlds, too."""
 
 
-class Members:
+class OracleMembership:
     """Of all clusters of a world."""
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: EventQueue,
         seed: int,
         tell: Callable[[SimulatedMachine, PeersChanged | MachineForgotten], None],
         notice_s: float = NOTICE_S,
@@ -37,13 +42,13 @@ class Members:
         """`tell` takes what reaches a machine."""
         self._agenda = agenda
         self._tell_machine = tell
-        self._dice = Dice(seed, "members")
+        self._dice = Rng(seed, "members")
         self._notice_s = notice_s
         self._machines: dict[str, SimulatedMachine] = {}
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
         self._candidates: dict[str, tuple[str, ...]] = {}
         """By cluster, best first."""
-        self._neighbours: tuple[Neighbour, ...] = ()
+        self._neighbours: tuple[ClusterPeer, ...] = ()
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
         self._downs: dict[str, int] = {}
@@ -72,7 +77,7 @@ class Members:
             cluster: speakers(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
         }
         if len(peers) > 1:
-            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+            self._neighbours = tuple(map(ClusterPeer, self._candidates, self._candidates.values()))
         for cluster, machines in self._of_clusters.items():
             for machine in machines:
                 self._tell_machine(machine, PeersChanged(peers[cluster], self._neighbours))
@@ -142,7 +147,7 @@ class Members:
             return
         self._candidates[cluster] = candidates
         if len(self._candidates) > 1:
-            self._neighbours = tuple(map(Neighbour, self._candidates, self._candidates.values()))
+            self._neighbours = tuple(map(ClusterPeer, self._candidates, self._candidates.values()))
             for other, first in self._candidates.items():
                 if other != cluster:
                     machines = self._named(first)
@@ -177,8 +182,8 @@ class Members:
             peers = tuple(self._peer(each.plan) for each in there)
             self._tell_machine(machine, PeersChanged(peers, self._neighbours))
 
-    def _peer(self, plan: MachinePlan) -> Peer:
-        return Peer(
+    def _peer(self, plan: MachinePlan) -> BrokerCandidate:
+        return BrokerCandidate(
             plan.name,
             plan.steadiness,
             plan.outward_only,

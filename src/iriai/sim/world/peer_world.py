@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from iriai.protocol.directory.directory import DirectorySettings
-from iriai.protocol.incidents import Notices
-from iriai.protocol.membership.cluster_core import Peers
+from iriai.protocol.incidents import Incidents
+from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.effects import (
     Delivered,
@@ -31,9 +31,9 @@ from iriai.protocol.messages.effects import (
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.rpc.inquiries import Inquiries
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.event_queue import Agenda
+from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
-from iriai.sim.world.rng import Dice, generator
+from iriai.sim.world.rng import Rng, generator
 from iriai.wire.parts import pack, unpack
 
 SIGMA = 0.6
@@ -60,7 +60,7 @@ class PeerMachine:
     """One machine of such a world."""
 
     name: str
-    peers: Peers
+    peers: ClusterCore
     clock: Clock
     cannot_be_reached: bool
     is_up: bool = True
@@ -74,7 +74,7 @@ class PeerMachine:
     notices: list[PeerNoticed] = field(default_factory=list)
     sent_bytes: int = 0
     sent: int = 0
-    inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Notices()))
+    inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Incidents()))
     told: dict[int, bytes | None] = field(default_factory=dict)
     """How each of its questions ended, by number."""
 
@@ -95,7 +95,7 @@ class PeerWorld:
         membership: MembershipSettings | None = None,
         directory: DirectorySettings | None = None,
         needs_certificates: bool = False,
-        agenda: Agenda | None = None,
+        agenda: EventQueue | None = None,
         carry: Callable[[PeerMachine, Send], None] | None = None,
     ) -> None:
         """`agenda` is that of a larger world; `carry` takes what is sent, instead of `ways`.
@@ -104,7 +104,7 @@ class PeerWorld:
         """
         self.seed = seed
         self.ways = ways or Ways()
-        self.agenda = agenda or Agenda()
+        self.agenda = agenda or EventQueue()
         self._carry = carry
         self.machines: dict[str, PeerMachine] = {}
         self.on_entries: Callable[[PeerMachine, EntriesChanged], None] | None = None
@@ -116,8 +116,8 @@ class PeerWorld:
         self._membership = membership
         self._directory = directory
         self._needs_certificates = needs_certificates
-        self._delays = Dice(seed, "delays")
-        self._losses = Dice(seed, "losses")
+        self._delays = Rng(seed, "delays")
+        self._losses = Rng(seed, "losses")
         self._sides: dict[str, int] = {}
         """Which side of a partition each machine is on; all on 0 where there is none."""
         self._answering = ("", "")
@@ -162,7 +162,7 @@ class PeerWorld:
             cluster_name=cluster_name,
             parts=parts,
         )
-        peers = Peers(
+        peers = ClusterCore(
             member,
             incarnation=self._lives if incarnation is None else incarnation,
             signer=KeyedSigner(self.seed, name),

@@ -10,7 +10,7 @@ from iriai.model.state import EndCause
 from iriai.sim.world.work import KILLED, TERMINATED, End, Work
 
 
-class Process:
+class ProcessModel:
     """Ends by itself, or is asked to end and killed when its grace is over."""
 
     __slots__ = (

@@ -19,7 +19,7 @@ def generator(seed: int, name: str) -> Random:
     return Random(f"{seed}/{name}")
 
 
-class Dice:
+class Rng:
     """What is drawn from one generator."""
 
     def __init__(self, seed: int, name: str) -> None:

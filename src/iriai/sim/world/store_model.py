@@ -26,8 +26,8 @@ from iriai.model.records import (
     Resumed,
     Snapshot,
 )
+from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
-from iriai.model.stored import StoredJob, StoredState, waited_for
 
 
 class StoreModel:

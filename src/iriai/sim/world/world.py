@@ -17,10 +17,10 @@ from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Message
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.event_queue import STEP, Agenda
+from iriai.sim.world.event_queue import STEP, EventQueue
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.network import Network, NetworkPlan
-from iriai.sim.world.oracle_membership import Members
+from iriai.sim.world.oracle_membership import OracleMembership
 from iriai.sim.world.rng import generator
 from iriai.sim.world.work import Work, Works
 from iriai.wire.parts import pack, unpack
@@ -37,13 +37,13 @@ class World:
         self, seed: int = 1, network: NetworkPlan = ZERO_DELAY, *, through_wire: bool = False
     ) -> None:
         self.seed = seed
-        self.agenda = Agenda()
+        self.agenda = EventQueue()
         self.works = Works()
         self.machines: dict[str, SimulatedMachine] = {}
         self.network = Network(network, self.agenda, seed, self.arrive)
         if through_wire:
             self.network.pass_through = _through_wire
-        self.members = Members(self.agenda, seed, self.arrive)
+        self.members = OracleMembership(self.agenda, seed, self.arrive)
         self.watchers: list[Watcher] = []
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}

@@ -1,6 +1,6 @@
 """Output is followed to its end, whatever becomes of the daemon meanwhile."""
 
-from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.client.transport import ConnectionLost
 from iriai.model.state import EndCause
 from iriai.wire.requests import LogFile, Outcome, OutputPiece
@@ -37,6 +37,6 @@ class Home:
 
 def test_a_daemon_that_goes_away_at_the_end_is_waited_for_and_the_tasks_code_is_told():
     home, out, err = Home(), bytearray(), bytearray()
-    outcomes = Watch(home, "ume-1", lambda _: (out.extend, err.extend)).step()
+    outcomes = JobFollower(home, "ume-1", lambda _: (out.extend, err.extend)).step()
     assert (outcomes, home.waited) == ((OUTCOME,), 2)
     assert (bytes(out), bytes(err)) == (b"printed", b"")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from iriai.daemon.requests.cluster.unauthenticated import Strangers
-from iriai.identity.storage.join_tokens import Entry
+from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
+from iriai.identity.storage.join_tokens import IssuedToken
 from iriai.model.instant import Instant
 from iriai.model.token_text import TokenKind
 from tests.support.loops import in_loop
@@ -28,24 +28,26 @@ class OpenConnection:
             callback()
 
 
-def shown(strangers: Strangers, lives_s: float, token_id: str = "t1") -> OpenConnection:
+def shown(
+    strangers: UnauthenticatedClients, lives_s: float, token_id: str = "t1"
+) -> OpenConnection:
     connection = OpenConnection()
     now = Instant(0.0, 1000.0)
-    entry = Entry(token_id, TokenKind.USER, "", 0.0, now.wall_s + lives_s, "root", "ann")
+    entry = IssuedToken(token_id, TokenKind.USER, "", 0.0, now.wall_s + lives_s, "root", "ann")
     strangers._end_with_token(connection, entry, now)  # type: ignore[arg-type]
     return connection
 
 
-def story(body: Callable[[Strangers], Awaitable[None]]) -> None:
+def story(body: Callable[[UnauthenticatedClients], Awaitable[None]]) -> None:
     async def run() -> None:
-        strangers = Strangers(*[None] * 6)  # type: ignore[arg-type]
+        strangers = UnauthenticatedClients(*[None] * 6)  # type: ignore[arg-type]
         await body(strangers)
 
     in_loop(run)
 
 
 def test_it_ends_with_the_token():
-    async def body(strangers: Strangers) -> None:
+    async def body(strangers: UnauthenticatedClients) -> None:
         for_long, briefly = shown(strangers, 3600.0), shown(strangers, 0.01)
         assert await briefly.closed == "its token has ended"
         assert not for_long.closed.done()
@@ -54,7 +56,7 @@ def test_it_ends_with_the_token():
 
 
 def test_it_ends_when_the_token_is_revoked_and_no_other_does():
-    async def body(strangers: Strangers) -> None:
+    async def body(strangers: UnauthenticatedClients) -> None:
         one, other, of_another = (shown(strangers, 3600.0, each) for each in ("t1", "t1", "t2"))
         strangers.revoked("t1")
         assert {await one.closed, await other.closed} == {"its token was revoked"}

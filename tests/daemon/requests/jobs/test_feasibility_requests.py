@@ -7,9 +7,9 @@ import pytest
 from iriai.daemon.requests.jobs.feasibility_requests import (
     ALL_LINES_BYTES_MAX,
     LINE_BYTES_MAX,
-    FitQuestions,
+    FeasibilityRequests,
 )
-from iriai.daemon.server.connections import Asked
+from iriai.daemon.server.connections import RequestContext
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -56,13 +56,13 @@ def broker():
 def questions(broker):
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
     feasibility = SimpleNamespace(check=lambda _want: None)
-    return FitQuestions(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
+    return FeasibilityRequests(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
 
 
 class Client:
     """One connection, on which jobs are handed in."""
 
-    def __init__(self, questions: FitQuestions) -> None:
+    def __init__(self, questions: FeasibilityRequests) -> None:
         self.accepted = []
         self.refused = []
         self._questions = questions
@@ -74,7 +74,7 @@ class Client:
             judge(want)
             self.accepted.append(name)
 
-        asked = Asked(self, 0, SimpleNamespace(), size_bytes=size_bytes)
+        asked = RequestContext(self, 0, SimpleNamespace(), size_bytes=size_bytes)
         self._questions.judged(asked, (want,), NOW, accept)
 
     def reply(self, reply) -> None:
@@ -128,7 +128,7 @@ def test_what_is_refused_here_raises_at_once(broker):
     broker.is_here = True
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
     feasibility = SimpleNamespace(check=check)
-    here = FitQuestions(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
+    here = FeasibilityRequests(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
     with pytest.raises(Refused):
         Client(here).hand_in("large", "")
 

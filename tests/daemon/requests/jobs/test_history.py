@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.model.problem import NotFound
 from iriai.model.records import HistoryDropped
 from iriai.store import Store
@@ -16,7 +16,7 @@ def test_a_job_that_was_looked_at_is_missed_as_soon_as_it_is_deleted(tmp_path):
     migrate_here(path)
     store = Store.open(path)
     ends_of_round = []
-    past = Past("ume", str(tmp_path), store, ends_of_round.append)
+    past = JobHistory("ume", str(tmp_path), store, ends_of_round.append)
     store.write([accepted(1), result(1), finished(1)])
     asked = [past.spec(1), past.spec(1)]
     store.write([HistoryDropped(1, 100)])

@@ -3,7 +3,7 @@ import pytest
 from iriai.daemon.requests.jobs.selection import (
     JOBS_AT_ONCE,
     TASKS_AT_ONCE,
-    Selected,
+    SelectedJobs,
     check_ids,
     parse_selection,
     parts,
@@ -26,11 +26,11 @@ def job(number: int, name: str, user: str = "ann") -> JobState:
 @pytest.mark.parametrize(
     ("text", "selected"),
     [
-        ("ume-42", Selected(JOB)),
-        ("ume-42.7", Selected(JOB, (7,))),
-        ("ume-42.3-5", Selected(JOB, range(3, 6))),
-        ("ume-42.3-3", Selected(JOB, range(3, 4))),
-        ("big-box-1.0", Selected(JobId("big-box", 1), (0,))),
+        ("ume-42", SelectedJobs(JOB)),
+        ("ume-42.7", SelectedJobs(JOB, (7,))),
+        ("ume-42.3-5", SelectedJobs(JOB, range(3, 6))),
+        ("ume-42.3-3", SelectedJobs(JOB, range(3, 4))),
+        ("big-box-1.0", SelectedJobs(JobId("big-box", 1), (0,))),
     ],
 )
 def test_ids_and_ranges(text, selected):
@@ -54,10 +54,10 @@ def test_an_id_of_another_home_is_not_found_here():
 def test_a_pattern_selects_by_name_and_only_among_the_jobs_one_may_see():
     jobs = {1: job(1, "sweep-a"), 2: job(2, "sweep-b", "bob"), 3: job(3, "other")}
     assert list(select("name:sweep*", "ume", jobs, None)) == [
-        Selected(JobId("ume", 1)),
-        Selected(JobId("ume", 2)),
+        SelectedJobs(JobId("ume", 1)),
+        SelectedJobs(JobId("ume", 2)),
     ]
-    assert list(select("name:sweep*", "ume", jobs, "ann")) == [Selected(JobId("ume", 1))]
+    assert list(select("name:sweep*", "ume", jobs, "ann")) == [SelectedJobs(JobId("ume", 1))]
 
 
 def test_a_pattern_that_nothing_matches_is_not_found():
@@ -84,7 +84,7 @@ def test_jobs_that_end_while_names_are_looked_at_are_left_out():
     found = select("name:x", "ume", jobs, None)
     first = next(found)
     jobs.clear()
-    assert [first, *found] == [Selected(JobId("ume", 0)), None]
+    assert [first, *found] == [SelectedJobs(JobId("ume", 0)), None]
 
 
 def test_many_ids_are_several_requests():

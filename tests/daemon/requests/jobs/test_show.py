@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from iriai.config.reader import Configuration
-from iriai.daemon.requests.jobs.handlers import JobAnswers
+from iriai.daemon.requests.jobs.handlers import JobHandlers
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.account import Account
@@ -39,7 +39,7 @@ class Scene:
         settings = SimpleNamespace(home="ume", paths=paths, configuration=Configuration())
         engine = SimpleNamespace(machine=self.machine)
         past = SimpleNamespace(attempts=lambda *_: [], text_bytes=dict)
-        answers = JobAnswers(settings, engine, None, None, None, past, None)
+        answers = JobHandlers(settings, engine, None, None, None, past, None)
         operator = SimpleNamespace(operator=True)
         asked = SimpleNamespace(caller=operator, answer=shown.append)
         answers.handlers()[Show](asked, Show(str(JOB)), instant(2.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.daemon.requests.jobs.story import Teller
+from iriai.daemon.requests.jobs.story import StoryBuilder
 from iriai.model.alteration import Alteration
 from iriai.model.dependency import Condition, Dependency
 from iriai.model.reason import Reason, Rule
@@ -32,7 +32,7 @@ def told(*changes, cause=None, task=None, **asked) -> list[tuple]:
     events = [JobEvent(1, n, 10.0 * n, change, f"ume:{n}") for n, change in enumerate(changes, 1)]
     ended_s = None if cause is None else 10.0 * len(changes)
     record = JobRecord(1, spec(**asked), 0.0, ended_s, cause, None)
-    rows = Teller(HOME, record, [], task).rows(events)
+    rows = StoryBuilder(HOME, record, [], task).rows(events)
     return [tuple(filter(None, (row.what, row.tasks, row.by, row.text))) for row in rows]
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from iriai.config.reader import parse_configuration
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.requests.jobs.feasibility import Feasibility
 from iriai.daemon.requests.jobs.submission import Submissions, output_paths
 from iriai.daemon.startup.role import Role
-from iriai.identity.users.permissions import Users
+from iriai.identity.users.permissions import Permissions
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
@@ -42,17 +42,17 @@ PERSON = UnixUsers().by_uid(os.getuid())
 
 
 @pytest.fixture
-def payloads() -> Payloads:
-    return Payloads(lambda digest: b"")
+def payloads() -> PayloadStore:
+    return PayloadStore(lambda digest: b"")
 
 
 @pytest.fixture
-def submissions(payloads: Payloads):
+def submissions(payloads: PayloadStore):
     configuration = parse_configuration(TOML, "iriai.toml")
     settings = SimpleNamespace(
         configuration=configuration, home="ume", role=Role(), capacity=CAPACITY
     )
-    users = Users(configuration, os.getuid())
+    users = Permissions(configuration, os.getuid())
     view = SimpleNamespace(calendar=SimpleNamespace(capacity=CAPACITY))
     broker = SimpleNamespace(
         state=SimpleNamespace(machines={"ume": view}),

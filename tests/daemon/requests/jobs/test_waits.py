@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.jobs.selection import Selected
-from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, Waits
+from iriai.daemon.requests.jobs.selection import SelectedJobs
+from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, JobWaiters
 from iriai.home.core import Home
 from iriai.identity.users.permissions import Caller
 from iriai.machine.core import Machine
@@ -82,7 +82,7 @@ class Scene:
         self.disk = SlowDisk()
         self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
         self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume")
-        self.waits = Waits(self.engine, self._outcome, USER_WAITS_MAX)
+        self.waits = JobWaiters(self.engine, self._outcome, USER_WAITS_MAX)
         self.engine.on_changed = self.waits.job_changed
         self.engine.on_settled = self.waits.job_settled
         self.stored = 0
@@ -101,7 +101,7 @@ class Scene:
 
     def wait(self, *indices: int, asker: Asker | None = None) -> Asker:
         asker = asker or Asker()
-        item = Selected(JOB, indices)
+        item = SelectedJobs(JOB, indices)
         self.engine.request(lambda _now: done(self.waits.add(asker, [item], progress=False)))
         self.engine.turn()
         return asker
@@ -176,10 +176,10 @@ def test_what_one_user_waits_for_has_an_end():
     def body(scene):
         scene.submit()
         asker, again, other = Asker(), Asker(), Asker("bob")
-        most = Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
+        most = SelectedJobs(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
         done(scene.waits.add(asker, gather(scene, asker, most), progress=False))
         with pytest.raises(Refused, match="ann has 1500000 jobs and tasks") as refused:
-            gather(scene, again, Selected(JOB, (0,)))
+            gather(scene, again, SelectedJobs(JOB, (0,)))
         assert "waits_per_user in [limits]" in refused.value.hint
         assert gather(scene, other, most) == [most]
         asker.leave()
@@ -192,7 +192,7 @@ def test_too_much_is_refused_before_it_is_gathered():
     def body(scene):
         def selection():
             for _ in range(2):
-                yield Selected(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
+                yield SelectedJobs(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
             raise AssertionError("it was not too much")
 
         with pytest.raises(Refused):
@@ -204,12 +204,12 @@ def test_too_much_is_refused_before_it_is_gathered():
 def test_what_all_clients_wait_for_has_an_end():
     def body(scene):
         scene.submit()
-        some = Selected(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))
+        some = SelectedJobs(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))
         askers = [Asker(name) for name in ("ann", "bob", "eve", "tom")]
         for asker in askers:
             done(scene.waits.add(asker, gather(scene, asker, some), progress=False))
         with pytest.raises(Refused, match="5000000 jobs and tasks that all connections"):
-            gather(scene, Asker("kim"), Selected(JOB))
+            gather(scene, Asker("kim"), SelectedJobs(JOB))
         askers[0].leave()
         assert gather(scene, Asker("kim"), some) == [some]
 

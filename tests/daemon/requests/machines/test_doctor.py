@@ -12,7 +12,7 @@ from iriai.daemon.requests.machines.doctor import findings
 from iriai.daemon.requests.machines.mounts import Mount, mount_of
 from iriai.daemon.startup.hardware import MachineFacts, capacity
 from iriai.daemon.startup.role import Role
-from iriai.daemon.startup.settings import Mode, Settings, with_mode
+from iriai.daemon.startup.settings import DaemonSettings, ServiceMode, with_mode
 from iriai.launcher.contract.messages import Enforcement
 from iriai.model.paths import StatePaths
 from iriai.system.lock_file import take_lock
@@ -30,9 +30,11 @@ def paths(tmp_path):
     os.close(lock)
 
 
-def settings(paths: StatePaths, text: str = "", mode: Mode = Mode.SINGLE_USER) -> Settings:
+def settings(
+    paths: StatePaths, text: str = "", mode: ServiceMode = ServiceMode.SINGLE_USER
+) -> DaemonSettings:
     configuration = with_mode(parse_configuration(text, "iriai.toml"), mode)
-    return Settings(
+    return DaemonSettings(
         paths=paths,
         configuration=configuration,
         facts=FACTS,
@@ -49,7 +51,7 @@ def settings(paths: StatePaths, text: str = "", mode: Mode = Mode.SINGLE_USER) -
     )
 
 
-def found(settings: Settings, enforcement=(), trouble=()) -> dict[str, list[str]]:
+def found(settings: DaemonSettings, enforcement=(), trouble=()) -> dict[str, list[str]]:
     """The messages at each level; the socket of the settings is done with."""
     levels: dict[str, list[str]] = {"trouble": [], "note": [], "ok": []}
     rows = findings(settings, enforcement, trouble)
@@ -96,7 +98,7 @@ def test_more_than_there_is_is_named(paths):
 
 def test_a_directory_that_users_cannot_enter_is_trouble_for_a_system_daemon(paths):
     os.chmod(paths.directory, 0o700)
-    levels = found(settings(paths, mode=Mode.SYSTEM))
+    levels = found(settings(paths, mode=ServiceMode.SYSTEM))
     assert any("users may not enter" in text for text in levels["trouble"])
     assert not any("may not enter" in text for text in found(settings(paths))["trouble"])
 
@@ -108,7 +110,7 @@ def test_a_store_that_is_gone_is_trouble(paths):
 
 def test_daring_settings_are_noted(paths):
     text = '[identity]\nminimum_uid = 0\nname_accounts = true\noperators = "no such group"'
-    notes = found(settings(paths, text, Mode.SYSTEM))["note"]
+    notes = found(settings(paths, text, ServiceMode.SYSTEM))["note"]
     assert "users: tasks of root are run as well (minimum_uid = 0)" in notes
     assert "users: everybody may name another's account (name_accounts)" in notes
     assert "operators: there is no group 'no such group', so root is the only operator" in notes

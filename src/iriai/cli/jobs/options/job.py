@@ -13,9 +13,9 @@ from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.jobs.options.command_check import check_command, check_directory
 from iriai.cli.jobs.options.environment import job_environment
 from iriai.client.answers import JobDraft
-from iriai.client.drafting import DraftFields, draft
+from iriai.client.job_builder import DraftFields, draft
 from iriai.model.dependency import joined_dependencies
-from iriai.model.notice import NotifyOn, check_notify
+from iriai.model.notification import NotifyOn, check_notify
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, parse_size
 

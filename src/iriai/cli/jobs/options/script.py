@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from iriai.model.problem import UsageProblem
 
 if TYPE_CHECKING:  # loaded only for a script that has directives
-    from iriai.client.directives.option import Setting
+    from iriai.client.directives.option import OptionValue
     from iriai.model.batch_variables import BatchVariables
 
 SCRIPT = "iriai.script"
@@ -29,7 +29,7 @@ class Script:
     content: bytes
     batch: BatchVariables | None = None
     """What a script for another system finds of its submission."""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[OptionValue, ...] = ()
     """The options that its directives are."""
     directives_are_read: bool = False
     mail_place: str = ""

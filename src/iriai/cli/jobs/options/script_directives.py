@@ -17,7 +17,7 @@ from iriai.cli.framework.errors import remark
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.jobs.options.script import SCRIPT, Script
 from iriai.client.directives.block import Block, Dialect, DirectiveLine, read_block
-from iriai.client.directives.option import Setting, Surroundings
+from iriai.client.directives.option import OptionValue, Surroundings
 from iriai.client.directives.reading import translate
 from iriai.model.problem import UsageProblem
 
@@ -68,7 +68,7 @@ def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
     return result
 
 
-def _counts(setting: Setting, chosen: set[str]) -> bool:
+def _counts(setting: OptionValue, chosen: set[str]) -> bool:
     """Whether nothing that counts more says the same option."""
     name = _parameter(setting.option)
     same = {name} | {each for family in _FAMILIES if name in family for each in family}
@@ -91,10 +91,10 @@ def _is_from_words(source: Enum | None) -> bool:
 # --- #IRIAI --------------------------------------------------------------------------------------
 
 
-def _own_settings(ctx: typer.Context, block: Block) -> list[Setting]:
+def _own_settings(ctx: typer.Context, block: Block) -> list[OptionValue]:
     """The options that `#IRIAI` gives."""
-    settings: list[Setting] = []
-    seen: dict[str, tuple[object, Setting]] = {}
+    settings: list[OptionValue] = []
+    seen: dict[str, tuple[object, OptionValue]] = {}
     for line in block.lines:
         if line.dialect is not Dialect.IRIAI:
             continue
@@ -151,14 +151,14 @@ def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
     return found
 
 
-def _as_settings(name: str, value: object, line: DirectiveLine) -> list[Setting]:
+def _as_settings(name: str, value: object, line: DirectiveLine) -> list[OptionValue]:
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, list | tuple):
-        return [Setting(option, str(each), line.place) for each in value]
-    return [Setting(option, None if value is True else str(value), line.place)]
+        return [OptionValue(option, str(each), line.place) for each in value]
+    return [OptionValue(option, None if value is True else str(value), line.place)]
 
 
-def _contradiction(first: Setting, second: Setting) -> UsageProblem:
+def _contradiction(first: OptionValue, second: OptionValue) -> UsageProblem:
     return UsageProblem(
         "contradicting-directives",
         f"{first.place}: {first.word} contradicts line {second.place.number}: {second.word}",
@@ -169,7 +169,7 @@ def _contradiction(first: Setting, second: Setting) -> UsageProblem:
 # --- what surrounds the submission ---------------------------------------------------------------
 
 
-def _surroundings(ctx: typer.Context, own: list[Setting]) -> Surroundings:
+def _surroundings(ctx: typer.Context, own: list[OptionValue]) -> Surroundings:
     chosen = {each.option: each.value for each in own if each.value is not None}
     chosen |= {
         f"--{name}": str(ctx.params[name])

@@ -11,7 +11,7 @@ import typer
 from iriai.cli.jobs.options.array_ranges import parse_throttled
 from iriai.cli.jobs.options.job import PLACE
 from iriai.cli.jobs.options.script_file import read_sent
-from iriai.client.drafting import DraftFields
+from iriai.client.job_builder import DraftFields
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from functools import partial
 from iriai.cli.framework.errors import remark
 from iriai.client.answers import LogFile, Outcome, Progress
 from iriai.client.client import Client
-from iriai.client.following import PAUSE_MAX_S, FollowedFiles, Sink
+from iriai.client.job_wait import OnLost
+from iriai.client.tail import PAUSE_MAX_S, FollowedFiles, Sink
 from iriai.client.transport import ConnectionLost
-from iriai.client.waiting import OnLost
 from iriai.model.problem import NotFound
 
 LOOK_MIN_S = 0.01
@@ -26,7 +26,7 @@ SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
 """Where a task's output and its errors are to go."""
 
 
-class Watch:
+class JobFollower:
     """One job (or task) that is watched; call `step` until it returns outcomes."""
 
     def __init__(

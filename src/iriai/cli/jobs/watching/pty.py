@@ -15,7 +15,7 @@ from types import FrameType
 
 from iriai.cli.framework.errors import remark, remarks
 from iriai.cli.framework.standard_streams import STDIN, STDOUT, sink_to
-from iriai.cli.jobs.watching.follow import Watch
+from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.answers import JobDraft, Outcome
@@ -50,7 +50,7 @@ def _attend(client: Client, job: str, master: int, interruption: Interruption) -
     """Wait for the start as `run` does, then be the terminal."""
     line = WaitingLine(client, job)
     sink = sink_to(STDOUT)
-    watch = Watch(client, job, lambda _: (sink, sink), _say_lost)
+    watch = JobFollower(client, job, lambda _: (sink, sink), _say_lost)
     try:
         while (outcomes := watch.step()) is None and not watch.is_started:
             if interruption.is_pending:

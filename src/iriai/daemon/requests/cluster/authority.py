@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.cluster.handlers import ClusterAnswers
-from iriai.daemon.requests.cluster.unauthenticated import Strangers
+from iriai.daemon.requests.cluster.handlers import ClusterHandlers
+from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.server.connections import Clients, Handler
-from iriai.daemon.startup.settings import Settings
-from iriai.identity.users.permissions import Users
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.identity.users.permissions import Permissions
 from iriai.model.problem import Problem
 from iriai.protocol.messages.effects import Part
-from iriai.wire.joining import Consent, Leave, Renewed, Seed, TakeUpIdentity
+from iriai.wire.joining import CertificateRenewed, GrantConsent, Leave, Seed, TakeUpIdentity
 from iriai.wire.machines import Link
 from iriai.wire.requests import Down
 
@@ -28,15 +28,19 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0
 """How often a machine looks whether its certificate wants to be renewed: it has half a year."""
-NOT_FROM_ELSEWHERE = (Link, TakeUpIdentity, Leave, Down, Consent)
+NOT_FROM_ELSEWHERE = (Link, TakeUpIdentity, Leave, Down, GrantConsent)
 """Requests that want somebody who is on the machine, whoever's token is shown."""
 
 
-class ClusterPart:
+class ClusterAuthority:
     """See the module. Where the machine is in no cluster, only that can be changed."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, users: Users, on_begin_anew: Callable[[], None]
+        self,
+        settings: DaemonSettings,
+        engine: Engine,
+        users: Permissions,
+        on_begin_anew: Callable[[], None],
     ) -> None:
         """`on_begin_anew` ends the daemon, to be started again with what is on disk then."""
         self.on_ejected: Callable[[], None] = lambda: None
@@ -48,14 +52,14 @@ class ClusterPart:
         `ClusterState.spread`."""
         self.members: Callable[[], tuple[Seed, ...]] = lambda: ()
         """Members that can be found, for newcomers and for renewal."""
-        self.strangers: Strangers | None = None
+        self.strangers: UnauthenticatedClients | None = None
         """Whom to bring connections to whose peer shows no certificate."""
         self._settings = settings
         self._engine = engine
         self._users = users
         self._on_begin_anew = on_begin_anew
         self._looking: asyncio.TimerHandle | None = None
-        self._answers = ClusterAnswers(
+        self._answers = ClusterHandlers(
             settings, engine, on_begin_anew, self.document_came, self._leave, self._rules_changed
         )
 
@@ -69,7 +73,7 @@ class ClusterPart:
         return self._answers.handlers()
 
     def notice_by(self, noticed: Callable[[], tuple[list[str], list[str]]]) -> None:
-        """See `ClusterAnswers.noticed`."""
+        """See `ClusterHandlers.noticed`."""
         self._answers.noticed = noticed
 
     def begin(self, clients: Clients, handlers: dict[type, Handler]) -> None:
@@ -77,7 +81,7 @@ class ClusterPart:
         if self.state is None:
             return
         of_users = {kind: handlers[kind] for kind in handlers if kind not in NOT_FROM_ELSEWHERE}
-        self.strangers = Strangers(
+        self.strangers = UnauthenticatedClients(
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
         self._answers.on_revoked = self.strangers.revoked
@@ -161,13 +165,13 @@ def renew(state: ClusterState, addresses: list[str]) -> str:
 
 def _ask_to_renew(state: ClusterState, address: str) -> bytes:
     from iriai.client.remote import reach_member
-    from iriai.wire.joining import Renew
+    from iriai.wire.joining import RenewCertificate
 
     identity = state.identity
     conversation = reach_member(identity.authority, address)
     try:
-        body = Renew(identity.certificate.der, identity.request(), time.time())
-        return conversation.ask(body, Renewed).certificate
+        body = RenewCertificate(identity.certificate.der, identity.request(), time.time())
+        return conversation.ask(body, CertificateRenewed).certificate
     finally:
         conversation.close()
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
 from iriai.wire.joining import (
     ClusterReport,
-    Consent,
     ConsentRow,
     ConsentTable,
     EjectedRow,
+    GrantConsent,
     Leave,
     ListConsents,
     ListTokens,
@@ -41,7 +41,7 @@ from iriai.wire.requests import Done
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.signed_document import DocumentKind
-    from iriai.identity.storage.join_tokens import Entry
+    from iriai.identity.storage.join_tokens import IssuedToken
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,12 @@ OnDocument = Callable[["DocumentKind"], None]
 """Told when a document of an operator was new."""
 
 
-class ClusterAnswers:
+class ClusterHandlers:
     """Handlers of clients' requests about the cluster."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
         on_take_up: Callable[[], None],
         on_document: OnDocument,
@@ -88,7 +88,7 @@ class ClusterAnswers:
             RevokeToken: self._revoke_token,
             Publish: self._publish,
             Leave: self._leave,
-            Consent: self._consent,
+            GrantConsent: self._consent,
             ListConsents: self._list_consents,
         }
 
@@ -102,7 +102,7 @@ class ClusterAnswers:
             )
         return cluster
 
-    def _require_operator(self, asked: Asked, what: str) -> None:
+    def _require_operator(self, asked: RequestContext, what: str) -> None:
         if not asked.caller.operator:
             raise NotAllowed(
                 "not-an-operator",
@@ -112,7 +112,7 @@ class ClusterAnswers:
 
     # --- identity --------------------------------------------------------------------------------
 
-    def _take_up(self, asked: Asked, body: TakeUpIdentity, now: Instant) -> None:
+    def _take_up(self, asked: RequestContext, body: TakeUpIdentity, now: Instant) -> None:
         self._require_owner(asked)
         is_member = Path(self._settings.paths.cluster).is_dir()
         if is_member == (self._settings.cluster is not None):
@@ -121,13 +121,13 @@ class ClusterAnswers:
         log.info("begins anew: the machine %s a cluster", "entered" if is_member else "left")
         self._engine.after_this_turn(self._on_take_up)
 
-    def _leave(self, asked: Asked, body: Leave, now: Instant) -> None:
+    def _leave(self, asked: RequestContext, body: Leave, now: Instant) -> None:
         self._require_owner(asked)
         log.info("leaves cluster %s", self._cluster().identity.cluster)
         self._on_leave()
         asked.answer(Done())
 
-    def _require_owner(self, asked: Asked) -> None:
+    def _require_owner(self, asked: RequestContext) -> None:
         if asked.caller.person.uid != self._settings.owner_uid:
             raise NotAllowed(
                 "not-the-owner",
@@ -135,7 +135,7 @@ class ClusterAnswers:
                 "do it as its owner",
             )
 
-    def _show(self, asked: Asked, body: ShowCluster, now: Instant) -> None:
+    def _show(self, asked: RequestContext, body: ShowCluster, now: Instant) -> None:
         cluster = self._settings.cluster
         if cluster is None:
             asked.answer(ClusterReport())
@@ -146,8 +146,8 @@ class ClusterAnswers:
 
     # --- tokens ----------------------------------------------------------------------------------
 
-    def _make_token(self, asked: Asked, body: MakeToken, now: Instant) -> None:
-        from iriai.identity.storage.join_tokens import Entry, digest_of
+    def _make_token(self, asked: RequestContext, body: MakeToken, now: Instant) -> None:
+        from iriai.identity.storage.join_tokens import IssuedToken, digest_of
 
         cluster = self._cluster()
         kind = token_kind(body.kind)
@@ -161,7 +161,7 @@ class ClusterAnswers:
         fingerprint = cluster.trust.authority.fingerprint
         token = Token.make(kind, secrets.token_bytes(RANDOM_BYTES), fingerprint, address)
         ends_s = now.wall_s + body.lifetime_s
-        entry = Entry(
+        entry = IssuedToken(
             token.id,
             kind,
             digest_of(token.secret),
@@ -177,7 +177,7 @@ class ClusterAnswers:
         name = cluster.identity.cluster
         asked.answer(TokenMade(token.text, token.id, address, name, ends_s))
 
-    def _user_of_token(self, asked: Asked, user: str) -> str:
+    def _user_of_token(self, asked: RequestContext, user: str) -> str:
         """Whose requests the token carries. Never root's: what comes over a network is no root."""
         name = asked.caller.person.name
         if user and user != name:
@@ -191,7 +191,7 @@ class ClusterAnswers:
             )
         return name
 
-    def _list_tokens(self, asked: Asked, body: ListTokens, now: Instant) -> None:
+    def _list_tokens(self, asked: RequestContext, body: ListTokens, now: Instant) -> None:
         cluster, caller = self._cluster(), asked.caller
         entries = [
             entry
@@ -200,7 +200,7 @@ class ClusterAnswers:
         ]
         asked.answer(TokenTable(tuple(token_row(entry, now.wall_s) for entry in entries)))
 
-    def _revoke_token(self, asked: Asked, body: RevokeToken, now: Instant) -> None:
+    def _revoke_token(self, asked: RequestContext, body: RevokeToken, now: Instant) -> None:
         cluster, caller = self._cluster(), asked.caller
         cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
         cluster.files.keep_tokens(cluster.tokens)
@@ -209,7 +209,7 @@ class ClusterAnswers:
 
     # --- documents -------------------------------------------------------------------------------
 
-    def _publish(self, asked: Asked, body: Publish, now: Instant) -> None:
+    def _publish(self, asked: RequestContext, body: Publish, now: Instant) -> None:
         """Whoever brings it: the signature counts."""
         from iriai.identity.documents.signed_document import DocumentKind
 
@@ -228,7 +228,7 @@ class ClusterAnswers:
 
     # --- consent ---------------------------------------------------------------------------------
 
-    def _consent(self, asked: Asked, body: Consent, now: Instant) -> None:
+    def _consent(self, asked: RequestContext, body: GrantConsent, now: Instant) -> None:
         from iriai.identity.trust import consents
 
         cluster, person = self._cluster(), asked.caller.person
@@ -245,7 +245,7 @@ class ClusterAnswers:
         asked.answer(Done())
         self._on_rules()
 
-    def _list_consents(self, asked: Asked, body: ListConsents, now: Instant) -> None:
+    def _list_consents(self, asked: RequestContext, body: ListConsents, now: Instant) -> None:
         uid = None if asked.caller.operator else asked.caller.person.uid
         rows = self._cluster().consents.of(uid, now.wall_s)
         asked.answer(
@@ -273,7 +273,7 @@ def token_kind(word: str) -> TokenKind:
     return TokenKind(word)
 
 
-def token_row(entry: Entry, now_wall_s: float) -> TokenRow:
+def token_row(entry: IssuedToken, now_wall_s: float) -> TokenRow:
     """One line of `iriai token --list`."""
     state = "good"
     words = f"for requests of {entry.user}" if entry.user else "for a machine"

@@ -1,7 +1,7 @@
 """Connections over a network whose peer has shown no certificate: newcomers, and people elsewhere.
 
 They may ask which authority this is, join, renew, or show a token; with a token of a user they are
-that user from then on. Whoever listens brings them here (`Strangers.take`), TLS done.
+that user from then on. Whoever listens brings them here (`UnauthenticatedClients.take`), TLS done.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from iriai.daemon.server.client_stream import ClientStream
-from iriai.daemon.server.connections import Asked, Clients, Connection, Handler
-from iriai.daemon.startup.settings import Settings
-from iriai.identity.users.permissions import Caller, Users
+from iriai.daemon.server.connections import Clients, ClientSession, Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.identity.users.permissions import Caller, Permissions
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Problem, Unreachable
 from iriai.model.token_text import TokenKind
@@ -28,17 +28,17 @@ from iriai.wire.joining import (
     Authenticate,
     Authenticated,
     AuthorityShown,
+    CertificateRenewed,
     Join,
     Joined,
-    Renew,
-    Renewed,
+    RenewCertificate,
     Seed,
 )
 from iriai.wire.requests import PROTOCOL_VERSION, Hello, Welcome
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
-    from iriai.identity.storage.join_tokens import Entry
+    from iriai.identity.storage.join_tokens import IssuedToken
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ Members = Callable[[], tuple[Seed, ...]]
 """Some members and their addresses, this machine first."""
 
 
-class StrangeStream(ClientStream, Protocol):
+class UnauthenticatedStream(ClientStream, Protocol):
     """What is asked of the connection: TLS over a socket, in the daemon's event loop."""
 
     def trust(self, frame_bytes_max: int) -> None:
@@ -68,15 +68,15 @@ class StrangeStream(ClientStream, Protocol):
         """Tell `hold` how much there is of a frame whose rest is to come."""
 
 
-class Strangers:
+class UnauthenticatedClients:
     """See the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         cluster: ClusterState,
         clients: Clients,
-        users: Users,
+        users: Permissions,
         handlers: dict[type, Handler],
         members: Members,
     ) -> None:
@@ -87,17 +87,17 @@ class Strangers:
         self._users = users
         self._of_users = handlers
         self._members = members
-        self._by_token: dict[str, dict[Connection, None]] = {}
+        self._by_token: dict[str, dict[ClientSession, None]] = {}
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
-    def take(self, stream: StrangeStream, address: str) -> None:
+    def take(self, stream: UnauthenticatedStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
         limited = partial(self._limited, address)
         handlers: dict[type, Handler] = {
             Hello: self._hello,
             AskAuthority: limited(self._authority),
             Join: limited(partial(self._join, address)),
-            Renew: limited(partial(self._renew, address)),
+            RenewCertificate: limited(partial(self._renew, address)),
             Authenticate: limited(partial(self._authenticate, stream)),
         }
         self._clients.adopt(stream, NOBODY, handlers, MISTAKES_MAX)
@@ -106,7 +106,7 @@ class Strangers:
         """A handler that whoever is at `address` may have work so often."""
         source = source_of(address)
 
-        def handle(asked: Asked, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
+        def handle(asked: RequestContext, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
             if not self._of_source.take(source, now.steady_s):
                 wait_s = self._of_source.wait_s(source, now.steady_s)
                 raise Unreachable(
@@ -125,7 +125,7 @@ class Strangers:
             connection.flush()
             connection.close("its token was revoked")
 
-    def _end_with_token(self, connection: Connection, entry: Entry, now: Instant) -> None:
+    def _end_with_token(self, connection: ClientSession, entry: IssuedToken, now: Instant) -> None:
         """A connection is good for as long as the token that was shown on it."""
         open_now = self._by_token.setdefault(entry.id, {})
         open_now[connection] = None
@@ -141,7 +141,7 @@ class Strangers:
 
         connection.on_close.append(closed)
 
-    def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
+    def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
         """As a client is greeted, but for what is nobody's business."""
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
@@ -152,11 +152,11 @@ class Strangers:
         home = self._settings.home
         asked.answer(Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False))
 
-    def _authority(self, asked: Asked, body: AskAuthority, now: Instant) -> None:
+    def _authority(self, asked: RequestContext, body: AskAuthority, now: Instant) -> None:
         authority = self._cluster.trust.authority.der
         asked.answer(AuthorityShown(authority, self._settings.home, now.wall_s))
 
-    def _join(self, address: str, asked: Asked, body: Join, now: Instant) -> None:
+    def _join(self, address: str, asked: RequestContext, body: Join, now: Instant) -> None:
         cluster = self._cluster
         try:
             admitted = cluster.require_registrar().join(
@@ -180,7 +180,9 @@ class Strangers:
             )
         )
 
-    def _renew(self, address: str, asked: Asked, body: Renew, now: Instant) -> None:
+    def _renew(
+        self, address: str, asked: RequestContext, body: RenewCertificate, now: Instant
+    ) -> None:
         try:
             registrar = self._cluster.require_registrar()
             certificate = registrar.renew(body.certificate, body.request, body.wall_s)
@@ -188,10 +190,10 @@ class Strangers:
             log.warning("a certificate was not renewed for %s: %s", address, problem)
             raise
         log.info("the certificate of %s was renewed", certificate.subject.name)
-        asked.answer(Renewed(certificate.der))
+        asked.answer(CertificateRenewed(certificate.der))
 
     def _authenticate(
-        self, stream: StrangeStream, asked: Asked, body: Authenticate, now: Instant
+        self, stream: UnauthenticatedStream, asked: RequestContext, body: Authenticate, now: Instant
     ) -> None:
         entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
         caller = self._users.caller_named(entry.user)

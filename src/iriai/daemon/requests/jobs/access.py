@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from iriai.daemon.requests.jobs.history import Past
-from iriai.daemon.server.connections import Asked
+from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.server.connections import RequestContext
 from iriai.home.core import Home
 from iriai.model.problem import NotAllowed
 from iriai.wire.requests import Jobs
 
 
-class Owners:
+class JobAccess:
     """Of the jobs of one home, whether they have finished or not."""
 
-    def __init__(self, home: Home, past: Past) -> None:
+    def __init__(self, home: Home, past: JobHistory) -> None:
         self._home = home
         self._past = past
 
-    def require(self, asked: Asked, number: int) -> None:
+    def require(self, asked: RequestContext, number: int) -> None:
         """Raise `NotAllowed` where the job is another's, `NotFound` where there never was one."""
         if asked.caller.operator:
             return  # without a look into the store
@@ -30,7 +30,7 @@ class Owners:
             )
 
 
-def require_own_listing(asked: Asked, wanted: Jobs) -> None:
+def require_own_listing(asked: RequestContext, wanted: Jobs) -> None:
     """Raise `NotAllowed` where more is to be listed than the caller may see."""
     caller = asked.caller
     if caller.operator or not (wanted.everyone or wanted.user not in (None, caller.person.name)):

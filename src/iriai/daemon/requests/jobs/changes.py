@@ -10,11 +10,17 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.jobs.access import Owners
-from iriai.daemon.requests.jobs.dependency_outcomes import EndsFromStore
-from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions, Judge
-from iriai.daemon.requests.jobs.history import Past
-from iriai.daemon.requests.jobs.selection import TASKS_AT_ONCE, Selected, check_ids, parts, select
+from iriai.daemon.requests.jobs.access import JobAccess
+from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
+from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
+from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.requests.jobs.selection import (
+    TASKS_AT_ONCE,
+    SelectedJobs,
+    check_ids,
+    parts,
+    select,
+)
 from iriai.daemon.requests.jobs.submission import read_expressions, want_of_one
 from iriai.daemon.requests.jobs.validation import (
     check_limit,
@@ -24,8 +30,8 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.server.connections import Asked, Handler, Steps
-from iriai.daemon.server.deferred_replies import Unstored
+from iriai.daemon.server.connections import Handler, RequestContext, Steps
+from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences
@@ -34,10 +40,10 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.protocol.messages.scheduling import Want
-from iriai.wire.changes import Alter, Altered, Cancel, Changed, FieldChange, Hold, Release
+from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
 
 T = TypeVar("T")
-_Act = Callable[[Selected, JobState, str], T]
+_Act = Callable[[SelectedJobs, JobState, str], T]
 
 
 class JobChanges:
@@ -46,11 +52,11 @@ class JobChanges:
     def __init__(
         self,
         engine: Engine,
-        fits: FitQuestions,
-        past: Past,
-        unstored: Unstored,
-        ends: EndsFromStore,
-        owners: Owners,
+        fits: FeasibilityRequests,
+        past: JobHistory,
+        unstored: DeferredReplies,
+        ends: DependencyOutcomes,
+        owners: JobAccess,
     ) -> None:
         self._owners = owners
         self._home = engine.machine.home
@@ -68,36 +74,36 @@ class JobChanges:
             Alter: self._alter,
         }
 
-    def _cancel(self, asked: Asked, body: Cancel, now: Instant) -> Steps:
-        def cancel(item: Selected, _job: JobState, by: str) -> int:
+    def _cancel(self, asked: RequestContext, body: Cancel, now: Instant) -> Steps:
+        def cancel(item: SelectedJobs, _job: JobState, by: str) -> int:
             asked.is_changing = True
             return self._home.cancel(item.job.number, tuple(item.indices), by)
 
         return self._count(asked, body.ids, cancel)
 
-    def _hold(self, asked: Asked, body: Hold, now: Instant) -> Steps:
-        def hold(item: Selected, _job: JobState, by: str) -> int:
+    def _hold(self, asked: RequestContext, body: Hold, now: Instant) -> Steps:
+        def hold(item: SelectedJobs, _job: JobState, by: str) -> int:
             _require_whole(item, "hold")
             asked.is_changing = True
             return self._home.hold(item.job.number, by)
 
         return self._count(asked, body.ids, hold)
 
-    def _release(self, asked: Asked, body: Release, now: Instant) -> Steps:
-        def release(item: Selected, _job: JobState, by: str) -> int:
+    def _release(self, asked: RequestContext, body: Release, now: Instant) -> Steps:
+        def release(item: SelectedJobs, _job: JobState, by: str) -> int:
             _require_whole(item, "release")
             asked.is_changing = True
             return self._home.release(item.job.number, by)
 
         return self._count(asked, body.ids, release)
 
-    def _count(self, asked: Asked, ids: tuple[str, ...], act: _Act[int]) -> Steps:
+    def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Steps:
         tasks, problems = yield from self._each(asked, ids, act)
         counts = {text: sum(found) for text, found in tasks.items()}
         self._unstored.answer(asked, Changed(counts, problems))
 
     def _each(
-        self, asked: Asked, ids: tuple[str, ...], act: _Act[T]
+        self, asked: RequestContext, ids: tuple[str, ...], act: _Act[T]
     ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
         """Do `act` to each thing named; what cannot be done is said beside what was."""
         self._unstored.check()
@@ -121,7 +127,7 @@ class JobChanges:
                 problems[text] = str(problem)
         return done, problems
 
-    def _waiting_or_running(self, item: Selected) -> JobState:
+    def _waiting_or_running(self, item: SelectedJobs) -> JobState:
         job = self._home.jobs.get(item.job.number)
         if job is None:
             self._past.spec(item.job.number)  # raises where there never was such a job
@@ -131,14 +137,14 @@ class JobChanges:
             raise NotFound("no-such-task", f"{item.job} has no task {item.indices[0]}")
         return job
 
-    def select(self, text: str, asked: Asked) -> Iterator[Selected | None]:
+    def select(self, text: str, asked: RequestContext) -> Iterator[SelectedJobs | None]:
         """What `text` names; patterns see the asking user's jobs, and all for operators."""
         user = None if asked.caller.operator else asked.caller.person.name
         return select(text, self._home.name, self._home.jobs, user)
 
     # --- alter -----------------------------------------------------------------------------------
 
-    def _alter(self, asked: Asked, body: Alter, now: Instant) -> Steps:
+    def _alter(self, asked: RequestContext, body: Alter, now: Instant) -> Steps:
         check_ids(body.ids)
         after = _dependencies(body, self._home.name)
 
@@ -153,7 +159,7 @@ class JobChanges:
         wants = [] if self._fits.is_here else (yield from self._wants(asked, body))
         self._fits.judged(asked, wants, now, judged)
 
-    def _wants(self, asked: Asked, body: Alter) -> Generator[None, None, list[Want]]:
+    def _wants(self, asked: RequestContext, body: Alter) -> Generator[None, None, list[Want]]:
         """What one task of each job would ask for, of those that could be altered."""
         wants: dict[Want, None] = {}
         for text in body.ids:
@@ -179,13 +185,13 @@ class JobChanges:
 
     def _altered(
         self,
-        asked: Asked,
+        asked: RequestContext,
         body: Alter,
         after: tuple[Dependency, ...] | None,
         ended: Ends,
         judge: Judge,
     ) -> Steps:
-        def alter(item: Selected, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
+        def alter(item: SelectedJobs, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             _require_whole(item, "alter")
             wanted = self._wanted(body, after, job.spec)
             if wanted.concerns_machines and not body.wait_for_resources:
@@ -197,7 +203,7 @@ class JobChanges:
 
         done, problems = yield from self._each(asked, body.ids, alter)
         changes = {job: tuple(found) for each in done.values() for job, found in each}
-        self._unstored.answer(asked, Altered(changes, problems))
+        self._unstored.answer(asked, AlterResult(changes, problems))
 
     def _wanted(
         self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec
@@ -242,7 +248,7 @@ def _dependencies(body: Alter, home: str) -> tuple[Dependency, ...] | None:
     return None if body.after is UNSET else dependencies_here(body.after, home)
 
 
-def _require_whole(item: Selected, what: str) -> None:
+def _require_whole(item: SelectedJobs, what: str) -> None:
     if item.indices:
         raise UsageProblem(
             "whole-job", f"tasks of a job cannot be {_DONE[what]} alone", f"iriai {what} {item.job}"

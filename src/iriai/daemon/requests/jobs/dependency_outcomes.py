@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.jobs.access import Owners
-from iriai.daemon.requests.jobs.history import Past
-from iriai.daemon.server.connections import Asked
+from iriai.daemon.requests.jobs.access import JobAccess
+from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.server.connections import RequestContext
 from iriai.home.dependencies import Ends
 from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
@@ -17,16 +17,16 @@ from iriai.model.problem import NotFound, Problem
 Act = Callable[[Ends, Instant], None]
 
 
-class EndsFromStore:
+class DependencyOutcomes:
     """Looks them up; see the module."""
 
-    def __init__(self, engine: Engine, past: Past, owners: Owners) -> None:
+    def __init__(self, engine: Engine, past: JobHistory, owners: JobAccess) -> None:
         self._engine = engine
         self._past = past
         self._owners = owners
 
     def with_ends(
-        self, asked: Asked, after: tuple[Dependency, ...], now: Instant, act: Act
+        self, asked: RequestContext, after: tuple[Dependency, ...], now: Instant, act: Act
     ) -> None:
         """Call `act` with the ends that it needs: now, or in a later turn after a look.
 
@@ -40,7 +40,12 @@ class EndsFromStore:
         self._go_on(asked, after, now, act, {})
 
     def _go_on(
-        self, asked: Asked, after: tuple[Dependency, ...], now: Instant, act: Act, ended: Ends
+        self,
+        asked: RequestContext,
+        after: tuple[Dependency, ...],
+        now: Instant,
+        act: Act,
+        ended: Ends,
     ) -> None:
         unknown = [
             each

@@ -16,7 +16,7 @@ ASKED_MAX = 5
 Tell = Callable[[list[Reason]], None]
 
 
-class Whys:
+class Explanations:
     """Answers that are waited for, by job."""
 
     def __init__(self, engine: Engine) -> None:

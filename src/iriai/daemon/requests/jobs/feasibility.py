@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.local_links import Links
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.net.local_links import LocalLinks
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
@@ -16,7 +16,7 @@ from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Want
 
 
-class Verdict(NamedTuple):
+class ClusterFit(NamedTuple):
     """Of one cluster."""
 
     refusal: Refused | None
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 class Feasibility:
     """See the module."""
 
-    def __init__(self, settings: Settings, engine: Engine, links: Links) -> None:
+    def __init__(self, settings: DaemonSettings, engine: Engine, links: LocalLinks) -> None:
         """`links` are those with back ends."""
         self._settings = settings
         self._engine = engine
@@ -43,20 +43,20 @@ class Feasibility:
         if verdict.refusal is not None and verdict.is_final:
             raise verdict.refusal
 
-    def verdict(self, want: Want) -> Verdict:
+    def verdict(self, want: Want) -> ClusterFit:
         """Whether a machine of this cluster could ever run a task of `want`."""
         machines = self._machines()
         may_run_elsewhere = self._may_run_elsewhere(want)
         too_small = _refusal_of(lambda: check_fits(want.resources, machines))
         if too_small is not None and not may_run_elsewhere:
-            return Verdict(too_small, is_final=True)
+            return ClusterFit(too_small, is_final=True)
         over_cap = _refusal_of(lambda: self._check_cap(want, machines))
         if over_cap is not None:
-            return Verdict(over_cap, is_final=True)
+            return ClusterFit(over_cap, is_final=True)
         if too_small is not None or not machines:
-            return Verdict(too_small, is_final=False)
+            return ClusterFit(too_small, is_final=False)
         reasons = self._engine.machine.broker.never_runs(want)
-        return Verdict(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
+        return ClusterFit(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
 
     def check_input(self) -> None:
         """Raise `Refused` where no machine could be handed what a client passes with its job.

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from iriai.daemon.cluster.broker_rpc import Inquirer, declined, problem_in
-from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, declined, problem_in
+from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.jobs.feasibility import Feasibility
-from iriai.daemon.server.connections import Asked, Connection
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.server.connections import ClientSession, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
 from iriai.protocol.messages.effects import Part
@@ -63,7 +63,7 @@ Decided = Callable[[Declined | None, Instant], None]
 
 
 class _Waiting(NamedTuple):
-    asked: Asked
+    asked: RequestContext
     wants: Sequence[Want]
     act: Act
 
@@ -85,15 +85,15 @@ class _Known(NamedTuple):
     refusal: Declined | None
 
 
-class FitQuestions:
+class FeasibilityRequests:
     """See the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        inquirer: Inquirer,
-        others: OtherClusters,
+        inquirer: BrokerRpc,
+        others: ClusterRpc,
         feasibility: Feasibility,
     ) -> None:
         self._settings = settings
@@ -103,7 +103,7 @@ class FitQuestions:
         self._feasibility = feasibility
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
-        self._lines: dict[Connection, _Line] = {}
+        self._lines: dict[ClientSession, _Line] = {}
         self._lines_bytes = 0
         inquirer.answerers[AskFit] = self._fit
 
@@ -124,7 +124,7 @@ class FitQuestions:
         refusal = None if verdict.refusal is None else declined(verdict.refusal)
         return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
 
-    def judged(self, asked: Asked, wants: Sequence[Want], now: Instant, act: Act) -> None:
+    def judged(self, asked: RequestContext, wants: Sequence[Want], now: Instant, act: Act) -> None:
         """Call `act` with what judges these wants: now, or in a later turn.
 
         Raises `Refused` where too much waits already; nothing will be called then.
@@ -140,7 +140,7 @@ class FitQuestions:
 
     def waits_for(
         self,
-        asked: Asked,
+        asked: RequestContext,
         want: Want,
         now: Instant,
         tell: Callable[[tuple[Why, ...]], None],
@@ -195,7 +195,7 @@ class FitQuestions:
         line.size_bytes -= size_bytes
         self._lines_bytes -= size_bytes
 
-    def _go_on(self, connection: Connection, now: Instant) -> None:
+    def _go_on(self, connection: ClientSession, now: Instant) -> None:
         """Act on what waits first, and on what came after it, until one of them is to be asked."""
         line = self._lines[connection]
         while line.waiting:
@@ -228,7 +228,7 @@ class FitQuestions:
         is_choosy = own is not None and bool(own.requirements)
         return not is_choosy and want.resources.fits_in(self._settings.capacity)
 
-    def _ask(self, want: Want, connection: Connection, now: Instant) -> bool:
+    def _ask(self, want: Want, connection: ClientSession, now: Instant) -> bool:
         """Ask; whether it is answered already. Else the line goes on in a later turn."""
         is_asking, is_over = True, False
 
@@ -268,7 +268,7 @@ class FitQuestions:
             decided(fit.refusal, now)
             return
 
-        def hear(words: list[Word[Fit]], later: Instant) -> None:
+        def hear(words: list[ClusterReply[Fit]], later: Instant) -> None:
             decided(_nowhere(here, words), later)
 
         self._others.ask(AskFit(want), Fit, now, hear)
@@ -289,7 +289,7 @@ def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
     )
 
 
-def _nowhere(here: Declined, words: list[Word[Fit]]) -> Declined | None:
+def _nowhere(here: Declined, words: list[ClusterReply[Fit]]) -> Declined | None:
     """The refusal of all clusters; `here` is that of the own. None: not all refuse."""
     refusals = []
     for word in words:

@@ -9,15 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.payloads.passed_descriptors import Descriptors
-from iriai.daemon.requests.jobs.access import Owners, require_own_listing
+from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.requests.jobs.access import JobAccess, require_own_listing
 from iriai.daemon.requests.jobs.changes import JobChanges
-from iriai.daemon.requests.jobs.dependency_outcomes import EndsFromStore
-from iriai.daemon.requests.jobs.explanations import Whys
-from iriai.daemon.requests.jobs.feasibility_requests import FitQuestions, Judge
-from iriai.daemon.requests.jobs.history import Past
-from iriai.daemon.requests.jobs.output import OutputAnswers
-from iriai.daemon.requests.jobs.selection import Selected, check_ids, whole
+from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
+from iriai.daemon.requests.jobs.explanations import Explanations
+from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
+from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.requests.jobs.output import OutputHandlers
+from iriai.daemon.requests.jobs.selection import SelectedJobs, check_ids, whole
 from iriai.daemon.requests.jobs.submission import Submissions
 from iriai.daemon.requests.jobs.validation import dependencies_here
 from iriai.daemon.requests.jobs.views import (
@@ -29,10 +29,10 @@ from iriai.daemon.requests.jobs.views import (
     matches,
     running_row,
 )
-from iriai.daemon.requests.jobs.waits import Waits, wire_outcome
-from iriai.daemon.server.connections import Asked, Handler, Steps
-from iriai.daemon.server.deferred_replies import Unstored
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.requests.jobs.waits import JobWaiters, wire_outcome
+from iriai.daemon.server.connections import Handler, RequestContext, Steps
+from iriai.daemon.server.deferred_replies import DeferredReplies
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -73,18 +73,18 @@ ROWS_AT_ONCE = 256
 """Jobs of a listing before others may be served: a millisecond where all changed."""
 
 
-class JobAnswers:
+class JobHandlers:
     """Handlers of the requests about jobs; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
         submissions: Submissions,
-        fits: FitQuestions,
-        descriptors: Descriptors,
-        past: Past,
-        unstored: Unstored,
+        fits: FeasibilityRequests,
+        descriptors: PassedDescriptors,
+        past: JobHistory,
+        unstored: DeferredReplies,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -99,12 +99,12 @@ class JobAnswers:
         text_bytes = past.text_bytes()
         for number, job in self._home.jobs.items():
             self.held.restore(number, job.spec, text_bytes)
-        self._owners = Owners(engine.machine.home, past)
-        self.outputs = OutputAnswers(settings, engine, past, self._owners)
-        self._ends = EndsFromStore(engine, past, self._owners)
+        self._owners = JobAccess(engine.machine.home, past)
+        self.outputs = OutputHandlers(settings, engine, past, self._owners)
+        self._ends = DependencyOutcomes(engine, past, self._owners)
         self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
-        self.waits = Waits(engine, self._outcome, limits.waits_per_user)
-        self._whys = Whys(engine)
+        self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
+        self._whys = Explanations(engine)
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
@@ -132,7 +132,7 @@ class JobAnswers:
 
     # --- submission ------------------------------------------------------------------------------
 
-    def _submit(self, asked: Asked, body: Submit, now: Instant) -> None:
+    def _submit(self, asked: RequestContext, body: Submit, now: Instant) -> None:
         draft, caller = body.draft, asked.caller
         after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
         if body.dry_run:
@@ -169,7 +169,9 @@ class JobAnswers:
 
         self._fits.judged(asked, wants, now, accept)
 
-    def _accept(self, asked: Asked, body: Submit, want: Want, now: Instant, ended: Ends) -> None:
+    def _accept(
+        self, asked: RequestContext, body: Submit, want: Want, now: Instant, ended: Ends
+    ) -> None:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while somebody else was asked: nobody would hear of the job, or end it.
             log.info("a job is not accepted: whoever wanted to follow it is gone")
@@ -192,7 +194,7 @@ class JobAnswers:
         if number in self._home.jobs:
             self._home.cancel(number, (), "it could not be stored")
 
-    def _dry_run(self, asked: Asked, body: Submit, ended: Ends, now: Instant) -> None:
+    def _dry_run(self, asked: RequestContext, body: Submit, ended: Ends, now: Instant) -> None:
         draft = body.draft
         after = dependencies_here(draft.after, self._settings.home)
         waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
@@ -224,7 +226,7 @@ class JobAnswers:
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def _jobs(self, asked: Asked, body: Jobs, now: Instant) -> None:
+    def _jobs(self, asked: RequestContext, body: Jobs, now: Instant) -> None:
         user = asked.caller.person.name
         require_own_listing(asked, body)
         if body.name is not None:
@@ -234,7 +236,7 @@ class JobAnswers:
             return
         asked.go_on(self._list(asked, body, now))
 
-    def _list(self, asked: Asked, body: Jobs, now: Instant) -> Steps:
+    def _list(self, asked: RequestContext, body: Jobs, now: Instant) -> Steps:
         home, user = self._settings.home, asked.caller.person.name
         is_all = body.everyone and body.user is body.name is body.state is None
         own = None if body.everyone or body.user else user
@@ -263,7 +265,7 @@ class JobAnswers:
         starts = self._engine.machine.estimated_starts(now)
         return {f"{home}-{number}": wall_s for number, wall_s in starts.items()}
 
-    def _show(self, asked: Asked, body: Show, now: Instant) -> None:
+    def _show(self, asked: RequestContext, body: Show, now: Instant) -> None:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
@@ -279,12 +281,12 @@ class JobAnswers:
 
         self._whys.ask(job.number, now, tell)
 
-    def _story(self, asked: Asked, body: AskStory, now: Instant) -> None:
+    def _story(self, asked: RequestContext, body: AskStory, now: Instant) -> None:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
         self._from_the_past(asked, lambda: self._past.story(selected))
 
-    def _from_the_past(self, asked: Asked, make: Callable[[], AnswerBody]) -> None:
+    def _from_the_past(self, asked: RequestContext, make: Callable[[], AnswerBody]) -> None:
         """Answer from the store, once everything that happened so far is in it."""
 
         def look() -> Steps:
@@ -294,7 +296,7 @@ class JobAnswers:
         self._engine.after_this_turn(lambda: asked.go_on(look()))
 
     def _detail(
-        self, job: JobState, selected: Selected, now: Instant, reasons: list[Reason]
+        self, job: JobState, selected: SelectedJobs, now: Instant, reasons: list[Reason]
     ) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
         attempts: list[AttemptRow] = []
@@ -318,7 +320,7 @@ class JobAnswers:
             row = replace(row, start_wall_s=starts.get(job.number))
         return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
 
-    def _why(self, asked: Asked, body: AskWhy, now: Instant) -> None:
+    def _why(self, asked: RequestContext, body: AskWhy, now: Instant) -> None:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
@@ -355,7 +357,7 @@ class JobAnswers:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def _wait(self, asked: Asked, body: Wait, now: Instant) -> Steps:
+    def _wait(self, asked: RequestContext, body: Wait, now: Instant) -> Steps:
         check_ids(body.ids)
         named = (self._changes.select(text, asked) for text in body.ids)
         selected = yield from self.waits.gather(asked, named)
@@ -364,7 +366,7 @@ class JobAnswers:
             yield
         yield from self.waits.add(asked, selected, progress=body.progress)
 
-    def _outcome(self, selected: Selected) -> Outcome:
+    def _outcome(self, selected: SelectedJobs) -> Outcome:
         number = selected.job.number
         outcome = None if selected.indices else self._home.outcomes.get(number)
         if outcome is not None and outcome.exit_code == 0:
@@ -373,7 +375,7 @@ class JobAnswers:
 
     # --- ids -------------------------------------------------------------------------------------
 
-    def _one(self, text: str) -> Selected:
+    def _one(self, text: str) -> SelectedJobs:
         selected = whole(text, self._settings.home)
         job = self._home.jobs.get(selected.job.number)
         if job is not None and selected.indices and not job.has_index(selected.indices[0]):

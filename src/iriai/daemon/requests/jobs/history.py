@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from iriai.daemon.requests.jobs.selection import Selected
-from iriai.daemon.requests.jobs.story import Teller
+from iriai.daemon.requests.jobs.selection import SelectedJobs
+from iriai.daemon.requests.jobs.story import StoryBuilder
 from iriai.daemon.requests.jobs.submission import output_paths
 from iriai.daemon.requests.jobs.views import finished_row, job_detail, log_file
 from iriai.home.job import BADNESS
@@ -33,7 +33,7 @@ _USAGE_BY = ("account", "job")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Past:
+class JobHistory:
     """Answers from the store; see the module."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Past:
         records = self._reader.finished_jobs(selection, request.limit or FINISHED_SHOWN_MAX)
         return tuple(msgspec.Raw(_encode(self._row(record))) for record in records)
 
-    def detail(self, selected: Selected) -> JobDetail:
+    def detail(self, selected: SelectedJobs) -> JobDetail:
         """All that is known of a finished job."""
         record = self._record(selected)
         causes = self._reader.causes(record.number)
@@ -76,14 +76,14 @@ class Past:
 
     def spec(self, number: int) -> JobSpec:
         """What was asked for; raises `NotFound`."""
-        return self._record(Selected(JobId(self._home, number))).spec
+        return self._record(SelectedJobs(JobId(self._home, number))).spec
 
-    def attempts(self, selected: Selected, spec: JobSpec, limit: int) -> list[AttemptRow]:
+    def attempts(self, selected: SelectedJobs, spec: JobSpec, limit: int) -> list[AttemptRow]:
         """Attempts that ended, the latest first."""
         return [self._attempt(row, spec) for row in self._history(selected, limit)]
 
     def log_files(
-        self, selected: Selected, spec: JobSpec, after_index: int
+        self, selected: SelectedJobs, spec: JobSpec, after_index: int
     ) -> tuple[dict[int, LogFile], int | None]:
         """Where the output of each ended task's last attempt is, by index, above `after_index`.
 
@@ -104,7 +104,7 @@ class Past:
         is_all = len(rows) < LOG_FILES_MAX or len(selected.indices) == 1
         return files, None if is_all else rows[-1].task_index
 
-    def outcome(self, selected: Selected) -> Outcome:
+    def outcome(self, selected: SelectedJobs) -> Outcome:
         """How a job ended (its worst task), or one task. Raises `NotFound`."""
         record = self._record(selected)
         name, cause = str(selected.job), record.cause or EndCause.CANCELLED
@@ -120,11 +120,11 @@ class Past:
             return Outcome(name, cause, None, None, self._why_cancelled(selected.job.number))
         return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
 
-    def story(self, selected: Selected) -> Story:
+    def story(self, selected: SelectedJobs) -> Story:
         """How a job came to be where it is, or one task of it, from all that is stored of it."""
         record = self._record(selected)
         task = selected.indices[0] if selected.indices else None
-        teller = Teller(self._home, record, self._history(selected, ATTEMPTS_SHOWN_MAX), task)
+        teller = StoryBuilder(self._home, record, self._history(selected, ATTEMPTS_SHOWN_MAX), task)
         name = str(selected.job) if task is None else str(TaskId(*selected.job, task))
         return Story(name, tuple(teller.rows(self._reader.events(record.number))))
 
@@ -132,7 +132,7 @@ class Past:
         """How something ended that a job is to wait for; raises `NotFound`."""
         indices = () if dependency.task is None else (dependency.task,)
         on = JobId(dependency.home, dependency.number)
-        return EndCause(self.outcome(Selected(on, indices)).cause)
+        return EndCause(self.outcome(SelectedJobs(on, indices)).cause)
 
     def usage(self, since_wall_s: float, owner: str | None, by: str) -> tuple[UsageRow, ...]:
         """Sums of the history."""
@@ -165,7 +165,7 @@ class Past:
                     return f"cancelled by {by}"
         return ""
 
-    def _record(self, selected: Selected) -> JobRecord:
+    def _record(self, selected: SelectedJobs) -> JobRecord:
         record = self._latest
         if record is None or record.number != selected.job.number:
             record = self._reader.job(selected.job.number)
@@ -211,14 +211,14 @@ class Past:
             succeeded,
         )
 
-    def _history(self, selected: Selected, limit: int) -> list[HistoryRow]:
+    def _history(self, selected: SelectedJobs, limit: int) -> list[HistoryRow]:
         index = selected.indices[0] if len(selected.indices) == 1 else None
         rows = self._reader.history(Selection(job=selected.job.number, task_index=index), limit)
         if len(selected.indices) > 1:
             rows = [row for row in rows if row.task_index in selected.indices]
         return rows
 
-    def _last_attempts(self, selected: Selected) -> list[HistoryRow]:
+    def _last_attempts(self, selected: SelectedJobs) -> list[HistoryRow]:
         """The attempt that ended each task, by index."""
         latest: dict[int, HistoryRow] = {}
         for row in self._history(selected, ATTEMPTS_SHOWN_MAX):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.jobs.access import Owners
-from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.access import JobAccess
+from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.selection import whole
 from iriai.daemon.requests.jobs.submission import ARRAY_INDEX_MAX
 from iriai.daemon.requests.jobs.views import log_file
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
-from iriai.daemon.tasks.output_fetcher import CopyKey, OutputCopies
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.tasks.output_fetcher import CopyKey, OutputFetcher
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction, JobSpec
@@ -22,11 +22,13 @@ from iriai.protocol.messages.output import KINDS
 from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
 
 
-class OutputAnswers:
+class OutputHandlers:
     """Handlers of these requests; see the module."""
 
-    def __init__(self, settings: Settings, engine: Engine, past: Past, owners: Owners) -> None:
-        self.copies: OutputCopies | None = None
+    def __init__(
+        self, settings: DaemonSettings, engine: Engine, past: JobHistory, owners: JobAccess
+    ) -> None:
+        self.copies: OutputFetcher | None = None
         """Where there are machines that share no disk with this one."""
         self._settings = settings
         self._home = engine.machine.home
@@ -37,7 +39,7 @@ class OutputAnswers:
         """Each request's handler."""
         return {Logs: self._logs, ReadOutput: self._read}
 
-    def _logs(self, asked: Asked, body: Logs, now: Instant) -> None:
+    def _logs(self, asked: RequestContext, body: Logs, now: Instant) -> None:
         selected = whole(body.id, self._settings.home)
         number = selected.job.number
         self._owners.require(asked, number)
@@ -71,7 +73,7 @@ class OutputAnswers:
             copies.begin(attempt, file.machine)
         return replace(file, is_fetched=True)
 
-    def _read(self, asked: Asked, body: ReadOutput, now: Instant) -> None:
+    def _read(self, asked: RequestContext, body: ReadOutput, now: Instant) -> None:
         selected = whole(body.task, self._settings.home)
         self._owners.require(asked, selected.job.number)
         if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:

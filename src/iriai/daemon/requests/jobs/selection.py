@@ -25,7 +25,7 @@ TASKS_AT_ONCE = 2000
 """Tasks of one job that are withdrawn before others may be served: some milliseconds."""
 
 
-class Selected(NamedTuple):
+class SelectedJobs(NamedTuple):
     """A job and the tasks of it that are meant; none named means all."""
 
     job: JobId
@@ -42,41 +42,41 @@ def check_ids(ids: tuple[str, ...]) -> None:
         )
 
 
-def whole(text: str, home: str) -> Selected:
+def whole(text: str, home: str) -> SelectedJobs:
     """The one job or task that an id names. Raises as `select`."""
     found = [each for each in select(text, home, {}, None) if each is not None]
     return found[0]
 
 
-def parts(item: Selected) -> Iterator[Selected]:
+def parts(item: SelectedJobs) -> Iterator[SelectedJobs]:
     """`item` in pieces of which each is done at once."""
     if len(item.indices) <= TASKS_AT_ONCE:
         yield item
         return
     for first in range(0, len(item.indices), TASKS_AT_ONCE):
-        yield Selected(item.job, item.indices[first : first + TASKS_AT_ONCE])
+        yield SelectedJobs(item.job, item.indices[first : first + TASKS_AT_ONCE])
 
 
-def parse_selection(text: str) -> Selected:
+def parse_selection(text: str) -> SelectedJobs:
     """The job and tasks that an id or a range names; raises `UsageProblem`."""
     match = _RANGE.fullmatch(text)
     if match is None:
         parsed = parse_id(text)
         if isinstance(parsed, TaskId):
-            return Selected(parsed.job, (parsed.index,))
-        return Selected(parsed)
+            return SelectedJobs(parsed.job, (parsed.index,))
+        return SelectedJobs(parsed)
     first, last = int(match["first"]), int(match["last"])
     if not first <= last < first + RANGE_TASKS_MAX:
         raise UsageProblem("bad-id", f"'{text}' names no tasks", "write ranges as in ume-42.1-10")
     job = parse_id(match["job"])
     if isinstance(job, TaskId):
         raise UsageProblem("bad-id", f"'{text}' is a range of a task", "write ume-42.1-10")
-    return Selected(job, range(first, last + 1))
+    return SelectedJobs(job, range(first, last + 1))
 
 
 def select(
     text: str, home: str, jobs: dict[int, JobState], user: str | None
-) -> Iterator[Selected | None]:
+) -> Iterator[SelectedJobs | None]:
     """What `text` names among the jobs of `home`; patterns see only those of `user` (None: all).
 
     None now and then between, where others may be served: jobs may end meanwhile. Raises
@@ -95,7 +95,7 @@ def select(
 
 def _by_name(
     pattern: str, home: str, jobs: dict[int, JobState], user: str | None
-) -> Iterator[Selected | None]:
+) -> Iterator[SelectedJobs | None]:
     matches = name_pattern(pattern).match
     is_any = False
     for count, (number, job) in enumerate(list(jobs.items())):
@@ -103,6 +103,6 @@ def _by_name(
             yield None
         if user in (None, job.spec.user) and matches(job.spec.name) and number in jobs:
             is_any = True
-            yield Selected(JobId(home, number))
+            yield SelectedJobs(JobId(home, number))
     if not is_any:
         raise NotFound("no-such-job", f"no job that waits or runs has a name like '{pattern}'")

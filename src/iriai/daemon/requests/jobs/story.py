@@ -39,7 +39,7 @@ _Row = tuple[str, list[int], str, str, str]
 """What, tasks, machine, by, text."""
 
 
-class Teller:
+class StoryBuilder:
     """Goes through the events of one job; see the module."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.classad.expression import parse_expression
-from iriai.daemon.payloads.payload_store import Payloads
+from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.requests.jobs.validation import (
     NAME_LENGTH_MAX,
     check_limit,
@@ -17,9 +17,9 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.notifications import check_notice
-from iriai.identity.users.permissions import Users
+from iriai.identity.users.permissions import Permissions
 from iriai.model.account import Account
 from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.bounds import Environment
@@ -92,9 +92,9 @@ class Submissions:
 
     def __init__(
         self,
-        settings: Settings,
-        users: Users,
-        payloads: Payloads,
+        settings: DaemonSettings,
+        users: Permissions,
+        payloads: PayloadStore,
     ) -> None:
         self._settings = settings
         self._users = users

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.daemon.requests.jobs.submission import output_paths
-from iriai.home.job import JobState, Task
+from iriai.home.job import ActiveTask, JobState
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.job import JobSpec, task_count
 from iriai.model.name_pattern import fits
@@ -83,7 +83,7 @@ def running_row(
     home: str,
     job: JobState,
     index: int,
-    task: Task,
+    task: ActiveTask,
     started_wall_s: float | None,
     spool: str,
     message: str = "",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.jobs.selection import Selected
-from iriai.daemon.server.connections import Asked, Connection, Steps
-from iriai.home.job import JobState, Outcome
+from iriai.daemon.requests.jobs.selection import SelectedJobs
+from iriai.daemon.server.connections import ClientSession, RequestContext, Steps
+from iriai.home.job import JobState, TaskEnd
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.state import EndCause, TaskState
@@ -28,7 +28,7 @@ REQUEST_WEIGHT = 250
 TASKS_AT_ONCE = 4096
 """Tasks that are looked at before others may be served: a millisecond."""
 
-FindOutcome = Callable[[Selected], WireOutcome]
+FindOutcome = Callable[[SelectedJobs], WireOutcome]
 """How something that has finished ended; raises `NotFound`."""
 
 
@@ -37,7 +37,7 @@ class _Open:
 
     __slots__ = ("_finished", "item")
 
-    def __init__(self, item: Selected) -> None:
+    def __init__(self, item: SelectedJobs) -> None:
         self.item = item
         self._finished = 0
 
@@ -57,18 +57,18 @@ class _Open:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    asked: Asked
-    selected: list[Selected]
+    asked: RequestContext
+    selected: list[SelectedJobs]
     open: dict[int, list[_Open]]
     """What has not finished yet, by job number."""
     progress: bool
     weight: int
-    """Of `selected`; see `Waits.gather`."""
+    """Of `selected`; see `JobWaiters.gather`."""
     is_noticed: bool = False
     """Whether its progress is being counted."""
 
 
-class Waits:
+class JobWaiters:
     """See the module."""
 
     def __init__(self, engine: Engine, find_outcome: FindOutcome, user_max: int) -> None:
@@ -77,7 +77,7 @@ class Waits:
         self._engine = engine
         self._find_outcome = find_outcome
         self._by_job: dict[int, dict[_Waiter, None]] = {}
-        self._clients: dict[Connection, dict[_Waiter, None]] = {}
+        self._clients: dict[ClientSession, dict[_Waiter, None]] = {}
         """Who waits or has waited, until they are gone."""
         self._weight = 0
         self._watched: dict[_Waiter, None] = {}
@@ -85,10 +85,10 @@ class Waits:
         self._is_ticking = False
 
     def gather(
-        self, asked: Asked, selections: Iterable[Iterator[Selected | None]]
-    ) -> Generator[None, None, list[Selected]]:
+        self, asked: RequestContext, selections: Iterable[Iterator[SelectedJobs | None]]
+    ) -> Generator[None, None, list[SelectedJobs]]:
         """All that is selected; raises `Refused` as soon as that is more than may be waited for."""
-        gathered: list[Selected] = []
+        gathered: list[SelectedJobs] = []
         weight = REQUEST_WEIGHT
         for selection in selections:
             for item in selection:
@@ -103,7 +103,7 @@ class Waits:
                     raise _too_many(self._weight)
         return gathered
 
-    def add(self, asked: Asked, selected: list[Selected], *, progress: bool) -> Steps:
+    def add(self, asked: RequestContext, selected: list[SelectedJobs], *, progress: bool) -> Steps:
         """Answer when all of `selected` have finished; those unknown raise `NotFound`."""
         weight = REQUEST_WEIGHT + sum(len(item.indices) or 1 for item in selected)
         waiter = _Waiter(asked, selected, {}, progress, weight)
@@ -135,7 +135,7 @@ class Waits:
                 self._find_outcome(each.item)
             yield
 
-    def _job(self, item: Selected) -> JobState | None:
+    def _job(self, item: SelectedJobs) -> JobState | None:
         return self._engine.machine.home.jobs.get(item.job.number)
 
     def job_settled(self, number: int) -> None:
@@ -205,7 +205,7 @@ class Waits:
         change = self.per_user.take if sign > 0 else self.per_user.give_back
         change(waiter.asked.caller.person.name, waiter.weight)
 
-    def _gone(self, connection: Connection) -> None:
+    def _gone(self, connection: ClientSession) -> None:
         """A client closed its connection: nobody is to be told of what it waits for."""
         for waiter in self._clients.pop(connection):
             self._weigh(waiter, -1)
@@ -279,6 +279,6 @@ def _task_progress(job: JobState, indices: Sequence[int]) -> tuple[int, int, int
     return waiting, active, len(indices) - waiting - active
 
 
-def wire_outcome(name: str, outcome: Outcome, message: str = "") -> WireOutcome:
+def wire_outcome(name: str, outcome: TaskEnd, message: str = "") -> WireOutcome:
     """An outcome as clients are told it."""
     return WireOutcome(name, outcome.cause, outcome.exit_code, outcome.signal, message)

@@ -6,15 +6,15 @@ from msgspec.structs import replace
 
 from iriai.broker.pool.matchmaking import ad_of, measured
 from iriai.broker.scheduling.explain import evidence_against
-from iriai.classad.condition import Condition, condition
+from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
-from iriai.classad.moment import clock_attributes
-from iriai.daemon.cluster.broker_rpc import Inquirer
-from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word, words_missing
+from iriai.classad.volatile_attributes import clock_attributes
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc, words_missing
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
-from iriai.identity.users.permissions import Users
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.identity.users.permissions import Permissions
 from iriai.model.account import Account
 from iriai.model.ad import Value, attributes_of, job_attributes
 from iriai.model.instant import Instant
@@ -28,16 +28,16 @@ ROWS_MAX = 1_000
 """Machines in an answer to `match`: whoever has more looks at those that are closest."""
 
 
-class AdAnswers:
+class AdHandlers:
     """Handlers of the requests about ads; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        users: Users,
-        inquirer: Inquirer,
-        others: OtherClusters,
+        users: Permissions,
+        inquirer: BrokerRpc,
+        others: ClusterRpc,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -54,14 +54,14 @@ class AdAnswers:
 
     # --- ads -------------------------------------------------------------------------------------
 
-    def _ads(self, asked: Asked, body: AskAds, now: Instant) -> None:
+    def _ads(self, asked: RequestContext, body: AskAds, now: Instant) -> None:
         def hear(near: AdList, later: Instant) -> None:
             if body.machine and near.rows:
                 asked.answer(near)
             else:
                 self._others.ask(body, AdList, later, lambda words, _: tell(near, words))
 
-        def tell(near: AdList, words: list[Word[AdList]]) -> None:
+        def tell(near: AdList, words: list[ClusterReply[AdList]]) -> None:
             asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
 
         def miss(words: str, later: Instant) -> None:
@@ -115,13 +115,13 @@ class AdAnswers:
 
     # --- matching --------------------------------------------------------------------------------
 
-    def _match(self, asked: Asked, body: AskMatch, now: Instant) -> None:
+    def _match(self, asked: RequestContext, body: AskMatch, now: Instant) -> None:
         parse_expression(body.requirements, "the requirements", patterns=True)
         account = self._users.account(asked.caller.person, None, None)
         question = AskMatchFor(body.requirements, account.group, account.user)
 
         def hear(near: MatchTable, later: Instant) -> None:
-            def hear_others(words: list[Word[MatchTable]], _now: Instant) -> None:
+            def hear_others(words: list[ClusterReply[MatchTable]], _now: Instant) -> None:
                 asked.answer(_together(self._others.own, near, words) if words else near)
 
             self._others.ask(question, MatchTable, later, hear_others)
@@ -162,7 +162,7 @@ class AdAnswers:
         return MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX]))
 
     def _row(
-        self, name: str, asks: Condition, job: dict[str, Value], *, is_match: bool
+        self, name: str, asks: Constraint, job: dict[str, Value], *, is_match: bool
     ) -> MatchRow:
         if is_match:
             return MatchRow(name, True, (), ())
@@ -174,7 +174,7 @@ def _name(row: AdRow) -> str:
     return row.name
 
 
-def _all_ads(cluster: str, near: AdList, words: list[Word[AdList]]) -> AdList:
+def _all_ads(cluster: str, near: AdList, words: list[ClusterReply[AdList]]) -> AdList:
     """The ads of the own cluster, which is `cluster`, and those of the others."""
     if not words:
         return near
@@ -184,7 +184,7 @@ def _all_ads(cluster: str, near: AdList, words: list[Word[AdList]]) -> AdList:
     return AdList(tuple(sorted(rows, key=_name)), note)
 
 
-def _together(cluster: str, near: MatchTable, words: list[Word[MatchTable]]) -> MatchTable:
+def _together(cluster: str, near: MatchTable, words: list[ClusterReply[MatchTable]]) -> MatchTable:
     """The machines of the own cluster, which is `cluster`, and those of the others."""
     tables = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
     rows = [replace(row, cluster=name) for name, table in tables for row in table.rows]

@@ -11,7 +11,7 @@ from pathlib import Path
 from iriai.daemon.net.rlimits import descriptors_allowed, descriptors_needed
 from iriai.daemon.requests.machines.doctor_tasks import around_tasks, notes_around_tasks
 from iriai.daemon.requests.machines.mounts import NETWORKED, VOLATILE, mount_of
-from iriai.daemon.startup.settings import Mode, Settings
+from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.launcher.contract.messages import Enforcement
 from iriai.model.units import format_size
 from iriai.wire.reports import Finding, LimitedRow
@@ -33,7 +33,7 @@ _EXACT = (
 
 
 def findings(
-    settings: Settings,
+    settings: DaemonSettings,
     enforcement: Iterable[Enforcement],
     trouble: Sequence[str],
     limited: Iterable[LimitedRow] = (),
@@ -64,15 +64,15 @@ def _limited(row: LimitedRow) -> Finding:
     return Finding("limits", NOTE, text, f"raise {row.limit} in [limits] where that was honest use")
 
 
-def _processes(settings: Settings) -> Iterator[Finding]:
-    whom = "every user" if settings.mode is Mode.SYSTEM else f"{settings.daemon_user} alone"
+def _processes(settings: DaemonSettings) -> Iterator[Finding]:
+    whom = "every user" if settings.mode is ServiceMode.SYSTEM else f"{settings.daemon_user} alone"
     yield Finding("daemon", OK, f"runs as {settings.daemon_user}, works for {whom}")
     if settings.supervisor_pid is None:
         hint = "'iriai up' brings a supervisor"
         yield Finding("supervisor", NOTE, "nobody starts launcher and daemon again", hint)
 
 
-def _descriptors(settings: Settings) -> Iterator[Finding]:
+def _descriptors(settings: DaemonSettings) -> Iterator[Finding]:
     limits = settings.configuration.limits
     allowed, needed = descriptors_allowed(limits), descriptors_needed(limits)
     if allowed >= needed:
@@ -83,7 +83,7 @@ def _descriptors(settings: Settings) -> Iterator[Finding]:
     yield Finding("descriptors", NOTE, text, hint)
 
 
-def _machine(settings: Settings) -> Iterator[Finding]:
+def _machine(settings: DaemonSettings) -> Iterator[Finding]:
     if not settings.role.has_node:
         yield Finding("machine", OK, "runs no tasks itself: its back ends do")
         return
@@ -110,7 +110,7 @@ def _machine(settings: Settings) -> Iterator[Finding]:
         yield Finding("machine", OK, amounts)
 
 
-def _state_directory(settings: Settings) -> Iterator[Finding]:
+def _state_directory(settings: DaemonSettings) -> Iterator[Finding]:
     directory = settings.paths.directory
     mount = mount_of(os.path.realpath(directory))
     kind = mount.kind if mount else "unknown"
@@ -122,7 +122,7 @@ def _state_directory(settings: Settings) -> Iterator[Finding]:
         yield Finding("state directory", NOTE, f"{directory} lies on {kind}", hint)
     else:
         yield Finding("state directory", OK, f"{directory} on {kind}")
-    barrier = _closed_to_others(directory) if settings.mode is Mode.SYSTEM else None
+    barrier = _closed_to_others(directory) if settings.mode is ServiceMode.SYSTEM else None
     if barrier is not None:
         yield Finding(
             "state directory",
@@ -142,7 +142,7 @@ def _closed_to_others(directory: str) -> Path | None:
     return None
 
 
-def _space(settings: Settings) -> Iterator[Finding]:
+def _space(settings: DaemonSettings) -> Iterator[Finding]:
     try:
         room = os.statvfs(settings.paths.store)
     except OSError as error:
@@ -156,8 +156,8 @@ def _space(settings: Settings) -> Iterator[Finding]:
         yield Finding("store", OK, text)
 
 
-def _people(settings: Settings) -> Iterator[Finding]:
-    if settings.mode is not Mode.SYSTEM:
+def _people(settings: DaemonSettings) -> Iterator[Finding]:
+    if settings.mode is not ServiceMode.SYSTEM:
         return
     identity = settings.configuration.identity
     if identity.minimum_uid < PEOPLE_BEGIN_UID:
@@ -174,7 +174,7 @@ def _people(settings: Settings) -> Iterator[Finding]:
         yield Finding("operators", NOTE, text, f"groupadd --system {identity.operators}")
 
 
-def _trust(settings: Settings) -> Iterator[Finding]:
+def _trust(settings: DaemonSettings) -> Iterator[Finding]:
     cluster = settings.cluster
     if cluster is None or not settings.role.has_node:
         return

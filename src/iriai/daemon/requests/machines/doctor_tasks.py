@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iriai.daemon.requests.machines.mounts import NETWORKED, mount_of
-from iriai.daemon.startup.settings import Mode, Settings
+from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.daemon.tasks.notifications import find_sendmail
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG
 from iriai.launcher.hooks.trusted_program import NotTrusted, check_program
@@ -29,7 +29,7 @@ _STARTERS = (
 """By which Apptainer and Singularity become root where they were installed so."""
 
 
-def around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
+def around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
     """What does not work: (what, how it is, what would help)."""
     machine, jobs = settings.configuration.machine, settings.configuration.jobs
     if settings.role.has_node:
@@ -43,7 +43,7 @@ def around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
         yield "mail", f"there is no {jobs.sendmail}", "jobs with --notify mailto: are refused"
 
 
-def notes_around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
+def notes_around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
     """What works otherwise than one might expect: likewise."""
     if settings.role.has_node:
         mount = mount_of(settings.configuration.machine.tmp)
@@ -53,10 +53,10 @@ def notes_around_tasks(settings: Settings) -> Iterator[tuple[str, str, str]]:
         yield from _privileges(settings)
 
 
-def _privileges(settings: Settings) -> Iterator[tuple[str, str, str]]:
+def _privileges(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
     """Which programs do not work in tasks, or that they do."""
     wanted = settings.configuration.machine.no_new_privileges
-    is_system = settings.mode is Mode.SYSTEM
+    is_system = settings.mode is ServiceMode.SYSTEM
     if is_system if wanted is None else wanted:
         names = sorted({path.name for path in privileged_programs()})
         if names:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink
-from iriai.daemon.net.local_links import Links
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.server.deferred_replies import Answerable, Unstored
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.net.local_links import LocalLinks
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.deferred_replies import Answerable, DeferredReplies
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
 from iriai.wire.links import Bid, Obeyed
@@ -37,15 +37,15 @@ class _Bidder:
         self.link.say(Obeyed(self.number, *words))
 
 
-class NodeAnswers:
+class DrainHandlers:
     """Handlers of the requests about machines; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        unstored: Unstored,
-        links: Links | None,
+        unstored: DeferredReplies,
+        links: LocalLinks | None,
     ) -> None:
         """`links` are a front end's; None: a back end."""
         self._settings = settings
@@ -71,7 +71,7 @@ class NodeAnswers:
 
     # --- changing --------------------------------------------------------------------------------
 
-    def _change(self, asked: Asked, body: Drain | Resume, now: Instant) -> None:
+    def _change(self, asked: RequestContext, body: Drain | Resume, now: Instant) -> None:
         if not asked.caller.operator:
             raise NotAllowed(
                 "not-an-operator",

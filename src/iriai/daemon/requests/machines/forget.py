@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.local_links import Links
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.net.local_links import LocalLinks
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused
 from iriai.wire.machines import Forget
 from iriai.wire.requests import Done
 
 
-class Forgetting:
+class ForgetHandler:
     """The handler of `Forget`; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        links: Links | None,
+        links: LocalLinks | None,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
         """`links` are a front end's; None: a back end. `seen` gives the members of its cluster."""
@@ -35,7 +35,7 @@ class Forgetting:
         """Each request's handler."""
         return {Forget: self._forget}
 
-    def _forget(self, asked: Asked, body: Forget, now: Instant) -> None:
+    def _forget(self, asked: RequestContext, body: Forget, now: Instant) -> None:
         name, home = body.node, self._settings.home
         if not asked.caller.operator:
             raise NotAllowed(

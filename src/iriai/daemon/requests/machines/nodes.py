@@ -7,14 +7,14 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.daemon.cluster.broker_rpc import Inquirer
-from iriai.daemon.cluster.cluster_rpc import OtherClusters, Word, words_missing
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc, words_missing
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.local_links import Links
-from iriai.daemon.server.connections import Asked, Handler
-from iriai.daemon.startup.settings import Settings
+from iriai.daemon.net.local_links import LocalLinks
+from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
@@ -23,7 +23,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
 from iriai.protocol.messages.members import MemberState
-from iriai.wire.machines import NodeRow, Nodes, NodeTable
+from iriai.wire.machines import AskNodes, NodeRow, NodeTable
 
 HERE, UP, DOWN = "here", "up", "down"
 """How a machine is reached."""
@@ -37,16 +37,16 @@ GONE = {
 
 
 class NodeTables:
-    """The handler of `Nodes`; see the module."""
+    """The handler of `AskNodes`; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        links: Links | None,
+        links: LocalLinks | None,
         sensor: LoadSensor,
-        inquirer: Inquirer,
-        others: OtherClusters,
+        inquirer: BrokerRpc,
+        others: ClusterRpc,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
         """`links` are a front end's; None: a back end. `seen` gives the members, itself among them.
@@ -60,15 +60,15 @@ class NodeTables:
         self._inquirer = inquirer
         self._others = others
         self._seen = seen
-        inquirer.answerers[Nodes] = self._of_broker
+        inquirer.answerers[AskNodes] = self._of_broker
 
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
-        return {Nodes: self._nodes}
+        return {AskNodes: self._nodes}
 
-    def _nodes(self, asked: Asked, body: Nodes, now: Instant) -> None:
+    def _nodes(self, asked: RequestContext, body: AskNodes, now: Instant) -> None:
         def hear(near: NodeTable, later: Instant) -> None:
-            def hear_others(words: list[Word[NodeTable]], _now: Instant) -> None:
+            def hear_others(words: list[ClusterReply[NodeTable]], _now: Instant) -> None:
                 asked.answer_with(lambda: self._with_members(_together(near, words)))
 
             self._others.ask(body, NodeTable, later, hear_others)
@@ -88,7 +88,7 @@ class NodeTables:
 
     # --- as the broker ---------------------------------------------------------------------------
 
-    def _of_broker(self, body: Nodes, now: Instant) -> NodeTable:
+    def _of_broker(self, body: AskNodes, now: Instant) -> NodeTable:
         """What it has been told, and which back ends there are."""
         assert self._links is not None
         broker = self._engine.machine.broker
@@ -179,7 +179,7 @@ class NodeTables:
         return NodeTable(_by_name(rows), table.note)
 
 
-def _together(near: NodeTable, words: list[Word[NodeTable]]) -> NodeTable:
+def _together(near: NodeTable, words: list[ClusterReply[NodeTable]]) -> NodeTable:
     """The machines of the own cluster, and those of the others whose brokers answered."""
     rows = [row for word in words if word.told is not None for row in word.told.rows]
     notes = (near.note, words_missing(words))

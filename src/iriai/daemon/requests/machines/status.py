@@ -9,18 +9,18 @@ from typing import Protocol
 
 from iriai import __version__
 from iriai.broker.core import Broker
-from iriai.daemon.cluster.broker_rpc import Inquirer
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.cluster.handlers import trusted_rows
-from iriai.daemon.requests.jobs.history import Past
+from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.views import amounts
 from iriai.daemon.requests.machines.doctor import findings
-from iriai.daemon.server.connections import Asked, Handler
+from iriai.daemon.server.connections import Handler, RequestContext
 from iriai.daemon.server.limited import LimitedUsers
 from iriai.daemon.startup.hardware import load_average
-from iriai.daemon.startup.settings import Settings
-from iriai.daemon.tasks.launcher_client import LauncherLink
+from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.model.home_trust import users_text
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed
@@ -55,19 +55,19 @@ class MachineLinks(Protocol):
         """What is wrong with them."""
 
 
-class Reports:
+class StatusHandlers:
     """Handlers of the requests that are not about one job; see the module."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DaemonSettings,
         engine: Engine,
-        launcher: LauncherLink,
-        past: Past,
+        launcher: LauncherClient,
+        past: JobHistory,
         writer: Writer,
         links: MachineLinks | None,
         sensor: LoadSensor,
-        inquirer: Inquirer,
+        inquirer: BrokerRpc,
         sight: Callable[[], ClusterSight | None],
         limited: LimitedUsers,
         on_down: Callable[[bool], None],
@@ -102,7 +102,7 @@ class Reports:
         """The daemon serves from now on."""
         self._began_steady_s = now.steady_s
 
-    def _hello(self, asked: Asked, body: Hello, now: Instant) -> None:
+    def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
                 "other-version",
@@ -121,7 +121,7 @@ class Reports:
             )
         )
 
-    def _shares(self, asked: Asked, body: Shares, now: Instant) -> None:
+    def _shares(self, asked: RequestContext, body: Shares, now: Instant) -> None:
         def without(words: str) -> ShareTable:
             machine = self._engine.machine
             note = f"{words}; this is what machines counted, as far as {machine.name} heard of it"
@@ -153,7 +153,7 @@ class Reports:
         factor = order.offpeak_factor if broker.is_offpeak else None
         return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
-    def _usage(self, asked: Asked, body: AskUsage, now: Instant) -> None:
+    def _usage(self, asked: RequestContext, body: AskUsage, now: Instant) -> None:
         """Sums of a long history take a second: in a thread, once what was told is stored."""
         caller = asked.caller
         user = None if body.everyone and caller.operator else caller.person.name
@@ -167,7 +167,7 @@ class Reports:
 
         self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
 
-    def _status(self, asked: Asked, body: Status, now: Instant) -> None:
+    def _status(self, asked: RequestContext, body: Status, now: Instant) -> None:
         welcome = self._launcher.welcome
         settings = self._settings
         asked.answer(
@@ -228,14 +228,14 @@ class Reports:
             trouble.append(f"the store cannot be written: {failure}")
         return trouble + FAULTS.trouble() + self._launcher.trouble()
 
-    def _doctor(self, asked: Asked, body: Doctor, now: Instant) -> None:
+    def _doctor(self, asked: RequestContext, body: Doctor, now: Instant) -> None:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
         found = findings(self._settings, enforcement, self._trouble(), limited)
         asked.answer(DoctorReport(tuple(found)))
 
-    def _configuration(self, asked: Asked, body: ShowConfiguration, now: Instant) -> None:
+    def _configuration(self, asked: RequestContext, body: ShowConfiguration, now: Instant) -> None:
         cluster = self._settings.cluster
         trusted = tuple(
             Setting(f"trust.{row.home}", users_text(row.users), f"operator {row.operator}")
@@ -243,7 +243,7 @@ class Reports:
         )
         asked.answer(ConfigurationTable(self._settings.table + trusted))
 
-    def _down(self, asked: Asked, body: Down, now: Instant) -> None:
+    def _down(self, asked: RequestContext, body: Down, now: Instant) -> None:
         if not asked.caller.operator:
             raise NotAllowed(
                 "not-an-operator",

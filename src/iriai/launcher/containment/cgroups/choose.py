@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 from iriai.launcher.containment.cgroups.devices import Nodes
 from iriai.launcher.containment.cgroups.files import read_pids, write_file
-from iriai.launcher.containment.cgroups.hierarchy import Place, find_places, unified_directories
+from iriai.launcher.containment.cgroups.hierarchy import (
+    ControllerMount,
+    find_places,
+    unified_directories,
+)
 from iriai.launcher.containment.cgroups.pool import Pool
-from iriai.launcher.containment.container import Enclosures
-from iriai.launcher.containment.process_tree import Forest
+from iriai.launcher.containment.container import Containments
+from iriai.launcher.containment.process_tree import ProcessTrees
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +26,15 @@ NO_CARDS = "nothing to keep", "no GPUs were found, and machine.gpu_devices names
 _USED = ("pids", "memory", "cpu", "cpuacct")
 
 
-class Choice(NamedTuple):
+class CgroupSupport(NamedTuple):
     """What was found to work."""
 
-    enclosures: Enclosures
-    places: dict[str, Place]
+    enclosures: Containments
+    places: dict[str, ControllerMount]
     """The parent group of each controller in use; empty without control groups."""
     refused: dict[str, str]
     """Controllers that are there but could not be used, and why."""
-    device_places: tuple[Place, ...] = ()
+    device_places: tuple[ControllerMount, ...] = ()
     """Where groups that keep devices may be made, the preferred first; not tried yet."""
 
     @property
@@ -39,13 +43,13 @@ class Choice(NamedTuple):
         return tuple(dict.fromkeys(place.directory for place in self.places.values()))
 
 
-def choose(name: str, isolation: str) -> Choice:
+def choose(name: str, isolation: str) -> CgroupSupport:
     """Make parent groups called `name` and try each controller in them.
 
     `isolation` is auto, v1, v2 or none: what may be used at all.
     """
     refused: dict[str, str] = {}
-    usable: dict[str, Place] = {}
+    usable: dict[str, ControllerMount] = {}
     found = _found(isolation)
     for controller, place in _wanted(found).items():
         try:
@@ -54,13 +58,13 @@ def choose(name: str, isolation: str) -> Choice:
             refused[controller] = f"{place.directory}: {error.strerror}"
             log.info("control group controller %s is not usable: %s", controller, error)
     if not usable:
-        return Choice(Forest(os.getpid()), {}, refused)
+        return CgroupSupport(ProcessTrees(os.getpid()), {}, refused)
     devices = (found.get("devices"), found.get("unified"))
-    named = (Place(each.version, f"{each.directory}/{name}") for each in devices if each)
-    return Choice(Pool(usable), usable, refused, tuple(named))
+    named = (ControllerMount(each.version, f"{each.directory}/{name}") for each in devices if each)
+    return CgroupSupport(Pool(usable), usable, refused, tuple(named))
 
 
-def keep_devices(choice: Choice, cards: tuple[Nodes, ...]) -> tuple[str, str]:
+def keep_devices(choice: CgroupSupport, cards: tuple[Nodes, ...]) -> tuple[str, str]:
     """Have the kernel keep each of `cards` from tasks that it is not given to; returns how.
 
     The second text says what is missing, where something is.
@@ -85,7 +89,7 @@ def keep_devices(choice: Choice, cards: tuple[Nodes, ...]) -> tuple[str, str]:
     return "not kept", why
 
 
-def _try_devices(place: Place, cards: tuple[Nodes, ...]) -> None:
+def _try_devices(place: ControllerMount, cards: tuple[Nodes, ...]) -> None:
     """Deny and allow all of `cards` in a group below `place`. Raises OSError."""
     with suppress(FileExistsError):
         os.mkdir(place.directory)
@@ -100,7 +104,7 @@ def _try_devices(place: Place, cards: tuple[Nodes, ...]) -> None:
         slot.close()
 
 
-def _found(isolation: str) -> dict[str, Place]:
+def _found(isolation: str) -> dict[str, ControllerMount]:
     """The place of each controller that may be used."""
     if isolation == "none":
         return {}
@@ -120,7 +124,7 @@ def _found(isolation: str) -> dict[str, Place]:
     return found
 
 
-def _wanted(found: dict[str, Place]) -> dict[str, Place]:
+def _wanted(found: dict[str, ControllerMount]) -> dict[str, ControllerMount]:
     """The place of each controller to be tried, the one that counts members first."""
     wanted = {name: found[name] for name in _USED if name in found}
     if "unified" in found and "pids" not in found:
@@ -128,9 +132,9 @@ def _wanted(found: dict[str, Place]) -> dict[str, Place]:
     return wanted
 
 
-def _try(controller: str, place: Place, name: str) -> Place:
+def _try(controller: str, place: ControllerMount, name: str) -> ControllerMount:
     """The parent group of `controller`, after a slot in it was made and removed again."""
-    parent = Place(place.version, f"{place.directory}/{name}")
+    parent = ControllerMount(place.version, f"{place.directory}/{name}")
     with suppress(FileExistsError):
         os.mkdir(parent.directory)
     if place.version == 2 and controller in ("memory", "pids", "cpu"):

@@ -9,7 +9,7 @@ CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
 """What the launcher makes use of; in version 2 `cpu` accounts too, and there is no `devices`."""
 
 
-class Place(NamedTuple):
+class ControllerMount(NamedTuple):
     """Where one controller's groups of ours may be made."""
 
     version: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 def find_places(
     mountinfo: str, membership: str, controllers_of: dict[str, str]
-) -> dict[str, Place]:
+) -> dict[str, ControllerMount]:
     """The place of each controller in CONTROLLERS that is mounted, and of `unified`.
 
     `mountinfo` and `membership` are the texts of /proc/self/mountinfo and /proc/self/cgroup;
@@ -27,19 +27,19 @@ def find_places(
     version 1 is not listed there, so it is found in one of the two at most.
     """
     own = dict(_memberships(membership))
-    places: dict[str, Place] = {}
+    places: dict[str, ControllerMount] = {}
     for kind, options, root, point in _mounts(mountinfo):
         if kind == "cgroup2":
             directory = _below(point, root, own.get("", "/"))
-            places["unified"] = Place(2, directory)
+            places["unified"] = ControllerMount(2, directory)
             for controller in controllers_of.get(directory, "").split():
                 if controller in CONTROLLERS:
-                    places[controller] = Place(2, directory)
+                    places[controller] = ControllerMount(2, directory)
         else:
             for controller in CONTROLLERS:
                 if controller in options:
                     directory = _below(point, root, own.get(controller, "/"))
-                    places.setdefault(controller, Place(1, directory))
+                    places.setdefault(controller, ControllerMount(1, directory))
     return places
 
 

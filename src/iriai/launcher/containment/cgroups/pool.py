@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from iriai.launcher.containment.cgroups.devices import DevicesV1, DevicesV2, Nodes
-from iriai.launcher.containment.cgroups.hierarchy import Place
+from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
 from iriai.launcher.containment.cgroups.pids import Pids
-from iriai.launcher.containment.cgroups.slot import Slot
+from iriai.launcher.containment.cgroups.slot import TaskGroup
 from iriai.launcher.containment.cgroups.v1 import CpuAccountV1, CpuSharesV1, MemoryV1
 from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
-from iriai.launcher.containment.container import Enclosure
+from iriai.launcher.containment.container import Containment
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +24,10 @@ FREE_MAX = 256
 class Pool:
     """Slots below the parent groups `places`, by controller."""
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
+    def __init__(self, places: Mapping[str, ControllerMount]) -> None:
         """`places` gives the parent of each controller, and of `unified` where it is used."""
         self._places = dict(places)
-        self._free: list[Slot] = []
+        self._free: list[TaskGroup] = []
         self._made = 0
         self._cards: tuple[Nodes, ...] = ()
 
@@ -36,7 +36,7 @@ class Pool:
         """The parent groups, each once."""
         return tuple(dict.fromkeys(place.directory for place in self._places.values()))
 
-    def keep_devices(self, place: Place | None, cards: tuple[Nodes, ...]) -> None:
+    def keep_devices(self, place: ControllerMount | None, cards: tuple[Nodes, ...]) -> None:
         """Keep `cards` from tasks that they are not given to, by groups below `place`; None: no.
 
         Groups that are in use stay as they are until their task is over.
@@ -49,16 +49,16 @@ class Pool:
             self._places["devices"] = place
         self._cards = cards
 
-    def acquire(self) -> Slot:
+    def acquire(self) -> TaskGroup:
         """An empty slot. Raises OSError where none can be made."""
         if self._free:
             return self._free.pop()
         self._made += 1
         return self.make(str(self._made), self._made)
 
-    def release(self, enclosure: Enclosure) -> None:
+    def release(self, enclosure: Containment) -> None:
         """Give a slot back, empty."""
-        assert isinstance(enclosure, Slot)
+        assert isinstance(enclosure, TaskGroup)
         try:
             is_clean = enclosure.reset()
         except OSError:
@@ -81,7 +81,7 @@ class Pool:
         while self._free:
             self._free.pop().close()
 
-    def make(self, name: str, number: int = 0) -> Slot:
+    def make(self, name: str, number: int = 0) -> TaskGroup:
         """A new slot with this name. Raises OSError where the kernel refuses."""
         directories = tuple(f"{parent}/{name}" for parent in self.parents)
         for directory in directories:
@@ -91,7 +91,7 @@ class Pool:
         # cgroup.procs does; version 2 has no such file.
         files = {1: "tasks", 2: "cgroup.procs"}
         joins = tuple(f"g={parent}/{name}/{files[version]}" for parent, version in versions.items())
-        slot = Slot(number, directories, joins, self._cards)
+        slot = TaskGroup(number, directories, joins, self._cards)
         try:
             self._control(slot, name)
         except OSError:
@@ -99,7 +99,7 @@ class Pool:
             raise
         return slot
 
-    def _control(self, slot: Slot, name: str) -> None:
+    def _control(self, slot: TaskGroup, name: str) -> None:
         for controller, place in self._places.items():
             directory = f"{place.directory}/{name}"
             match controller, place.version:

@@ -15,7 +15,7 @@ from iriai.system.procfs import sum_of
 
 
 @dataclass
-class Slot:
+class TaskGroup:
     """One group, in each hierarchy that is used. None stands for a controller that is missing."""
 
     number: int

@@ -26,7 +26,7 @@ from iriai.launcher.containment.namespaces.visible import (
     visible_below,
 )
 from iriai.launcher.contract.messages import Enforcement
-from iriai.launcher.directories.scratch import NoDirectory, Place, Scratch
+from iriai.launcher.directories.scratch import NoDirectory, Scratch, ScratchRoot
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,9 @@ class Namespace:
         "private",
     )
 
-    def __init__(self, made: Made, key: _Key, private: tuple[Place, str] | None, era: int) -> None:
+    def __init__(
+        self, made: Made, key: _Key, private: tuple[ScratchRoot, str] | None, era: int
+    ) -> None:
         self.fd, self._directories = made
         self.key = key
         """Of which user it is, and what of the machine's is visible."""
@@ -134,7 +136,7 @@ class Namespaces:
         self._begin_anew()
 
     def _new(self, key: _Key) -> Namespace:
-        place: Place | None = None
+        place: ScratchRoot | None = None
         name = path = ""
         uid, visible = key
         try:

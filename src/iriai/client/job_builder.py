@@ -1,0 +1,126 @@
+"""A job draft from what surrounds the one who asks: directory and environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from iriai.model.batch_variables import BatchVariables
+from iriai.model.job import Interaction
+from iriai.model.notification import NotifyOn
+from iriai.model.problem import Refused, UsageProblem
+from iriai.wire.requests import JobDraft
+
+_KEPT = 8
+"""Environments kept encoded; a program has one, or few."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class DraftFields(TypedDict, total=False):
+    """What a draft may say besides command, directory and environment; see `JobDraft`."""
+
+    name: str
+    script: bytes
+    stdin: bytes
+    cpus: int
+    memory_bytes: int
+    gpus: int
+    named: tuple[tuple[str, int], ...]
+    array: tuple[tuple[int, int, int], ...] | None
+    time_limit_s: float | None
+    cpu_limit_s: float | None
+    process_limit: int | None
+    output: str | None
+    error: str | None
+    max_restarts: int | None
+    group: str | None
+    account: str | None
+    urgency: float
+    held: bool
+    wait_for_resources: bool
+    interaction: Interaction
+    throttle: int | None
+    after: tuple[str, ...]
+    exclusive: bool
+    notify: str
+    notify_on: NotifyOn
+    lease_s: float | None
+    requirements: str
+    rank: str
+    batch: BatchVariables
+
+
+def draft(
+    command: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | bytes | None = None,
+    **fields: Unpack[DraftFields],
+) -> JobDraft:
+    """A job that runs `command` in `cwd` with `env`, both this process's own by default.
+
+    `env` may be what `encode_environment` returned.
+
+    Raises:
+        Refused: the working directory is gone.
+        UsageProblem: something is not UTF-8.
+    """
+    for word in command:
+        _check_text(word, "the command")
+    return JobDraft(
+        command=tuple(command),
+        working_directory=_directory(cwd),
+        environment=env if isinstance(env, bytes) else encode_environment(env),
+        **fields,
+    )
+
+
+def encode_environment(environment: Mapping[str, str] | None = None) -> bytes:
+    """`environment` (this process's own by default) as drafts carry it.
+
+    Equal environments give the same object, so that many drafts share it.
+
+    Raises:
+        UsageProblem: a variable is not UTF-8.
+    """
+    return _encoded(tuple((os.environ if environment is None else environment).items()))
+
+
+@lru_cache(_KEPT)
+def _encoded(items: tuple[tuple[str, str], ...]) -> bytes:
+    try:
+        return _encode(dict(items))
+    except UnicodeEncodeError:
+        for name, value in items:
+            _check_text(name + value, f"the environment variable {name!a}")
+        raise
+
+
+def _directory(cwd: str | os.PathLike[str] | None) -> str:
+    try:
+        # os.path: pathlib would drop the `..` after a symbolic link without asking.
+        path = os.path.join(os.getcwd(), cwd or "")  # noqa: PTH109, PTH118
+    except FileNotFoundError:
+        raise Refused(
+            "no-directory",
+            "the working directory is gone: it was removed or replaced",
+            "change to one that exists, or name one with --chdir",
+        ) from None
+    path = path if path == "/" else path.rstrip("/")
+    _check_text(path, "the working directory")
+    return path
+
+
+def _check_text(text: str, what: str) -> None:
+    """Raise `UsageProblem` for bytes that Python could not decode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageProblem(
+            "not-utf-8", f"{what} is not UTF-8 text", "rename it, or leave it out"
+        ) from None

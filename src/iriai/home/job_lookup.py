@@ -1,0 +1,121 @@
+"""Whether what a job would wait for is there, has ended already, and can come to be at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from iriai.home.dependencies import Ends
+from iriai.home.job import JobState, TaskEnd
+from iriai.model.alteration import Alteration
+from iriai.model.dependency import Condition, Dependency
+from iriai.model.ids import JobId
+from iriai.model.problem import NotFound, Refused
+from iriai.model.records import Altered
+from iriai.model.state import EndCause, TaskState
+
+SEARCHED_MAX = 100_000
+"""Jobs that are looked at for a cycle, some tenths of a second; longer chains are refused."""
+NOT_ENDED = "not ended"
+"""Of what still waits or runs."""
+EndsMet = tuple[tuple[Dependency, EndCause], ...]
+"""Dependencies that have ended as they should, and how."""
+
+
+class JobLookup(NamedTuple):
+    """What a home knows of its jobs at one moment."""
+
+    home: str
+    next_number: int
+    jobs: Mapping[int, JobState]
+    outcomes: Mapping[int, TaskEnd]
+
+    def end_of(self, dependency: Dependency) -> EndCause | str | None:
+        """How it ended, as far as that settles the dependency; `NOT_ENDED`; None: ask the store.
+
+        Raises `NotFound` for what never was.
+        """
+        number, task = dependency.number, dependency.task
+        if not 0 < number < self.next_number:
+            raise NotFound("no-such-job", f"there is no job {JobId(self.home, number)} to wait for")
+        job = self.jobs.get(number)
+        if job is None:
+            outcome = self.outcomes.get(number)
+            return outcome.cause if outcome is not None and task is None else None
+        if task is None:
+            early = job.spoilt_by if dependency.condition is Condition.OK else None
+            return early or NOT_ENDED
+        if not job.has_index(task):
+            raise NotFound("no-such-task", f"there is no task {dependency.on} to wait for")
+        return None if job.task_state(task) is TaskState.FINISHED else NOT_ENDED
+
+    def ends_met(self, after: tuple[Dependency, ...], ended: Ends) -> EndsMet:
+        """Those of `after` that have ended as they should; `ended` has what the store told.
+
+        Raises `NotFound`, or `Refused` where one can never hold.
+        """
+        met = []
+        for each in after:
+            cause = self.end_of(each) or ended.get((each.number, each.task))
+            if cause is None:
+                raise NotFound("no-such-job", f"it is not known any more how {each.on} ended")
+            if isinstance(cause, EndCause):
+                check_possible(each, cause)
+                met.append((each, cause))
+        return tuple(met)
+
+    def alteration(
+        self, job: JobState, wanted: Alteration, by: str, ended: Ends
+    ) -> tuple[Altered, EndsMet] | None:
+        """The change that `wanted` comes to; None: nothing is different."""
+        if not job.waiting:
+            raise Refused(
+                "nothing-waits",
+                f"{JobId(self.home, job.number)} has no task that waits",
+                "what runs keeps what it has",
+            )
+        new = wanted.differing(job.spec)
+        if not new.fields:
+            return None
+        after = new.applied(job.spec).after if "after" in new.fields else ()
+        check_no_cycle(self.jobs, self.home, job.number, after)
+        return Altered(new.undone(job.spec), new, by), self.ends_met(after, ended)
+
+
+def check_possible(dependency: Dependency, cause: EndCause) -> None:
+    """Raise `Refused` where an end with this cause is not what is waited for, and cannot become."""
+    if dependency.condition.holds(cause):
+        return
+    raise Refused(
+        "dependency-never-holds",
+        f"{dependency.on} ended {cause}, so {dependency} can never hold",
+        f"leave it out, or wait for any:{dependency.on}",
+    )
+
+
+def check_no_cycle(
+    jobs: Mapping[int, JobState], home: str, number: int, after: tuple[Dependency, ...]
+) -> None:
+    """Raise `Refused` where job `number` would wait for itself, and say by which way."""
+    came_from = {each.number: number for each in after}
+    queue = deque(came_from)
+    while queue and number not in came_from and len(came_from) <= SEARCHED_MAX:
+        here = queue.popleft()
+        job = jobs.get(here)
+        for each in job.open_after if job else ():
+            if each.number not in came_from:
+                came_from[each.number] = here
+                queue.append(each.number)
+    if number in came_from:
+        way = [number]
+        while len(way) == 1 or way[-1] != number:
+            way.append(came_from[way[-1]])
+        names = " after ".join(str(JobId(home, each)) for each in reversed(way))
+        raise Refused("cycle", f"it would wait for itself: {names}", "leave one of them out")
+    if len(came_from) > SEARCHED_MAX:
+        raise Refused(
+            "chain-too-long",
+            f"it would wait for more than {SEARCHED_MAX} jobs, one after the other",
+            "wait for fewer, or submit it anew",
+        )

@@ -1,0 +1,159 @@
+"""What a home has told the broker that it wants, and what it must tell it.
+
+Each change of a want has a stamp, higher than all before, also those before a restart; what is told
+again without a change keeps its own (docs/spec/008).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
+
+from iriai.home.job import JobState
+from iriai.model.ids import AttemptId, JobId
+from iriai.model.instant import Instant
+from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
+
+REPEATED_MAX = 64
+"""Wants that are told again at one refresh without a reason; with many jobs, each in its turn."""
+BOUND_MAX = 10_000
+"""Matches that are remembered, so that one which comes twice binds no second task: more than any
+home is told within the ten seconds for which a broker repeats one."""
+
+Beside = Callable[[], tuple[str, ...]]
+"""The machines that what a client passed (a terminal, standard input) can be handed to, since they
+are on this host; none named: all machines are."""
+ToTell = Want | Withdraw | Wants
+
+
+class RequestPublisher:
+    """By job number."""
+
+    def __init__(self, home: str, jobs: Mapping[int, JobState], beside: Beside) -> None:
+        self._home = home
+        self._beside = beside
+        self._jobs = jobs
+        self._counts: dict[int, int] = {}
+        """How many ready tasks of each job the broker knows of, if it was told."""
+        self._due: dict[int, None] = {}
+        """Jobs that changed."""
+        self._again: dict[int, None] = {}
+        """Jobs that are told again as they are."""
+        self._stamp = 0
+        self._stamps: dict[int, int] = {}
+        self._is_all = False
+        """Whether a broker is being told everything."""
+        self._next_repeated = 0
+        self._bound: OrderedDict[tuple[str, Capability], AttemptId] = OrderedDict()
+
+    # --- what is due -----------------------------------------------------------------------------
+
+    def changed(self, number: int) -> None:
+        """The ready tasks of a job are others than the broker knows."""
+        self._due[number] = None
+
+    def anew(self) -> None:
+        """The broker is new, or can be reached again: it is told every want."""
+        self._counts.clear()
+        self._due = dict.fromkeys(self._jobs)
+        self._is_all = True
+
+    def again(self, numbers: Iterable[int]) -> None:
+        """The broker may not have heard what it was told of these."""
+        self._again.update(dict.fromkeys(numbers))
+
+    def refresh(self) -> None:
+        """Nothing was said for a while: some wants are told again, in turn."""
+        left = (number for number in self._counts if number >= self._next_repeated)
+        chosen = nsmallest(REPEATED_MAX, left)
+        self._next_repeated = chosen[-1] + 1 if len(chosen) == REPEATED_MAX else 0
+        self._due.update(dict.fromkeys(chosen))
+        self._is_all = True
+
+    @property
+    def are_due(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._due or self._again or self._is_all)
+
+    def take(self, now: Instant) -> list[ToTell]:
+        """What to tell the broker now."""
+        told: list[ToTell] = []
+        for number in self._due:
+            self._tell(number, self._next_stamp(number, now), now, told)
+        for number in self._again:
+            if number not in self._due:
+                stamp = self._stamps.get(number) or self._next_stamp(number, now)
+                self._counts.setdefault(number, 1)
+                self._tell(number, stamp, now, told)
+        self._due.clear()
+        self._again.clear()
+        if self._is_all:
+            self._is_all = False
+            told.append(Wants(self._home))
+        return told
+
+    def _tell(self, number: int, stamp: int, now: Instant, told: list[ToTell]) -> None:
+        job = self._jobs.get(number)
+        ready = job.ready if job else 0
+        if job is not None and ready:
+            self._counts[number] = ready
+            told.append(self._want(job, ready, stamp, now))
+        elif self._counts.pop(number, 0):
+            told.append(Withdraw(JobId(self._home, number), stamp))
+        if job is None:
+            self._stamps.pop(number, None)
+
+    def _next_stamp(self, number: int, now: Instant) -> int:
+        self._stamp = max(self._stamp + 1, int(now.wall_s * 1000.0))
+        self._stamps[number] = self._stamp
+        return self._stamp
+
+    def _want(self, job: JobState, ready: int, stamp: int, now: Instant) -> Want:
+        spec = job.spec
+        promised = job.promised_wall_s
+        return Want(
+            JobId(self._home, job.number),
+            spec.account,
+            spec.resources,
+            spec.time_limit_s,
+            spec.urgency,
+            max(0.0, now.wall_s - job.submitted_wall_s),
+            ready,
+            spec.kill_grace_s,
+            min(job.requeued, ready),
+            None if promised is None else max(0.0, promised - now.wall_s),
+            job.promised_machine,
+            spec.exclusive,
+            stamp,
+            spec.requirements,
+            spec.rank,
+            user="" if spec.user == spec.account.user else spec.user,
+            only_on=self._beside() if spec.descriptors else (),
+        )
+
+    # --- matches ---------------------------------------------------------------------------------
+
+    def bound(
+        self, attempt: AttemptId, machine: str, capability: Capability, *, is_own: bool
+    ) -> None:
+        """A match took a task: the broker knows of one less, if it is the own one's (`is_own`)."""
+        number = attempt.number
+        if is_own:
+            self._counts[number] = self._counts.get(number, 0) - 1
+        else:
+            self.changed(number)
+        if machine != self._home:  # within a machine nothing comes twice
+            self._bound[machine, capability] = attempt
+            if len(self._bound) > BOUND_MAX:
+                self._bound.popitem(last=False)
+
+    def bound_to(self, machine: str, capability: Capability) -> AttemptId | None:
+        """What a match with this capability was bound to before; None: nothing, or long ago."""
+        return self._bound.get((machine, capability))
+
+    def forget(self, number: int) -> None:
+        """The job has finished; what the broker still knows of it is taken back in `take`."""
+        if not self._counts.get(number):
+            self._counts.pop(number, None)
+            self._stamps.pop(number, None)

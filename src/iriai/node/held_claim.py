@@ -1,0 +1,181 @@
+"""A claim that this node granted, and what is known of the attempt that holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from iriai.model.charge_factors import Factors
+from iriai.model.claim import Claim
+from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
+from iriai.model.records import AttemptResult
+from iriai.model.state import EndCause
+from iriai.model.usage import Usage
+from iriai.policy.placement.calendar import END_SLACK_S, longest_stay_s
+from iriai.protocol.messages.effects import AttemptExited
+from iriai.protocol.messages.scheduling import Capability, End, Running, Stop
+
+FAILED_AT_ONCE_S = 2.0
+"""A task that fails sooner did hardly run: its program, a library or its directory is missing, or
+it was called wrongly. Interpreters take a second to find that out."""
+LOST_AT_ONCE_S = 10.0
+"""A task that is lost so soon after its claim tells of its machine; one that ran longer may have
+met with anything."""
+
+
+@dataclass(slots=True)
+class HeldClaim:
+    """One claim, until its end is acknowledged."""
+
+    claim: Claim
+    spec: JobSpec | None
+    """None after a restart, until its home has asked again."""
+    granted_steady_s: float
+    capability: Capability | None = None
+    started_wall_s: float | None = None
+    started_steady_s: float | None = None
+    charged_s: float = 0.0
+    metered_s: float = 0.0
+    """What it would have been charged had all been at peak."""
+    factors: Factors = ()
+    quiet_mark_s: float = 0.0
+    """How much off-peak time there had been when it was last charged; see `Meter`."""
+    leased_steady_s: float | None = None
+    """When its lease began; None: it has none, or its home has not confirmed it yet."""
+    is_ordered: bool = False
+    """Whether a launcher may have been told to start it."""
+    stop: Stop | None = None
+    end: End | None = None
+    end_slack_s: float = END_SLACK_S
+
+    @staticmethod
+    def restored(claim: Claim, now: Instant, end_slack_s: float = END_SLACK_S) -> HeldClaim:
+        """As the store has it; what the launcher knows comes later."""
+        age_s = max(0.0, now.wall_s - claim.granted_wall_s)
+        return HeldClaim(
+            claim,
+            None,
+            now.steady_s - age_s,
+            charged_s=claim.charged_s,
+            end_slack_s=end_slack_s,
+            metered_s=max(claim.metered_s, claim.charged_s),
+            factors=claim.factors,
+            is_ordered=not claim.is_ahead,
+        )
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its home is known to want it: it may start, and its lease be renewed."""
+        return self.claim.lease_s is None or self.leased_steady_s is not None
+
+    def is_lease_over(self, now_s: float) -> bool:
+        """Whether nobody may have it run any more."""
+        lease_s, began_s = self.claim.lease_s, self.leased_steady_s
+        return lease_s is not None and began_s is not None and now_s >= began_s + lease_s
+
+    def renew(self, asked_s: float, now_s: float) -> None:
+        """The home answered what was asked then; a lease that is over stays over."""
+        if not self.is_lease_over(now_s):
+            self.leased_steady_s = max(asked_s, self.leased_steady_s or asked_s)
+
+    def has_lapsed(self, now_s: float) -> bool:
+        """Whether its lease is over, or it was never confirmed for as long; never without one."""
+        if self.claim.lease_s is None:
+            return False
+        if self.is_confirmed:
+            return self.is_lease_over(now_s)
+        return now_s >= self.granted_steady_s + self.claim.lease_s
+
+    def started(self, started_wall_s: float, now: Instant) -> None:
+        """Its process runs."""
+        self.started_wall_s = started_wall_s
+        self.started_steady_s = now.steady_s - max(0.0, now.wall_s - started_wall_s)
+
+    def stay_left_s(self, now: Instant) -> float | None:
+        """From now until its place is free for sure; None: open."""
+        stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s, self.end_slack_s)
+        if stay_s is None:
+            return None
+        end_s = self.granted_steady_s + stay_s
+        if self.started_steady_s is not None:  # a start far behind the grant needs no more slack
+            end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
+        return max(0.0, end_s - now.steady_s)
+
+    def ended(self, event: AttemptExited, machine: str) -> End:
+        """It is over, as the launcher says; its use was read before."""
+        self.end = End(
+            AttemptResult(
+                event.attempt,
+                machine,
+                event.cause,
+                event.exit_code,
+                event.signal,
+                event.usage,
+                event.started_wall_s,
+                event.ended_wall_s,
+                event.elapsed_s,
+                self.charged_s,
+                event.message,
+                self.factors,
+            )
+        )
+        return self.end
+
+    def lost(self, now: Instant) -> AttemptExited:
+        """Its end, where nobody can tell how it ended."""
+        return self.over(
+            EndCause.LOST,
+            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+            now,
+        )
+
+    def is_lost_at_once(self, event: AttemptExited, now_s: float) -> bool:
+        """Whether that end speaks against this machine: nobody asked for it, and it came soon."""
+        if event.cause is not EndCause.LOST or self.stop is not None:
+            return False
+        began_s = self.started_steady_s
+        return now_s - (self.granted_steady_s if began_s is None else began_s) < LOST_AT_ONCE_S
+
+    def is_failed_at_once(self, event: AttemptExited) -> bool:
+        """Whether it failed by itself so soon that it did hardly run."""
+        is_own = event.cause is EndCause.FAILED and self.stop is None
+        return is_own and event.elapsed_s < FAILED_AT_ONCE_S
+
+    def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
+        """Its end, where no launcher saw it."""
+        return AttemptExited(
+            self.claim.attempt,
+            cause,
+            None,
+            None,
+            Usage(),
+            self.started_wall_s or self.claim.granted_wall_s,
+            now.wall_s,
+            0.0,
+            message,
+        )
+
+    def as_running(self, now: Instant) -> Running:
+        """As a broker needs to know it."""
+        claim = self.claim
+        return Running(
+            claim.attempt,
+            claim.account,
+            claim.resources,
+            claim.limit_s,
+            self.stay_left_s(now),
+            self.charged_s,
+            claim.urgency,
+            self.capability,
+        )
+
+    def as_charged(self) -> Claim:
+        """The claim as it is stored: with what was charged so far."""
+        return replace(
+            self.claim,
+            charged_s=self.charged_s,
+            metered_s=self.metered_s,
+            factors=self.factors,
+        )

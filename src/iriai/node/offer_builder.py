@@ -1,0 +1,173 @@
+"""What a broker is told of this machine: gathered while events are handled, said once a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from iriai.model.ad import MachineAd
+from iriai.model.ids import AttemptId
+from iriai.model.reason import Reason
+from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
+from iriai.node.capabilities import Capabilities
+from iriai.node.load import Load
+from iriai.protocol.messages.scheduling import (
+    Capability,
+    Charging,
+    Counted,
+    FailedAtOnce,
+    Idle,
+    Running,
+    TurnedAway,
+)
+
+AHEAD_MAX = 16
+"""So many tasks may be under way at once to wait here. Each is so for some hundredths of a second,
+so that it is enough for some hundred tasks that begin within each second."""
+
+
+class OfferBuilder:
+    """The next report, as far as it is known."""
+
+    def __init__(
+        self,
+        machine: str,
+        capacity: Resources,
+        speed: float,
+        capabilities: Capabilities,
+        ahead: Capabilities,
+        load: Load,
+        ad: MachineAd | None,
+    ) -> None:
+        self._machine = machine
+        self._capacity = capacity
+        self._speed = speed
+        self._capabilities = capabilities
+        self._ahead = ahead
+        """For what may wait here for a place."""
+        self._load = load
+        self._ad = ad
+        self.version = 0
+        """Of the last report."""
+        self.is_due = True
+        """Whether something changed that a broker must know."""
+        self.is_whole = True
+        """Whether the broker is new, so that it must be told all."""
+        self.rules = 0
+        """How often it became another whose tasks are run."""
+        self._began: list[AttemptId] = []
+        self._waiting: list[AttemptId] = []
+        self._ended: list[AttemptId] = []
+        self._lost: list[AttemptId] = []
+        self._failed: list[FailedAtOnce] = []
+        self._refused: list[AttemptId] = []
+        self._spent: list[Capability] = []
+        self._turned_away: list[TurnedAway] = []
+        self._charged: dict[AttemptId, float] = {}
+
+    def begin_anew(self) -> None:
+        """The broker is new, or may not have heard what it was told."""
+        self.is_due = self.is_whole = True
+
+    def began(self, attempt: AttemptId) -> None:
+        """A claim was granted."""
+        self._began.append(attempt)
+        self.is_due = True
+
+    def waits(self, attempt: AttemptId) -> None:
+        """A claim was granted ahead."""
+        self._waiting.append(attempt)
+        self.is_due = True
+
+    def ended(self, attempt: AttemptId) -> None:
+        """A claim is over."""
+        self._ended.append(attempt)
+        self.is_due = True
+
+    def lost_at_once(self, attempt: AttemptId) -> None:
+        """Of one that ended: nothing came of it, and nobody asked for its end."""
+        self._lost.append(attempt)
+
+    def failed_at_once(self, attempt: AttemptId, exit_code: int | None) -> None:
+        """Of one that ended: it failed by itself, before it did anything to speak of."""
+        self._failed.append(FailedAtOnce(attempt, exit_code))
+
+    def refused(self, attempt: AttemptId) -> None:
+        """Of one that ended: it never started."""
+        self._refused.append(attempt)
+
+    def spent(self, capability: Capability) -> None:
+        """A capability came back."""
+        self._spent.append(capability)
+        self.is_due = True
+
+    def turned_away(self, whose: TurnedAway) -> None:
+        """Of a capability that came back: its claim was refused because of whose it was."""
+        self._turned_away.append(whose)
+
+    def charged(self, attempt: AttemptId, charge_s: float) -> None:
+        """So much of a running attempt has been charged."""
+        self._charged[attempt] = charge_s
+
+    @property
+    def has_charges(self) -> bool:
+        """Whether running attempts were charged since the counters were told."""
+        return bool(self._charged)
+
+    def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
+        """The counters that changed (of a whole report: all), and what running attempts cost."""
+        charged, self._charged = self._charged, {}
+        return Counted(self._machine, rows, tuple(charged.items()))
+
+    def idle(
+        self,
+        free: Resources,
+        live: Iterable[AttemptId],
+        running: Callable[[AttemptId], Running | None],
+        waiting: Sequence[AttemptId],
+        unavailable: Reason | None,
+        charging: Charging,
+        now_s: float,
+    ) -> Idle:
+        """The report; `live` hold a claim, `running` describes one of them (None: it is over).
+
+        `waiting` are those of `live` that were granted ahead.
+        """
+        self.version += 1
+        minted = self._capabilities.mint(max(0, free.cpus), self.version, now_s)
+        runs = min(AHEAD_MAX, self._capacity.cpus - free.cpus) - len(waiting)
+        ahead = self._ahead.mint(max(0, runs), self.version, now_s)
+        whose = live if self.is_whole else self._began
+        described = [running(attempt) for attempt in whose if attempt not in waiting]
+        waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
+        idle = Idle(
+            self._machine,
+            self._capabilities.incarnation,
+            self.version,
+            self._capacity,
+            self._capabilities.outstanding() if self.is_whole else minted,
+            tuple(self._spent),
+            tuple(each for each in described if each is not None),
+            tuple(self._ended),
+            self.is_whole,
+            unavailable,
+            self._speed,
+            self._load.average,
+            self._load.foreign,
+            self._load.is_known,
+            tuple(self._lost),
+            tuple(self._refused),
+            charging if self.is_whole else None,
+            self._ad if self.is_whole else None,
+            self._load.keyboard_idle_s,
+            tuple(self._turned_away),
+            self._ahead.outstanding() if self.is_whole else ahead,
+            tuple(each for each in map(running, waits) if each is not None),
+            tuple(self._failed),
+            self.rules,
+        )
+        self._began, self._ended, self._spent = [], [], []
+        self._lost, self._failed, self._refused, self._waiting = [], [], [], []
+        self._turned_away = []
+        self.is_due = self.is_whole = False
+        return idle

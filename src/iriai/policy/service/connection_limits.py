@@ -1,0 +1,60 @@
+"""Who may connect: so many for each user, and always room for operators."""
+
+from __future__ import annotations
+
+from iriai.config.limits import LimitsSection
+from iriai.model.problem import Problem, Unreachable
+from iriai.policy.service.allowance import Allowance
+
+
+class ConnectionLimits:
+    """Of one daemon; pure, as all of `policy`.
+
+    Strangers are counted once they have shown who they are: until then they are in the room of the
+    door that they came through (`daemon.net.acceptor`).
+    """
+
+    def __init__(self, limits: LimitsSection) -> None:
+        self.per_user = Allowance(
+            "connections_per_user", "connections", limits.connections_per_user
+        )
+        self._most = limits.connections
+        self._for_users = max(1, limits.connections - limits.connections_reserved)
+        self._open = 0
+        self.refusals: dict[str, int] = {}
+        """How often each user was turned away since there were too many clients in all."""
+
+    def enter(self, user: str, *, is_operator: bool) -> Problem | None:
+        """Count one more connection; or why it is turned away, and nothing is counted."""
+        if self._open >= (self._most if is_operator else self._for_users):
+            self.refusals[user] = self.refusals.get(user, 0) + 1
+            return Unreachable(
+                "too-many-clients",
+                f"the daemon talks to {self._open} clients already",
+                "try again when some have ended; an operator can raise connections in [limits] of "
+                "iriai.toml",
+            )
+        refusal = self._refusal(user, is_operator=is_operator)
+        if refusal is None:
+            self._open += 1
+            self.per_user.take(user)
+        return refusal
+
+    def become(self, before: str, user: str, *, is_operator: bool) -> Problem | None:
+        """A connection that was counted for `before` is `user`'s; or why it may not be."""
+        refusal = self._refusal(user, is_operator=is_operator)
+        if refusal is None:
+            self.per_user.give_back(before)
+            self.per_user.take(user)
+        return refusal
+
+    def leave(self, user: str) -> None:
+        """A connection that was counted for `user` is over."""
+        self._open -= 1
+        self.per_user.give_back(user)
+
+    def _refusal(self, user: str, *, is_operator: bool) -> Problem | None:
+        if is_operator or self.per_user.has_room(user):
+            return None
+        refused = self.per_user.refusal(user)
+        return Unreachable(refused.code, refused.message, refused.hint)
