@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.kept_folder import kept_folder
+from harness.processes import AT_A_TIME
 from harness.report import as_number, finish, machine_facts, median, progress, read_answer
 from harness.task_user import make_folder, task_user
 
@@ -24,8 +25,6 @@ from iriai.launcher.containment.cgroups.choose import choose
 from iriai.launcher.containment.container import Containment, Limits
 from iriai.launcher.spawn.spawn import find_helper
 
-OUTSTANDING = 64
-"""Processes at a time: enough that neither the loop nor a processor ever waits."""
 WARM_UP_TASKS = 200
 """Before the clock runs: the first process in a group makes the kernel's side of it."""
 PROCESSES_MAX = 4096
@@ -75,7 +74,7 @@ def _reap(running: dict[int, Containment], free: list[Containment]) -> None:
 def measure(tasks: int) -> dict[str, object]:
     """Make groups and folder, run `tasks` processes, remove both; return rate and settings."""
     choice = choose(f"iriai-limit-{os.getpid()}", "auto")
-    enclosures = [choice.enclosures.acquire() for _ in range(OUTSTANDING)]
+    enclosures = [choice.enclosures.acquire() for _ in range(AT_A_TIME)]
     for enclosure in enclosures:
         enclosure.prepare(Limits(cpus=1, memory_bytes=0, processes=PROCESSES_MAX))
     try:
@@ -93,7 +92,7 @@ def measure(tasks: int) -> dict[str, object]:
     return {
         "limit_per_s": round(tasks / elapsed_s, 1),
         "settings": {
-            "outstanding": OUTSTANDING,
+            "outstanding": AT_A_TIME,
             "user": task_user().pw_name,
             "control_groups": sorted(choice.places),
             "helper": Path(find_helper("auto")[-1]).name,

@@ -16,11 +16,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import limit
 from harness import peers
 from harness.options import Options, read_options
 from harness.private_cluster import PrivateCluster
 from harness.private_iriai import PrivateIriai
+from harness.processes import AT_A_TIME
 from harness.report import as_number, finish, machine_facts, median, progress, ratio
 
 from iriai.client import Client, draft
@@ -34,7 +34,7 @@ QUICK_TASKS = 200
 BACK_ENDS = (1, 2, 4)
 WARM_UP_TASKS = 200
 """As for the peers: the first tasks make control groups and load code."""
-CPUS = limit.OUTSTANDING
+CPUS = AT_A_TIME
 """What the machine is configured to give away: as many processes at a time as the limit has. The
 peers, too, were given more workers than there are processors where that made them faster."""
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -139,6 +139,8 @@ def main() -> None:
             rate = measure_back_ends(options, count)
             samples.setdefault(f"back_ends_{count}_per_s", []).append(rate)
         progress("the limit")
+        import limit  # of this very commit, while pair.py measures others with this file
+
         bare = limit.measure_apart(array_tasks)
         samples.setdefault("limit_per_s", []).append(as_number(bare["limit_per_s"]))
         others.round()

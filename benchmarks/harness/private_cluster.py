@@ -10,8 +10,6 @@ from typing import TypeVar
 from harness.descendants import none_left
 from harness.private_iriai import PrivateIriai
 from iriai.client import Client
-from iriai.daemon.startup.role import BACK_END, FRONT_END, RequestedRole
-from iriai.model.paths import StatePaths
 
 LINK_S_MAX = 30.0
 """For all back ends to be linked: they dial as soon as they are up."""
@@ -24,10 +22,10 @@ class PrivateCluster:
     """Brought up by `with`; each of `back_ends` back ends gives `cpus` away."""
 
     def __init__(self, back_ends: int, cpus: int) -> None:
-        self._front = PrivateIriai(1, wanted=RequestedRole("front", FRONT_END))
-        socket = StatePaths(str(self._front.state)).daemon_socket
+        self._front = PrivateIriai(1, up_options=("--name", "front", "--parts", "home,broker"))
+        front = ("--parts", "node", "--home", str(self._front.state))
         self._backs = [
-            PrivateIriai(cpus, wanted=RequestedRole(f"b{number + 1}", BACK_END, socket))
+            PrivateIriai(cpus, up_options=("--name", f"b{number + 1}", *front))
             for number in range(back_ends)
         ]
         self.work = self._front.work

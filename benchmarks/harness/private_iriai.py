@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -15,9 +16,7 @@ from harness.descendants import none_left
 from harness.kept_folder import kept_folder
 from harness.task_user import as_task_user, make_folder
 from iriai.client import Client
-from iriai.daemon.startup.role import AS_BEFORE, RequestedRole
 from iriai.model.problem import Problem
-from iriai.supervisor.up import bring_up
 from iriai.wire.reports import StatusReport
 
 END_S_MAX = 30.0
@@ -32,8 +31,9 @@ _Result = TypeVar("_Result")
 class PrivateIriai:
     """Brought up by `with`, with `cpus` to give away; `work` is where tasks may write.
 
-    `system_users`: root may run tasks too. `wanted`: what else `iriai up` is told. `jobs_per_user`:
-    another limit than the default.
+    `system_users`: root may run tasks too. `up_options`: what else `iriai up` is told.
+    `jobs_per_user`: another limit than the default. Of iriai only commands and the client are used:
+    so an iriai of any commit is brought up alike.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class PrivateIriai:
         cpus: int,
         *,
         system_users: bool = False,
-        wanted: RequestedRole = AS_BEFORE,
+        up_options: Sequence[str] = (),
         jobs_per_user: int | None = None,
     ) -> None:
-        self._wanted = wanted
+        self._up_options = up_options
         # The task user has to reach the socket and the working directory.
         self._folder = kept_folder("iriai-")
         self.state = self._folder / "state"
@@ -79,7 +79,9 @@ class PrivateIriai:
 
     def start(self) -> None:
         """Bring up what does not run; returns when the daemon answers."""
-        bring_up(str(self.state), wanted=self._wanted)
+        program = str(Path(sys.executable).with_name("iriai"))
+        command = [program, "up", "--detach", "--state", str(self.state)]
+        subprocess.run([*command, *self._up_options], stdout=sys.stderr, check=True)
         self._launcher = self.status().launcher_pid
 
     def crash(self) -> None:

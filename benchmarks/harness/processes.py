@@ -1,4 +1,4 @@
-"""What processes use, as the kernel counts it."""
+"""How many processes there are at a time, and what they use, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+AT_A_TIME = 64
+"""Tasks of a benchmark: enough that neither the loop nor a processor ever waits."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
