@@ -65,7 +65,7 @@ class Transport:
 
         Raises:
             ConnectionLost: the daemon is gone.
-            Foreign: the peer does not send frames.
+            NotIriai: the peer does not send frames.
         """
         if timeout_s is not None and not self._is_readable(timeout_s):
             return []

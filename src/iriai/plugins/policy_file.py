@@ -23,7 +23,7 @@ def load_policy(text: str) -> Policy:
     """The policy that `text` names, made anew.
 
     Raises:
-        PolicyMistake: it cannot be compiled, loaded or made; with the line.
+        PolicyError: it cannot be compiled, loaded or made; with the line.
         NotFound: there is no such file.
         UsageProblem: it cannot be read; there is no such class, or it has no `plan`.
     """

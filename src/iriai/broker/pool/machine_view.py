@@ -92,7 +92,7 @@ class MachineView:
         self.matched: dict[Capability, Matched] = {}
         """Handed on and not seen again, oldest first."""
         self.tenants: dict[str, int] = {}
-        """How many tasks run or are matched of each who may have one at a time; see `KindKey`."""
+        """How many tasks run or are matched of who may have one at a time; see `TaskClassKey`."""
         self.ended = 0
         """Counts the claims that are over, and the matches that became none."""
         self.rules = 0

@@ -79,11 +79,11 @@ class TaskClass:
         self.is_settled = True
         """Whether it is known to fit on no machine but those with new room."""
         self.looked = -1
-        """When it was last found to fit nowhere, as `Rooms` counts."""
+        """When it was last found to fit nowhere, as `Placement` counts."""
         self.held = -1
-        """What reserved heads hold (`Heads.held`) when no place is kept for it beside them."""
+        """What reserved heads hold (`ReservedHeads.held`) when it has no place beside them."""
         self.unreservable = -1
-        """As of which state of the reserved heads (`Heads.changes`) no machine takes it."""
+        """As of which state of the reserved heads (`ReservedHeads.changes`) no machine takes it."""
 
     @property
     def is_choosy(self) -> bool:
@@ -156,7 +156,7 @@ class Queue:
         self.first: SubQueue | None = None
         """Of `order`."""
         self.held = -1
-        """What reserved heads hold (`Heads.held`) when no place is kept for that beside them."""
+        """What reserved heads hold (`ReservedHeads.held`) when that has no place beside them."""
         self.mask: Mask = 0
         """The shapes that are in `order`."""
         self.shapes: dict[int, int] = {}

@@ -55,7 +55,7 @@ class Acceptor:
         on_failed: Callable[[str], None],
         is_member_at: Callable[[str], bool],
     ) -> None:
-        """`decide` and `on_greeted` are those of `greeter.Answered`.
+        """`decide` and `on_greeted` are those of `handshake.ServerHandshake`.
 
         `on_failed` hears which machine did not come to a link; `is_member_at` tells whether a
         member said that it is at an address.

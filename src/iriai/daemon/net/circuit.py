@@ -1,7 +1,7 @@
 """A connection through a relay: one end of a circuit (docs/spec/005, section 4).
 
-It is a `Pipe`, and knows nothing of what passes: TLS between the two ends is laid over it. Each end
-may have so much under way that the other has not taken in yet; the rest waits here.
+It is a `ByteStream`, and knows nothing of what passes: TLS between the two ends is laid over it.
+Each end may have so much under way that the other has not taken in yet; the rest waits here.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ BESIDE_CORES = frozenset(
 )
 """Requests that change something, and no core: what they keep is written whole, or not at all."""
 CHECK_FIRST = frozenset({Submit, Cancel, Hold, Release, Alter})
-"""Requests whose handlers say `Asked.is_changing` before they change a core.
+"""Requests whose handlers say `RequestContext.is_changing` before they change a core.
 
 Where one of all these fails for an error of ours before that, whoever asked is told, and nobody
 else is concerned. After any other the daemon ends, and begins again from what is stored."""

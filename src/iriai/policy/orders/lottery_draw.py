@@ -62,7 +62,7 @@ class _Level:
 
 
 class LotteryDraw:
-    """See the module, and `policy.orders.incremental_draw.Drawing`."""
+    """See the module, and `incremental_draw.IncrementalDraw`."""
 
     def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:
         self._floor_s = floor_s
@@ -102,13 +102,13 @@ class LotteryDraw:
         return level.accounts[place]
 
     def replace(self, contender: Contender) -> None:
-        """See `Drawing.replace`."""
+        """See `IncrementalDraw.replace`."""
         level = self._level_of(contender.account)
         if level is not None and contender.account in level.accounts:
             level.put(contender, self._floor_s)
 
     def leave(self, account: Account) -> None:
-        """See `Drawing.leave`."""
+        """See `IncrementalDraw.leave`."""
         level = self._level_of(account)
         if level is not None and account in level.accounts:
             level.drop(account)
@@ -117,7 +117,7 @@ class LotteryDraw:
                 del self._levels[account.group if self._groups else ""]
 
     def regroup(self, group: GroupStanding) -> None:
-        """See `Drawing.regroup`."""
+        """See `IncrementalDraw.regroup`."""
         if group.group in self._groups:
             self._groups[group.group] = group
 

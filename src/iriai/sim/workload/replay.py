@@ -46,7 +46,7 @@ def replay(log: Log, settings: ReplaySettings, progress: Progress = no_progress)
     """When each job of `log` starts and ends, in the order of the log.
 
     Raises:
-        PolicyMistake: a policy from a file did what it may not.
+        PolicyError: a policy from a file did what it may not.
         Refused: a policy from a file left jobs that nothing would ever start.
     """
     run = _Replay(log, settings)

@@ -85,7 +85,7 @@ class MachinePlan:
     cluster: str = ""
     """Where its members elect their broker; empty: they do not."""
     steadiness: float = 1.0
-    """What it says of itself; see `protocol.messages.candidates.Peer`."""
+    """What it says of itself; see `candidates.BrokerCandidate`."""
 
 
 def _unsent(_machine: SimulatedMachine, _send: Send) -> None:

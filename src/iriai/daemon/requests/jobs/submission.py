@@ -109,7 +109,7 @@ class Submissions:
     def want(self, draft: JobDraft, person: Person) -> Want:
         """What one task of the job would ask of machines; raises where it is refused.
 
-        Whether there is a machine for it is another question (`FitQuestions`).
+        Whether there is a machine for it is another question (`FeasibilityRequests`).
         """
         template = self._templates.get(person.name)
         if template is not None and template.draft == draft and template.person == person:
