@@ -17,13 +17,13 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 from harness import count_calls
+from harness.commit import Commit
 from harness.kept_folder import kept_folder
 from harness.report import finish, machine_facts, progress
 from harness.task_user import task_user
@@ -48,43 +48,6 @@ COUNTED = ("array_per_s", "single_per_s")
 COUNTED_TASKS = 500
 ROUNDS = 10
 COUNTED_ROUNDS = 5
-SET_UP_S_MAX = 900.0
-_MADE = "pair-complete"
-_HOOK = "iriai-count-calls.pth"
-
-
-class Commit:
-    """One commit with its environment."""
-
-    def __init__(self, revision: str) -> None:
-        self.name = _git("rev-parse", "--verify", f"{revision}^{{commit}}")
-        cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        self.directory = Path(cache) / "iriai" / "pair" / self.name
-        self.python = self.directory / ".venv" / "bin" / "python"
-
-    def lay_out(self) -> None:
-        """Make directory and environment, where they are not there."""
-        if not (self.directory / _MADE).exists():
-            self._make()
-        # Each time: the program that made it may have lain elsewhere, and be gone.
-        hook = (
-            f"import os, sys; os.environ.get({count_calls.VARIABLE!r}) and "
-            f"(sys.path.append({str(SIDE.parent)!r}), __import__('count_calls'))\n"
-        )
-        [packages] = (self.directory / ".venv" / "lib").glob("python*/site-packages")
-        (packages / _HOOK).write_text(hook)
-
-    def _make(self) -> None:
-        progress(f"an environment for {self.name[:10]}")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile() as archive:
-            command = ["git", "-C", str(ROOT), "archive", self.name]
-            subprocess.run(command, stdout=archive, check=True)
-            archive.seek(0)
-            subprocess.run(["tar", "-x", "-C", str(self.directory)], stdin=archive, check=True)
-        make = ["make", "-s", "-C", str(self.directory), "environment"]
-        subprocess.run(make, stdout=sys.stderr, check=True, timeout=SET_UP_S_MAX)
-        (self.directory / _MADE).touch()
 
 
 class Side(Protocol):
@@ -129,11 +92,6 @@ class RunningSide:
             raise RuntimeError("one side has ended; what it said stands above")
         result: dict[str, float] = json.loads(line)
         return result
-
-
-def _git(*words: str) -> str:
-    command = ["git", "-C", str(ROOT), *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def compare(

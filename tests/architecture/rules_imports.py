@@ -48,7 +48,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.machine.backup": frozenset({"daemon"}),
     "iriai.cli.machine.restore": frozenset({"daemon"}),
     "iriai.cli.cluster.cluster": frozenset({"daemon", "identity"}),
-    "iriai.cli.machine.config_edit": frozenset({"identity"}),
+    "iriai.cli.machine.config": frozenset({"identity"}),
     "iriai.cli.cluster.eject": frozenset({"identity"}),
     "iriai.cli.cluster.operator": frozenset({"identity"}),
     "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),

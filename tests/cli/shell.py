@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.cli.framework.run import run_words
+from iriai.cli.framework.registry import run_words
 
 
 class Said(NamedTuple):

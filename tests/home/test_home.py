@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.home import event_log, recent_outcomes
+from iriai.home import completion, event_log
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
@@ -306,7 +306,7 @@ def test_events_of_a_job_are_bounded(monkeypatch):
 
 
 def test_outcomes_at_hand_are_bounded(monkeypatch):
-    monkeypatch.setattr(recent_outcomes, "OUTCOMES_MAX", 2)
+    monkeypatch.setattr(completion, "OUTCOMES_MAX", 2)
     home = LoneHome()
     for number in (1, 2, 3):
         home.submit()

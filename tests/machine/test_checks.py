@@ -12,11 +12,10 @@ from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
-from iriai.home.attempts import Attempts
+from iriai.home.attempts import Attempts, NodeSessions
 from iriai.home.core import Home
 from iriai.home.event_log import EventLog
 from iriai.home.job import JobState
-from iriai.home.node_sessions import NodeSessions
 from iriai.model.records import (
     ClaimsDropped,
     ClaimStored,

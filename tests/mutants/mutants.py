@@ -15,10 +15,9 @@ from iriai.broker.core import Broker
 from iriai.broker.intake.node_reports import NodeReports
 from iriai.broker.state.state import BrokerState
 from iriai.home import leases as home_leases
-from iriai.home.attempts import Attempts
+from iriai.home.attempts import Attempts, NodeSessions
 from iriai.home.core import Home
 from iriai.home.job import JobState
-from iriai.home.node_sessions import NodeSessions
 from iriai.machine.core import Machine
 from iriai.model.records import (
     AttemptResult,
@@ -34,10 +33,9 @@ from iriai.model.records import (
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
 from iriai.node.capabilities import Capabilities
-from iriai.node.claims import Claims
+from iriai.node.claims import Claims, LeaseRenewal
 from iriai.node.core import Node
 from iriai.node.held_claim import HeldClaim
-from iriai.node.lease_renewal import LeaseRenewal
 from iriai.node.meter import Meter
 from iriai.node.usage_counters import UsageCounters
 from iriai.protocol.messages.effects import (

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from iriai.store import Store, opening
+from iriai.store import Store
+from iriai.store import store as store_module
 from iriai.store.migrate import migrate_here
 from tests.store import workload
 from tests.store.model import Remembered
@@ -71,7 +72,7 @@ def batches_found(directory, states):
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_by_half(
     steps, states, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(opening, "migrate", migrate_here)
+    monkeypatch.setattr(store_module, "migrate", migrate_here)
     seen = set()
     for moment, disk in enumerate(cuts(steps)):
         for seed in SEEDS:
@@ -86,7 +87,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_by_half(
 
 def test_without_full_syncs_acknowledged_batches_are_lost(states, tmp_path, monkeypatch):
     """The judge can see: the same store, told to sync less, is found out."""
-    monkeypatch.setattr(opening, "migrate", migrate_here)
+    monkeypatch.setattr(store_module, "migrate", migrate_here)
     lost = 0
     for moment, disk in enumerate(cuts(traced(tmp_path, "NORMAL"))):
         directory = tmp_path / str(moment)

@@ -30,7 +30,7 @@ def _run() -> int:
     # meanwhile, and taking everything apart at the end, were a third of its CPU time
     # (docs/adr/0030-command-line.md).
     gc.disable()
-    from iriai.cli.framework.run import run_words
+    from iriai.cli.framework.registry import run_words
 
     gc.freeze()
     gc.enable()

@@ -7,13 +7,53 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterator
+from typing import Annotated, cast
 
 import msgspec
 
-from iriai.launcher.contract.messages import FRAME_BYTES_MAX, FromLauncher, Launch, ToLauncher
-from iriai.launcher.contract.partial_launch import read_in_parts
+from iriai.launcher.contract.messages import (
+    FRAME_BYTES_MAX,
+    FromLauncher,
+    Launch,
+    StartOrder,
+    Template,
+    ToLauncher,
+    UnreadTemplate,
+)
+from iriai.model.bounds import Many
 from iriai.model.decoding import decoded
 from iriai.system.closing import CLOSING
+
+
+class _Parts(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A Launch whose templates are not looked at yet."""
+
+    templates: Annotated[tuple[msgspec.Raw, ...], Many]
+    orders: Annotated[tuple[StartOrder, ...], Many]
+
+
+_parts: msgspec.msgpack.Decoder[_Parts] = msgspec.msgpack.Decoder(_Parts)
+_template: msgspec.msgpack.Decoder[Template] = msgspec.msgpack.Decoder(Template)
+
+
+def read_in_parts(payload: bytes | bytearray) -> Launch:
+    """The Launch in `payload`, with `UnreadTemplate` for what cannot be read.
+
+    Without this, who ordered them would order them again on a new connection, and so for ever.
+
+    Raises `msgspec.MsgspecError` where it is no Launch, or its orders cannot be read.
+    """
+    parts = decoded(_parts, payload)
+    templates = tuple(map(_read, parts.templates))
+    return Launch(cast("tuple[Template, ...]", templates), parts.orders)
+
+
+def _read(raw: msgspec.Raw) -> Template | UnreadTemplate:
+    try:
+        return decoded(_template, bytes(raw))
+    except msgspec.MsgspecError as error:
+        return UnreadTemplate(f"its description cannot be read here: {error}")
+
 
 RECEIVE_BYTES = 1 << 18
 PIECES_A_TURN = 64

@@ -2,17 +2,170 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sqlite3
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from iriai.model.problem import NotAllowed, NotFound, Problem, Refused
 from iriai.model.records import Record
 from iriai.model.snapshot import StoredState
-from iriai.store import loading, sqlite
+from iriai.store import loading, schema, sqlite
 from iriai.store.batch import BatchWriter, WriteSet
-from iriai.store.opening import open_database
-from iriai.store.problems import translated
+from iriai.store.migrate import migrate
+from iriai.store.problems import damaged, translated
 from iriai.store.reading import Reader
+
+_MAGIC = b"SQLite format 3\0"
+_LOGS = ("-wal", "-journal")
+_MODE = 0o600
+"""Environments and standard input are in there."""
+
+
+def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection for the one writer of the database at `path`; see `Store.open`."""
+    _check_library()
+    try:
+        with translated(path):
+            _check_file(path, create=create)
+            return _connect(path)
+    except OSError as error:
+        raise _unreachable(path, error) from error
+
+
+def _check_library() -> None:
+    if sqlite3.sqlite_version_info < sqlite.OLDEST_VERSION:
+        needed = ".".join(map(str, sqlite.OLDEST_VERSION))
+        raise Refused(
+            "sqlite-too-old",
+            f"this Python has SQLite {sqlite3.sqlite_version}, iriai needs {needed}",
+            "use another Python; those that uv and conda install bring their own",
+        )
+
+
+def _check_file(path: Path, *, create: bool) -> None:
+    directory = path.parent
+    if not directory.is_dir():
+        raise NotFound("no-state", f"there is no directory {directory}", "make it first")
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if not create:
+            raise NotFound("no-state", f"there is no {path}", "start iriai there first") from None
+        _make_database(path)
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise Refused("state-foreign", f"{path} is not a file", "move it away")
+    if os.geteuid() not in (0, found.st_uid):
+        raise NotAllowed(
+            "state-of-another",
+            f"{path} belongs to {_name_of(found.st_uid)}",
+            "use a state directory of your own",
+        )
+    _check_access(path)
+    if found.st_size == 0:
+        raise damaged(path, "it is empty")  # we never leave one so; SQLite would begin anew
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise _foreign(path)
+
+
+def _make_database(path: Path) -> None:
+    """Make it aside and give it its name when it is whole: there is never half a database.
+
+    Made by root it belongs to the directory's owner, for whom root prepares it.
+    """
+    if any(Path(f"{path}{suffix}").exists() for suffix in _LOGS):
+        raise damaged(path, "it is gone, but its log is still there")
+    fresh = Path(f"{path}.new")
+    for suffix in ("", *_LOGS):
+        Path(f"{fresh}{suffix}").unlink(missing_ok=True)  # of a start that was interrupted
+    descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR, _MODE)
+    try:
+        if os.geteuid() == 0:
+            owner = path.parent.stat()
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        sqlite.let_pages_go(fresh)
+        migrate(fresh)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    fresh.rename(path)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_access(path: Path) -> None:
+    """Its log lies beside the database, so the directory must be writable too."""
+    for place, need in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
+        if not os.access(place, need, effective_ids=True):
+            raise NotAllowed(
+                "state-read-only",
+                f"{place} cannot be written",
+                "make it writable, or use another state directory",
+            )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite.connect(path)
+    try:
+        if _is_outdated(connection, path):
+            connection.close()
+            migrate(path)
+            connection = sqlite.connect(path)
+        sqlite.prepare_for_writing(connection)
+        sqlite.checkpoint(connection)
+        if missing := sqlite.missing_pages(connection, path):
+            raise damaged(path, f"its last {missing} pages are missing")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether migrations must run first."""
+    if not sqlite.is_ours(connection):
+        raise _foreign(path)
+    revision = sqlite.revision(connection)
+    if not revision:
+        raise damaged(path, "it does not say which schema it has")
+    if revision > schema.REVISION:
+        raise Refused(
+            "state-newer",
+            f"{path} is of a newer iriai (schema {revision}, this one knows {schema.REVISION})",
+            "use that version, or another state directory",
+        )
+    return revision < schema.REVISION
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return f"user '{pwd.getpwuid(uid).pw_name}'"
+    except KeyError:
+        return f"user id {uid}"
+
+
+def _foreign(path: Path) -> Problem:
+    return Refused(
+        "state-foreign",
+        f"{path} is not a database of iriai",
+        "move it away, or use another state directory",
+    )
+
+
+def _unreachable(path: Path, error: OSError) -> Problem:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return NotAllowed(
+        "state-not-writable",
+        f"{path} cannot be opened ({reason})",
+        "see to its permissions and disk, or use another state directory",
+    )
 
 
 class Store(Reader):

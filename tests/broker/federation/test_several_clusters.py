@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from iriai.broker.core import Broker
 from iriai.broker.federation import forwarding
 from iriai.broker.federation.forwarding import proportional
-from iriai.broker.federation.remote_capacity import RemoteCapacity
+from iriai.broker.federation.peer_clusters import RemoteCapacity
 from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.model.account import Account

@@ -13,7 +13,7 @@ NEVER = ("asyncio", "rich", "sqlalchemy", "alembic", "uvloop", "psutil", "iriai.
 
 LOADED = """
 import sys
-from iriai.cli.framework.run import run_words
+from iriai.cli.framework.registry import run_words
 code = run_words(["--state", "/no/such", "run", "--", "true"])
 print(code, *sys.modules)
 """

@@ -1,6 +1,6 @@
 """In a stream of news turns are some milliseconds apart; nothing else waits."""
 
-from iriai.daemon.loop.turn_batching import GATHER_S, STREAM_GAP_S, STREAM_TURNS, TurnBatching
+from iriai.daemon.loop.engine import GATHER_S, STREAM_GAP_S, STREAM_TURNS, TurnBatching
 
 
 def pace_after(turns: int, gap_s: float) -> tuple[TurnBatching, float]:

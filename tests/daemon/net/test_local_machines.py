@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.daemon.net.local_machines import FILE, LocalMachines
+from iriai.daemon.net.local_links import FILE, LocalMachines
 
 
 def test_a_name_stands_for_a_directory_through_restarts(tmp_path: Path):

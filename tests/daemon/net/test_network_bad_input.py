@@ -9,7 +9,7 @@ import pytest
 
 from iriai.daemon.net import acceptor as doorway_module
 from iriai.daemon.net import mesh as mesh_module
-from iriai.daemon.net.relay import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Relay
+from iriai.daemon.net.circuits import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Relay
 from iriai.daemon.transport import tls_stream as tls_module
 from iriai.identity.trust.tls import client_context
 from iriai.model.ids import AttemptId

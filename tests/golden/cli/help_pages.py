@@ -12,8 +12,7 @@ from contextlib import redirect_stdout
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from iriai.cli.framework.registry import root_command
-from iriai.cli.framework.run import run_words
+from iriai.cli.framework.registry import root_command, run_words
 from tests.golden.cli.golden_file import FOLDER
 
 PAGES = FOLDER / "help"

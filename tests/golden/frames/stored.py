@@ -11,7 +11,7 @@ import msgspec
 
 from iriai.daemon.host import speed_benchmark
 from iriai.daemon.loop import culprits
-from iriai.daemon.net import local_machines
+from iriai.daemon.net import local_links
 from iriai.daemon.startup import state_directory
 from iriai.daemon.storage.backup_archive import MANIFEST, Manifest
 from iriai.home import job as home_job
@@ -186,13 +186,13 @@ def _identity() -> Sample:
 
 def _known_machines() -> Sample:
     def read(directory: str) -> Any:
-        known = local_machines.LocalMachines(directory)
+        known = local_links.LocalMachines(directory)
         return {name: known.token_of(name) for name in known.names()}
 
     def write(directory: str) -> None:
-        local_machines.LocalMachines(directory).learn("take", "token")
+        local_links.LocalMachines(directory).learn("take", "token")
 
-    return _file_sample(local_machines.FILE, {"take": "token"}, write, read)
+    return _file_sample(local_links.FILE, {"take": "token"}, write, read)
 
 
 def _file_sample(

@@ -12,7 +12,7 @@ import pytest
 from msgspec import inspect
 
 from iriai.identity.documents import revocation
-from iriai.launcher.contract import partial_launch
+from iriai.launcher import connection as partial_launch
 from iriai.model.records import ClaimStored, LedgerRow, Record
 from iriai.protocol.messages import gossip, scheduling
 from iriai.store import schema

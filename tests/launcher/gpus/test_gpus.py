@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.containment.cgroups.device_program import instructions
-from iriai.launcher.containment.cgroups.devices import DevicesV1, denied_nodes
-from iriai.launcher.gpus.cards import Card, Vendor, find_cards
-from iriai.launcher.gpus.gpus import HIDDEN, Gpus
+from iriai.launcher.containment.cgroups.devices import DevicesV1, denied_nodes, instructions
+from iriai.launcher.gpus.gpus import HIDDEN, Card, Gpus, Vendor, find_cards
 
 UUID = "GPU-7d1a3d2c-9f0e-4b5a-8c1d-000000000001"
 

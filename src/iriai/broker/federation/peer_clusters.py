@@ -9,12 +9,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from iriai.broker.federation.remote_capacity import RemoteCapacity
 from iriai.broker.state.state import BrokerState
 from iriai.model.resources import NOTHING, Resources
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Summary, Vacancy
+
+
+class RemoteCapacity:
+    """How many tasks another cluster has room for: its summary less what was passed on since.
+
+    It is coarse, and may be out of date.
+    """
+
+    __slots__ = ("_each", "_left", "_machines")
+
+    def __init__(self, vacancy: Vacancy) -> None:
+        self._machines = max(1, vacancy.machines)
+        self._each = {name: there // self._machines for name, there in vacancy.free.amounts()}
+        self._left = dict(vacancy.free.amounts())
+
+    def fits(self, need: Resources) -> int:
+        """How many tasks of that need may find a place."""
+        each = left = None
+        for name, amount in need.amounts():
+            if amount <= 0:
+                continue
+            on_one, on_all = self._each.get(name, 0) // amount, self._left.get(name, 0) // amount
+            each = on_one if each is None else min(each, on_one)
+            left = on_all if left is None else min(left, on_all)
+        return 0 if each is None or left is None else min(each * self._machines, left)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task will find a place any more: each takes a cpu at least."""
+        return self._left.get("cpus", 0) < 1
+
+    def take(self, need: Resources, count: int) -> None:
+        """So many were passed on."""
+        for name, amount in need.amounts():
+            if amount:
+                self._left[name] = self._left.get(name, 0) - amount * count
+
 
 TELL_S = 30.0
 """Between two summaries to a cluster for which nothing changed. Passing on makes this uncritical:

@@ -2,12 +2,143 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from iriai.cli.framework.command import MACHINE, add_command, empty_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.cli.machine.config_edit import edit
+from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
+from iriai.config.cluster_part import parse_cluster_configuration
+from iriai.config.reader import BadConfiguration
+from iriai.model.problem import Problem, Refused, UsageProblem
+
+FIRST = """\
+# The configuration of cluster {cluster}: what all of its machines agree on.
+# What is not said here, iriai.toml of each machine decides. For example:
+#
+# [groups.physics]
+# right = 2
+#
+# [groups.physics.users]
+# ann = 1
+#
+# [order]
+# half_life_s = "7d"
+"""
+
+
+def edit(
+    options: GlobalOptions,
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="Take the text from a file ('-': standard input) instead of an editor.",
+        ),
+    ] = "",
+) -> None:
+    """Change the configuration that all machines of the cluster agree on.
+
+    Opens it in $VISUAL or $EDITOR, checks it, signs it with your operator's key, and gives it the
+    next number. Every machine goes by it once it has heard of it; tasks go on meanwhile.
+    """
+    with Client.connect(options.state, follow=False) as client:
+        report = client.cluster()
+        if not report.cluster:
+            raise Refused(
+                "no-cluster",
+                "this machine is in no cluster, so there is nothing to agree on",
+                f"its own configuration is {client.welcome.state_directory}/iriai.toml",
+            )
+        text = _new_text(report, file)
+        if text == report.document:
+            _tell(options, report.document_number, "unchanged")
+            return
+        _publish(client, report, text)
+    _tell(options, report.document_number + 1, "in force here; others go by it as they hear of it")
+
+
+def _publish(client: Client, report: ClusterReport, text: str) -> None:
+    from iriai.cli.cluster.operator_session import open_operator
+    from iriai.identity.documents.cluster_document import document_body
+    from iriai.identity.documents.signed_document import DocumentKind
+
+    operator = open_operator(client, report)
+    body = document_body(report.document_number + 1, time.time(), text)
+    client.publish(DocumentKind.CONFIGURATION, operator.sign(DocumentKind.CONFIGURATION, body))
+
+
+def _new_text(report: ClusterReport, file: str) -> str:
+    """What the configuration is to be. Raises a `Problem` where it cannot be used."""
+    where = f"cluster document {report.document_number + 1}"
+    if file:
+        text = sys.stdin.read() if file == "-" else _read(Path(file))
+        parse_cluster_configuration(text, where)
+        return text
+    return _edited(report.document or FIRST.format(cluster=report.cluster), where)
+
+
+def _edited(text: str, where: str) -> str:
+    """What a person makes of `text`; a mistake is told, and they may go on."""
+    with tempfile.TemporaryDirectory(prefix="iriai-") as directory:
+        path = Path(directory) / "cluster.toml"
+        path.write_text(text, encoding="utf-8")
+        while True:
+            _run_editor(path)
+            changed = _read(path)
+            try:
+                parse_cluster_configuration(changed, where)
+            except BadConfiguration as problem:
+                if not sys.stdin.isatty():
+                    raise
+                print(f"iriai: {problem}", file=sys.stderr)
+                if not typer.confirm("Go on editing?", default=True):
+                    raise
+            else:
+                return changed
+
+
+def _run_editor(path: Path) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        done = subprocess.run([*shlex.split(editor), str(path)], check=False)
+    except (OSError, ValueError) as error:
+        raise UsageProblem(
+            "no-editor",
+            f"the editor '{editor}' cannot be run ({error})",
+            "set EDITOR to one that is there, or give the text with --file",
+        ) from None
+    if done.returncode:
+        raise Problem("editor-failed", f"'{editor}' ended with {done.returncode}: nothing changed")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(
+            "unreadable", f"{path} cannot be read ({error})", "give a file of UTF-8 text"
+        ) from None
+
+
+def _tell(options: GlobalOptions, number: int, what: str) -> None:
+    if options.as_json:
+        print_document({"number": number, "state": what})
+    else:
+        print(f"Document {number} is {what}.")
+
 
 _COLUMNS = (
     Column("Key", style="bold"),

@@ -9,11 +9,11 @@ there are processors, still counts as foreign, as does another back end on this 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from math import exp, isfinite
 from pathlib import Path
 
-from iriai.daemon.host.keyboard_idle import keyboard_idle_s
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -22,6 +22,26 @@ from iriai.protocol.messages.effects import (
     LauncherEvent,
     LoadMeasured,
 )
+
+TERMINALS = ("/dev/pts/[0-9]*", "/dev/tty[0-9]*", "/dev/console")
+"""The kernel notes the time when somebody types there; to eight seconds, which is fine enough. Of a
+graphical session it is the terminals in its windows that are seen, not the mouse."""
+
+
+def keyboard_idle_s() -> float | None:
+    """Seconds since the last input on any terminal; None: there is none to look at."""
+    found = list(_used_wall_s())
+    return max(0.0, time.time() - max(found)) if found else None
+
+
+def _used_wall_s() -> Iterator[float]:
+    for pattern in TERMINALS:
+        for path in Path("/").glob(pattern[1:]):
+            try:
+                yield path.stat().st_atime
+            except OSError:  # it was closed meanwhile
+                continue
+
 
 log = logging.getLogger(__name__)
 

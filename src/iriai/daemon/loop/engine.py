@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from iriai.daemon.loop.outbox import Outbox
-from iriai.daemon.loop.turn_batching import TurnBatching
 from iriai.launcher.system.crash_points import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
@@ -33,6 +32,82 @@ from iriai.protocol.messages.effects import (
 from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.wire.parts import tag_of
+
+GATHER_S = 0.004
+"""The least time between turns in a stream; as the launcher gathers (`iriai.launcher.server`). It
+is little beside what a task's start costs, and several machines' messages come within it."""
+STREAM_GAP_S = 3 * GATHER_S
+"""Turns that follow each other within this are a stream: with fewer there is nothing to gather."""
+STREAM_TURNS = 8
+"""So many in a row, before turns are spaced: a single job, from its submission to its end, has
+four, and must not wait."""
+
+
+class TurnBatching:
+    """How close together turns may be that serve other machines. Times are of a steady clock.
+
+    Each of several busy machines sends what happened there in a message of its own. A turn for each
+    would be a pass, a commit and an answer for each. In a stream of news turns are therefore some
+    milliseconds apart, so that one serves what has come meanwhile from all; news after a silence,
+    and what users and timers ask, is never held back.
+    """
+
+    def __init__(self) -> None:
+        self._last_s = float("-inf")
+        self._in_a_row = 0
+
+    def turned(self, now_s: float) -> None:
+        """A turn began."""
+        if now_s - self._last_s <= STREAM_GAP_S:
+            self._in_a_row += 1
+        else:
+            self._in_a_row = 0
+        self._last_s = now_s
+
+    def rest_s(self, now_s: float) -> float:
+        """How long news of another machine is to wait for more; 0 or less: not at all."""
+        if self._in_a_row < STREAM_TURNS:
+            return 0.0
+        return self._last_s + GATHER_S - now_s
+
+
+Action = Callable[[], None]
+
+
+class Outbox:
+    """What leaves the machine, held back until the records before it are durable.
+
+    Actions in order, each behind the sequence number of the write that it waits for.
+    """
+
+    def __init__(self) -> None:
+        self._durable = 0
+        self._gate = 0
+        self._held: deque[tuple[int, Action]] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._held
+
+    def close_gate(self, sequence: int) -> None:
+        """From now on actions wait for the write `sequence`."""
+        assert sequence >= self._gate
+        self._gate = sequence
+
+    def send(self, action: Action) -> None:
+        """Perform `action` when everything written so far is durable: now, if it is."""
+        if self._gate <= self._durable and not self._held:
+            action()
+        else:
+            self._held.append((self._gate, action))
+
+    def durable(self, sequence: int) -> None:
+        """Writes up to `sequence` are durable."""
+        self._durable = max(self._durable, sequence)
+        while self._held and self._held[0][0] <= self._durable:
+            self._held.popleft()[1]()
+
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import os
-from base64 import b64encode
 from collections.abc import Callable
+from email.message import EmailMessage
 from typing import Protocol
 
 import msgspec
@@ -22,6 +22,7 @@ from iriai.launcher.contract.messages import Exit, NoticeVariable, StartOrder, T
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
 from iriai.model.job import JobSpec, task_count
 from iriai.model.notification import address_of, check_notify
+from iriai.model.plain_text import printable
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
@@ -239,21 +240,9 @@ def message(name: str, address: str, finished: FinishedJob) -> bytes:
         "",
         f"All about it: iriai show {name}",
     ]
-    headers = [
-        f"To: {address}",
-        f"Subject: {_header(f'{name} {spec.name}: {state}')}",
-        "Auto-Submitted: auto-generated",
-        "MIME-Version: 1.0",
-        "Content-Type: text/plain; charset=utf-8",
-        "Content-Transfer-Encoding: 8bit",
-    ]
-    return "\n".join([*headers, "", *lines, ""]).encode()
-
-
-def _header(text: str) -> str:
-    """A header's text, in ASCII (RFC 2047), in pieces that each stay a line."""
-    if text.isascii() and text.isprintable():
-        return text
-    pieces = [text[start : start + 12] for start in range(0, len(text), 12)]
-    words = [f"=?utf-8?B?{b64encode(piece.encode()).decode()}?=" for piece in pieces]
-    return "\n ".join(words)
+    mail = EmailMessage()
+    mail["To"] = address
+    mail["Subject"] = printable(f"{name} {spec.name}: {state}")
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content("\n".join([*lines, ""]), cte="8bit")
+    return mail.as_bytes()

@@ -3,14 +3,145 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
+from iriai.launcher.containment.cgroups.files import read_pids, stop_growth
 from iriai.launcher.contract.messages import Exit
+from iriai.launcher.environment.environment import MARK
+from iriai.launcher.hooks.hooks import HOOK
 from iriai.launcher.journal.journal import Boot, Exits, Journal, JournalState
-from iriai.launcher.recovery.orphans import Orphans
 from iriai.launcher.system.clock import wall_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.system.procfs import Process, all_processes, marks_of, user_of
+
+_POLL_S = 0.01
+_COMPLAIN_S = 10.0
+
+
+class Orphans:
+    """The search for what an earlier launcher left running, by journal and control groups.
+
+    Control groups say exactly who belongs to a task. A process that its launcher spawned and that
+    had not joined yet runs nothing: it looks for its parent after joining and ends where that is
+    gone. It is found all the same, by the mark that it carries for its task. Without control groups
+    the search goes by session (of a process known by pid, start time and boot) and by the mark in
+    the environment.
+    """
+
+    def __init__(self, known: JournalState, launcher_mark: str, parents: Iterable[str]) -> None:
+        """`parents` are parent groups, of this launcher and of earlier ones."""
+        self._known = known
+        self._parents = tuple(dict.fromkeys(parents))
+        self._own_pid = os.getpid()
+        self._by_mark = {
+            f"{launcher_mark}/{attempt}".encode(): attempt for attempt in known.intents
+        }
+        self._by_session = {
+            alive.pid: (attempt, ticks)
+            for attempt, (alive, ticks) in known.started.items()
+            if ticks
+        }
+        self._by_slot = {str(each.slot): attempt for attempt, each in known.intents.items()}
+        self._hook_mark = f"{launcher_mark}/hook".encode()
+        self._foreign: set[int] = set()
+        self.attempts: set[AttemptId] = set()
+        """Of which something was still running."""
+
+    def end_all(self) -> int:
+        """Kill until nothing is left; returns how many processes it met."""
+        met: set[int] = set()
+        complain_s = time.monotonic() + _COMPLAIN_S
+        while found := self._find():
+            met.update(found)
+            for pid in found:
+                self._kill(pid)
+            if time.monotonic() > complain_s:
+                complain_s += _COMPLAIN_S
+                log.warning("waiting for the end of processes %s", sorted(found))
+            time.sleep(_POLL_S)
+        for directory, _ in self._slots():
+            with suppress(OSError):
+                os.rmdir(directory)
+        return len(met)
+
+    def _find(self) -> list[int]:
+        """All that still runs."""
+        found = list(self._in_groups())
+        if self._by_mark or self._known.owed:
+            processes = [each for each in all_processes() if each.is_live]
+            started = {each.pid: each.started_ticks for each in processes}
+            for process in processes:
+                attempt = self._of_session(process, started) or self._of_mark(process)
+                if attempt and process.pid != self._own_pid and process.pid not in self._foreign:
+                    self.attempts.add(attempt)
+                    found.append(process.pid)
+                elif self._is_hook(process):
+                    found.append(process.pid)
+        return list(dict.fromkeys(found))
+
+    def _in_groups(self) -> Iterator[int]:
+        for directory, name in self._slots():
+            with suppress(FileNotFoundError):
+                pids = read_pids(directory)
+                if pids:
+                    stop_growth(directory)
+                    if name in self._by_slot:
+                        self.attempts.add(self._by_slot[name])
+                yield from pids
+
+    def _slots(self) -> list[tuple[str, str]]:
+        """Every slot below every parent, and its name there."""
+        found = []
+        for parent in self._parents:
+            with suppress(FileNotFoundError), os.scandir(parent) as entries:
+                found += [(entry.path, entry.name) for entry in entries if entry.is_dir()]
+        return found
+
+    def _of_session(self, process: Process, started: dict[int, int]) -> AttemptId | None:
+        """The attempt whose session `process` is in: its leader is the one we started, or gone.
+
+        The number of a session is given to no other process as long as the session has members.
+        """
+        found = self._by_session.get(process.session)
+        if found is None:
+            return None
+        attempt, ticks = found
+        is_ours = started.get(process.session, ticks) == ticks
+        return attempt if is_ours and self._is_user_of(process, attempt) else None
+
+    def _of_mark(self, process: Process) -> AttemptId | None:
+        """The attempt that `process` was started for; see iriai-exec.c for the colon."""
+        for name in (MARK, ":" + MARK):
+            for mark in marks_of(process.pid, name.encode()):
+                attempt = self._by_mark.get(mark)
+                if attempt is not None and self._is_user_of(process, attempt):
+                    return attempt
+        return None
+
+    def _is_hook(self, process: Process) -> bool:
+        """Whether `process` is of a prolog or epilog."""
+        is_ours = user_of(process.pid) == os.geteuid() and process.pid not in self._foreign
+        return is_ours and self._hook_mark in marks_of(process.pid, HOOK.encode())
+
+    def _is_user_of(self, process: Process, attempt: AttemptId) -> bool:
+        """Whether `process` is the task's user's, or still the launcher's."""
+        return user_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid())
+
+    def _kill(self, pid: int) -> None:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            log.warning("process %d cannot be ended: it belongs to another user", pid)
+            self._foreign.add(pid)
+
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,137 @@ from dataclasses import dataclass
 from random import Random
 
 from iriai.model.account import Account
-from iriai.policy.orders.lottery_draw import LotteryDraw
 from iriai.policy.orders.order import Contender, Groups, GroupStanding, OrderSettings
 from iriai.policy.orders.sampling import drawn, weighted_rates
 from iriai.policy.orders.urgency import mean_urgencies
+
+
+class _Level:
+    """The contenders of one group, and their sums.
+
+    Columns rather than rows: most are weighed once, for one draw, which is the hot path of a
+    broker.
+    """
+
+    __slots__ = ("accounts", "growth", "growths", "haste", "right", "weight", "weights", "wishes")
+
+    def __init__(self, contenders: list[Contender], floor_s: float) -> None:
+        self.accounts = [contender[0] for contender in contenders]
+        self.growths = [
+            right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
+            for _, usage_s, right, urgency, _, _, _ in contenders
+        ]
+        """By how much the usage of each would grow (`r^2 M / u`)."""
+        expected = [contender[6] for contender in contenders]
+        self.weights = [a / b for a, b in zip(self.growths, expected, strict=True)]
+        """That, for what its head is expected to cost."""
+        self.wishes = [(contender[2], contender[3]) for contender in contenders]
+        """The right of each, and its urgency."""
+        self._add_up()
+
+    def put(self, contender: Contender, floor_s: float) -> None:
+        """One of them changed."""
+        account, usage_s, right, urgency, _, _, expected_s = contender
+        place = self.accounts.index(account)
+        growth = self.growths[place] = right * right * urgency / max(usage_s, floor_s)
+        self.weights[place] = growth / expected_s
+        self.wishes[place] = (right, urgency)
+        self._add_up()
+
+    def drop(self, account: Account) -> None:
+        """One of them contends no more."""
+        place = self.accounts.index(account)
+        del self.accounts[place], self.growths[place], self.weights[place], self.wishes[place]
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Anew: differences of sums would leave nothing of members that weigh little."""
+        self.growth, self.weight = sum(self.growths), sum(self.weights)
+        self.right = self.haste = 0.0
+        for right, urgency in self.wishes:
+            self.right += right
+            self.haste += right * (urgency - 1.0)
+
+
+class LotteryDraw:
+    """The lottery drawn in its two levels: the group, then the user in it (docs/spec/003, 2).
+
+    The probabilities are those of `Lottery`, which computes both levels as one flat draw. Sums are
+    kept for each group, so a change costs as many steps as the group has members, and a draw hardly
+    more. See `IncrementalDraw`.
+    """
+
+    def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:
+        self._floor_s = floor_s
+        self._groups = dict(groups)
+        members: dict[str, list[Contender]] = {}
+        if groups:
+            for contender in contenders:
+                name = contender[0][0]
+                if name in members:
+                    members[name].append(contender)
+                else:
+                    members[name] = [contender]
+        elif contenders:
+            members[""] = list(contenders)
+        self._levels = {name: _Level(each, floor_s) for name, each in members.items()}
+        self._count = len(contenders)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def draw(self, rng: Random) -> Account:
+        """The group by its weight, then one of its accounts by theirs; one `rng.random()`."""
+        weights = self.group_weights()
+        point = rng.random() * sum(weights.values())
+        name = ""
+        for name, weight in weights.items():  # noqa: B007 - the last, where sums were rounded
+            if point < weight:
+                break
+            point -= weight
+        level = self._levels[name]
+        point *= level.weight / weights[name]
+        place = 0
+        for place, weight in enumerate(level.weights):  # noqa: B007 - as above
+            point -= weight
+            if point < 0:
+                break
+        return level.accounts[place]
+
+    def replace(self, contender: Contender) -> None:
+        """See `IncrementalDraw.replace`."""
+        level = self._level_of(contender.account)
+        if level is not None and contender.account in level.accounts:
+            level.put(contender, self._floor_s)
+
+    def leave(self, account: Account) -> None:
+        """See `IncrementalDraw.leave`."""
+        level = self._level_of(account)
+        if level is not None and account in level.accounts:
+            level.drop(account)
+            self._count -= 1
+            if not level.accounts:
+                del self._levels[account.group if self._groups else ""]
+
+    def regroup(self, group: GroupStanding) -> None:
+        """See `IncrementalDraw.regroup`."""
+        if group.group in self._groups:
+            self._groups[group.group] = group
+
+    def group_weights(self) -> dict[str, float]:
+        """Of each group with a contender; without groups of all contenders together."""
+        if not self._groups:
+            return {name: level.weight for name, level in self._levels.items()}
+        weights = {}
+        for name, level in self._levels.items():
+            group = self._groups[name]
+            right, usage_s = group.right, max(self._floor_s, group.usage_s)
+            urgency = 1.0 + level.haste / level.right
+            weights[name] = right * right / usage_s * urgency * level.weight / level.growth
+        return weights
+
+    def _level_of(self, account: Account) -> _Level | None:
+        return self._levels.get(account.group if self._groups else "")
 
 
 @dataclass(frozen=True, slots=True)

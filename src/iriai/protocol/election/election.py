@@ -11,13 +11,41 @@ reads `broker`, `term` and `is_broker` after each event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 from iriai.model.instant import Instant
-from iriai.protocol.election.ranking import Ranking, ranking
-from iriai.protocol.messages.candidates import CANDIDATES_MAX, BrokerCandidate
+from iriai.protocol.messages.candidates import CANDIDATES_MAX, BrokerCandidate, ranked
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
+
+KEPT = 8
+"""Reports: those that a world is telling now. One follows the other; nobody looks back."""
+
+
+class Ranking(NamedTuple):
+    """The members of a cluster as one report has them: who is there, and who could be its broker.
+
+    A report names hundreds, and is kept by each machine that heard it. Machines of one simulated
+    world hear the same: they share what follows from it, so nobody changes it.
+    """
+
+    peers: Mapping[str, BrokerCandidate] = {}
+    """By name."""
+    names: tuple[str, ...] = ()
+    """The rank, were nobody suspected."""
+    places: Mapping[str, int] = {}
+    """In `names`."""
+
+
+@lru_cache(maxsize=KEPT)
+def ranking(cluster: str, peers: tuple[BrokerCandidate, ...]) -> Ranking:
+    """Of these members."""
+    names = ranked(cluster, (peer._replace(is_suspect=False) for peer in peers))
+    places = {name: place for place, name in enumerate(names)}
+    return Ranking({peer.name: peer for peer in peers}, names, places)
+
 
 ASK_S = 1.0
 """Between two questions to one machine. A quarter of `SILENT_S`, so that three may be lost."""

@@ -6,6 +6,7 @@ docs/spec/001, section 10.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from iriai.home.core import Home
@@ -18,10 +19,46 @@ from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay import Decay
 from iriai.protocol.messages.effects import Part, Send
-from iriai.sim.faults.forwarding_check import ForwardingCheck
+from iriai.protocol.messages.scheduling import Forward, Returned
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.world import World
+
+HOPS_MAX = 2
+"""What docs/spec/008 permits."""
+
+
+class ForwardingCheck:
+    """How often tasks are really passed on, by each message that leaves a machine."""
+
+    def __init__(self, cluster_of: Callable[[str], str]) -> None:
+        """`cluster_of` says in which cluster a machine is."""
+        self._cluster_of = cluster_of
+        self._open: dict[str, dict[tuple[str, int], tuple[JobId, int]]] = {}
+        """What each machine was asked and has not answered, by who asked and number: the job, and
+        how often it was passed on. A job may come from two brokers; one of them is answered."""
+        self.longest = 0
+
+    def sent(self, sender: str, send: Send) -> None:
+        """Raise where a task was passed on too often, or to where it came from."""
+        message = send.message
+        if isinstance(message, Returned):
+            self._open.get(sender, {}).pop((send.machine, message.number), None)
+        elif isinstance(message, Forward):
+            self._passed_on(sender, send.machine, message)
+
+    def _passed_on(self, sender: str, receiver: str, forward: Forward) -> None:
+        job = forward.want.job
+        home, there = self._cluster_of(job.home), self._cluster_of(receiver)
+        assert there != self._cluster_of(sender), f"{sender} passes {job} on within its cluster"
+        assert there != home, f"{sender} passes {job} on to the cluster of its home"
+        is_own = self._cluster_of(sender) == home
+        came = [hops for known, hops in self._open.get(sender, {}).values() if known == job]
+        hops = 1 if is_own else min(came, default=0) + 1
+        assert hops <= HOPS_MAX, f"{job} is passed on {hops} times, the last time by {sender}"
+        self._open.setdefault(receiver, {})[sender, forward.number] = job, hops
+        self.longest = max(self.longest, hops)
+
 
 PROMISE_TOLERANCE_S = 1.5
 """A promise is told again only when it changes by a second, and news take a moment."""

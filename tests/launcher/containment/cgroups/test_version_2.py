@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.containment.cgroups.pids import Pids
+from iriai.launcher.containment.cgroups.pool import Pids
 from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,13 +12,38 @@ import typer
 
 from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.jobs.options.command_check import check_command, check_directory
-from iriai.cli.jobs.options.environment import job_environment
 from iriai.client.answers import JobDraft
 from iriai.client.job_builder import DraftFields, draft
 from iriai.model.dependency import joined_dependencies
 from iriai.model.notification import NotifyOn, check_notify
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, parse_size
+
+
+def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]:
+    """This process's environment (or none, without `inherit`) with `settings` laid over it.
+
+    Each setting is `NAME=VALUE`, or `NAME` for the value that the variable has here.
+
+    Raises:
+        UsageProblem: a setting is neither, or names a variable that is not set.
+    """
+    environment = dict(os.environ) if inherit else {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not name or "\0" in text:
+            raise UsageProblem(
+                "bad-variable", f"--env '{text}' names no variable", "write --env NAME=VALUE"
+            )
+        if not equals and name not in os.environ:
+            raise UsageProblem(
+                "bad-variable",
+                f"--env {name}: there is no variable {name} here",
+                f"write --env {name}=VALUE, or export it first",
+            )
+        environment[name] = value if equals else os.environ[name]
+    return environment
+
 
 NEEDS = "What the job needs"
 LIMITS = "Limits"

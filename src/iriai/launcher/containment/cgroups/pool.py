@@ -8,12 +8,54 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from iriai.launcher.containment.cgroups.devices import DevicesV1, DevicesV2, Nodes
+from iriai.launcher.containment.cgroups.files import open_file, read_field, read_number, write_file
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
-from iriai.launcher.containment.cgroups.pids import Pids
 from iriai.launcher.containment.cgroups.slot import TaskGroup
 from iriai.launcher.containment.cgroups.v1 import CpuAccountV1, CpuSharesV1, MemoryV1
 from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
 from iriai.launcher.containment.container import Containment
+
+
+class Pids:
+    """The controller of processes, whose files are the same in both versions."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._count_fd = open_file(directory, "pids.current")
+        self._limit = 0
+        self._base_refusals = 0
+
+    def set_limit(self, processes: int) -> None:
+        """Limit the group; 0 is no limit, -1 lets nobody fork."""
+        if processes != self._limit:
+            text = "max" if not processes else str(max(processes, 0))
+            write_file(self._directory, "pids.max", text)
+            self._limit = processes
+
+    def count(self) -> int:
+        """Processes and threads in the group, zombies too."""
+        return read_number(self._count_fd)
+
+    def refusals(self) -> int:
+        """How often the limit refused a new process since the last `reset`."""
+        return self._refusals_ever() - self._base_refusals
+
+    def reset(self) -> None:
+        """Count from here."""
+        if self._limit:
+            self._base_refusals = self._refusals_ever()
+
+    def close(self) -> None:
+        """Close what is open."""
+        os.close(self._count_fd)
+
+    def _refusals_ever(self) -> int:
+        fd = open_file(self._directory, "pids.events")
+        try:
+            return read_field(fd, b"max")
+        finally:
+            os.close(fd)
+
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,59 @@
+"""A commit of iriai laid out in a directory of its own, with an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness import count_calls, trace_moves
+from harness.report import progress
+
+HARNESS = Path(__file__).resolve().parent
+ROOT = HARNESS.parent.parent
+SET_UP_S_MAX = 900.0
+HOOKS = {count_calls.VARIABLE: "count_calls", trace_moves.VARIABLE: "trace_moves"}
+_MADE = "pair-complete"
+_HOOK = "iriai-count-calls.pth"
+
+
+class Commit:
+    """One commit with its environment, kept for the next time."""
+
+    def __init__(self, revision: str) -> None:
+        self.name = _git("rev-parse", "--verify", f"{revision}^{{commit}}")
+        cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        self.directory = Path(cache) / "iriai" / "pair" / self.name
+        self.python = self.directory / ".venv" / "bin" / "python"
+
+    def lay_out(self) -> None:
+        """Make directory and environment, where they are not there, with the hooks that count."""
+        if not (self.directory / _MADE).exists():
+            self._make()
+        # Each time: the program that made it may have lain elsewhere, and be gone.
+        hooks = "".join(
+            f"import os, sys; os.environ.get({variable!r}) and "
+            f"(sys.path.append({str(HARNESS)!r}), __import__({module!r}))\n"
+            for variable, module in HOOKS.items()
+        )
+        [packages] = (self.directory / ".venv" / "lib").glob("python*/site-packages")
+        (packages / _HOOK).write_text(hooks)
+
+    def _make(self) -> None:
+        progress(f"an environment for {self.name[:10]}")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile() as archive:
+            command = ["git", "-C", str(ROOT), "archive", self.name]
+            subprocess.run(command, stdout=archive, check=True)
+            archive.seek(0)
+            subprocess.run(["tar", "-x", "-C", str(self.directory)], stdin=archive, check=True)
+        make = ["make", "-s", "-C", str(self.directory), "environment"]
+        subprocess.run(make, stdout=sys.stderr, check=True, timeout=SET_UP_S_MAX)
+        (self.directory / _MADE).touch()
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
