@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.shape_index import Mask
-from iriai.broker.queue.sorted_lines import BlockedSortedList
+from iriai.broker.queue.sorted_blocks import BlockedSortedList
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
@@ -144,6 +145,19 @@ class QueuedJob:
         return self.line.kind.key.stay_s
 
 
+class ShapesPresent:
+    """The shapes (`broker.queue.shape_index`) that are in a block of lines."""
+
+    __slots__ = ("mask",)
+
+    def __init__(self) -> None:
+        self.mask: Mask = 0
+
+    def include(self, line: SubQueue) -> None:
+        """The line is there."""
+        self.mask |= line.bit
+
+
 class Queue:
     """What waits in one order: an account's tasks, or everybody's."""
 
@@ -151,7 +165,9 @@ class Queue:
 
     def __init__(self) -> None:
         self.lines: dict[TaskClass, SubQueue] = {}
-        self.order: BlockedSortedList[Precedence, SubQueue] = BlockedSortedList()
+        self.order: BlockedSortedList[Precedence, SubQueue, ShapesPresent] = BlockedSortedList(
+            ShapesPresent
+        )
         """Those of them that could ever run."""
         self.first: SubQueue | None = None
         """Of `order`."""
@@ -189,6 +205,19 @@ class Queue:
         self.order.remove(line.first)
         self.order.add(first, line)
         self._look_first()
+
+    def of(self, mask: Mask) -> Iterator[SubQueue]:
+        """Contending lines of these shapes, in order; nothing may change meanwhile."""
+        for block in self.order.blocks:
+            if not block.summary.mask & mask:
+                continue
+            is_there = False
+            for line in block.items:
+                if line.bit & mask:
+                    is_there = True
+                    yield line
+            if not is_there:
+                block.summarize()
 
     def _look_first(self) -> None:
         first = self.order.first() if self.order else None

@@ -164,7 +164,7 @@ class AccountQueues:
 
     def lines(self, queue: Queue, mask: Mask) -> Iterator[SubQueue]:
         """The lines of these shapes, in order."""
-        return queue.order.of(mask & queue.mask)
+        return queue.of(mask & queue.mask)
 
     def check(self) -> None:
         """Raise where the accounts' sums and lines are not those of their entries."""
