@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.config.keys import keys
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
-from iriai.config.sections import KEYS
+from iriai.config.sections import Sections
 from iriai.model.problem import ExitCode
 
 WHERE = "/srv/iriai.toml"
@@ -132,7 +133,13 @@ def test_rows_name_the_source_of_each_value():
 
 def test_rows_hold_every_key():
     shown = [key for key, _, _ in Configuration().rows()]
-    assert shown == [f"{section}.{key.name}" for section, keys in KEYS.items() for key in keys]
+    assert shown == [
+        f"{section}.{name}"
+        for section, key in keys(Sections).items()
+        if key.type.table
+        for name, each in keys(key.type.table).items()
+        if not each.type.entries
+    ]
 
 
 @pytest.mark.parametrize(
@@ -155,19 +162,24 @@ def test_rows_hold_every_key():
         ("[machine]\ncpus = '4'", "machine.cpus is '4'", "a whole number from 1"),
         ("[machine]\ncpus = true", "machine.cpus is true", "a whole number"),
         ("[machine]\ncpus = 0", "machine.cpus is 0", "from 1 to 65536"),
+        ("[machine]\ncpus = 'none'", "machine.cpus is 'none'", "a whole number"),
+        ("[machine]\ngpu_ids = [1, 1]", "machine.gpu_ids is a list", "different numbers"),
+        ("[machine]\ntmp = 'tmp'", "machine.tmp is 'tmp'", "begins with /"),
+        ("[homes]\nume = ['all', 'bob']", "homes.ume is a list", "or 'all', or 'none'"),
+        ("[cluster]\nlisten = 'ume:99999'", "cluster.listen is 'ume:99999'", "an address"),
         ("[machine]\nmemory = 'much'", "machine.memory is 'much'", "a size such as '16G'"),
         ("[machine]\nmemory = true", "machine.memory is true", "a size"),
         ("[machine]\nname = 'Ume'", "machine.name is 'Ume'", "small letters"),
         ("[machine.resources]\nlicence = 0", "machine.resources.licence is 0", "from 1"),
         ("[machine.resources]\n'a/b' = 1", "has a name that cannot be one: 'a/b'", "without /"),
-        ("[groups.a]\nright = 0", "groups.a.right is 0", "more than 0"),
+        ("[groups.a]\nright = 0", "groups.a.right is 0", "above 0"),
         ("[groups.a]\nright = nan", "groups.a.right is nan", "a number"),
-        ("[groups.a.users]\nann = -1", "groups.a.users.ann is -1", "more than 0"),
+        ("[groups.a.users]\nann = -1", "groups.a.users.ann is -1", "above 0"),
         ("[groups.'a/b']\nright = 1", "has a name that cannot be one", "without /"),
         ("[order]\nhalf_life_s = 0", "order.half_life_s is 0", "above 0"),
-        ("[order]\nburst = 0.5", "order.burst is 0.5", "at least 1"),
+        ("[order]\nburst = 0.5", "order.burst is 0.5", "from 1"),
         ("[order]\nburst = inf", "order.burst is inf", "a number"),
-        ("[order]\noffpeak_factor = 2", "order.offpeak_factor is 2", "at most 1"),
+        ("[order]\noffpeak_factor = 2", "order.offpeak_factor is 2", "from 0 to 1"),
         ("[jobs]\ntime_limit_s = 'abc'", "jobs.time_limit_s is 'abc'", "or 'none'"),
         ("[jobs]\nkill_grace_s = -1", "jobs.kill_grace_s is -1", "from 0"),
         ("[identity]\nname_accounts = 1", "identity.name_accounts is 1", "true or false"),

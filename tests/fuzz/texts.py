@@ -216,7 +216,7 @@ def _written_by_people() -> list[Entrance]:
             "configuration",
             changed,
             refusing(lambda content: parse_configuration(_text(content), "iriai.toml")),
-            ("iriai.config.reader", "iriai.config.values"),
+            ("iriai.config.reader", "iriai.config.keys", "iriai.config.values"),
         ),
         Entrance(
             "E13",

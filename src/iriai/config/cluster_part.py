@@ -9,8 +9,9 @@ import tomllib
 
 from msgspec.structs import replace
 
+from iriai.config.keys import keys
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
-from iriai.config.sections import KEYS, GroupSection
+from iriai.config.sections import GossipSection, GroupSection, JobSection, OrderSection
 
 CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
 """What all brokers, homes and directories must be of one mind about. The rest is a machine's own
@@ -36,18 +37,19 @@ def parse_cluster_configuration(text: str, where: str) -> Configuration:
 
 def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
     """A machine's `own` configuration under that of its `cluster`."""
-    sections = {
-        section: replace(
-            getattr(own, section),
-            **{
-                key.field: getattr(getattr(cluster, section), key.field)
-                for key in KEYS[section]
-                if _is_clusters(f"{section}.{key.name}", own, cluster)
-            },
-        )
-        for section in CLUSTER_SECTIONS
-        if section in KEYS
-    }
+    sections = {}
+    for section, kind in {
+        "order": OrderSection,
+        "jobs": JobSection,
+        "gossip": GossipSection,
+    }.items():
+        found = getattr(cluster, section)
+        changes = {
+            key.field: getattr(found, key.field)
+            for name, key in keys(kind).items()
+            if _is_clusters(f"{section}.{name}", own, cluster)
+        }
+        sections[section] = replace(getattr(own, section), **changes)
     groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
     for name, group in cluster.groups.items():
         before = own.groups.get(name, GroupSection())

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
-CONNECTIONS_MAX = 1_000_000
+import msgspec
+from msgspec import Meta
+
+from iriai.config.values import Bytes, Seconds
+
+Connections = Annotated[int, Meta(ge=1, le=1_000_000)]
 """About what a kernel lets one process open."""
-REQUESTS_MAX = 1_000_000_000
+Requests = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 """As good as no limit."""
+PerSecond = Annotated[float, Meta(ge=1, le=1e9)]
 
 
 class LimitsSection(msgspec.Struct, frozen=True):
@@ -17,40 +23,40 @@ class LimitsSection(msgspec.Struct, frozen=True):
     others wait longer.
     """
 
-    connections: int = 1000
+    connections: Connections = 1000
     """Of all clients at once. Each takes two descriptors at most, which `doctor` compares with
     what the process may have."""
-    connections_reserved: int = 100
+    connections_reserved: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     """Of these, how many only operators get."""
-    connections_per_user: int = 250
+    connections_per_user: Connections = 250
     """Each command that waits has one."""
-    hello_s: float = 10.0
+    hello_s: Seconds = 10.0
     """How long a connection may stay that says nothing."""
-    unfinished_bytes_per_user: int = 48 << 20
+    unfinished_bytes_per_user: Bytes = 48 << 20
     """Of requests of which a part is still to come: the largest one, with a script and a standard
     input of 16 MiB each, fits."""
-    unsent_bytes_per_user: int = 64 << 20
+    unsent_bytes_per_user: Bytes = 64 << 20
     """Of answers that nobody reads: a listing of some hundred thousand jobs fits."""
-    connects_per_s: float = 500.0
+    connects_per_s: PerSecond = 500.0
     """New connections of one user, in the long run; who comes faster waits, and is not refused."""
-    connects_burst: int = 1000
+    connects_burst: Connections = 1000
     """So many may come at once."""
-    requests_per_s: float = 5000.0
+    requests_per_s: PerSecond = 5000.0
     """Of one user, in the long run; who asks more often is read more slowly, not refused. More than
     the daemon can do: within that, users are served in turns. A request counts once more for each
     4 KiB of it."""
-    requests_burst: int = 20_000
+    requests_burst: Requests = 20_000
     """So many may come at once."""
-    descriptors_per_user: int = 250
+    descriptors_per_user: Annotated[int, Meta(ge=0, le=1_000_000)] = 250
     """Terminals and inputs of jobs that wait."""
-    waits_per_user: int = 1_500_000
+    waits_per_user: Requests = 1_500_000
     """Jobs and tasks that one user waits for: the largest range, and half as many beside."""
-    jobs_per_user: int = 10_000
+    jobs_per_user: Requests = 10_000
     """Of those that have not finished: each takes some 2 kB. An array is one job."""
-    job_bytes_per_user: int = 1 << 30
+    job_bytes_per_user: Bytes = 1 << 30
     """All that came with these jobs: commands, environments, scripts, inputs."""
-    jobs_per_account: int | None = None
+    jobs_per_account: Requests | None = None
     """The same of each account (group and user, as shares count it): who has several, or names
     those of others, has so many in each. None: no such limit."""
-    job_bytes_per_account: int | None = None
+    job_bytes_per_account: Bytes | None = None
     """The same of what came with them."""

@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
-from iriai.config.reader import (
-    MEASURED,
-    BadConfiguration,
-    Configuration,
-    parse_configuration,
-)
+from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
+from iriai.config.values import MEASURED
 from iriai.daemon.startup.hardware import MachineFacts, home_name
 from iriai.daemon.startup.owner_expressions import check_expressions
 from iriai.daemon.startup.role import AS_BEFORE, RequestedRole, Role

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from iriai.config.sections import KEYS
-from iriai.config.values import WrongValue
+from iriai.config.keys import WrongValue, keys
+from iriai.config.sections import OrderSection
 from iriai.model.problem import FAMILIES, ExitCode, Problem, UsageProblem
 from iriai.plugins.policy_file import is_policy_file
 from iriai.policy.orders.registry import BUILT_IN
@@ -29,7 +29,7 @@ from iriai.sim.workload.settings import ReplaySettings
 CASES_MAX = 10_000
 """More than anybody waits for."""
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
-_ORDER_KEYS = {key.name: key for key in KEYS["order"] if key.name not in ("name", "backfill")}
+_ORDER_KEYS = [name for name in keys(OrderSection) if name not in ("name", "backfill")]
 SWEPT = ("policy", "order", "seed", *_ORDER_KEYS)
 """What a sweep may vary: these, by the names of the configuration."""
 
@@ -130,15 +130,11 @@ def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
         if not value.isdecimal():
             raise UsageProblem("bad-sweep", f"'{value}' is no seed", "seeds are whole numbers")
         return replace(settings, seed=int(value))
-    kind = _ORDER_KEYS[key]
+    field, kind = keys(OrderSection)[key]
     try:
-        order = with_fields(
-            settings.configuration.order, **{kind.field: kind.kind.read(_plain(value))}
-        )
-    except WrongValue:
-        raise UsageProblem(
-            "bad-sweep", f"{key} is '{value}'", f"write {kind.kind.expected}"
-        ) from None
+        order = with_fields(settings.configuration.order, **{field: kind.read(_plain(value))})
+    except WrongValue as wrong:
+        raise UsageProblem("bad-sweep", f"{key} is '{value}'", f"write {wrong}") from None
     return replace(settings, configuration=with_fields(settings.configuration, order=order))
 
 

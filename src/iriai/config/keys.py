@@ -1,0 +1,118 @@
+"""The keys of a section of the configuration file: read, refused and shown by their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from iriai.config.values import MEASURED, NONE, SIZE, ValueFormat
+from iriai.model.problem import UsageProblem
+from iriai.model.units import format_size
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class WrongValue(ValueError):
+    """The value is not of its type: says what would be right, to follow `write`."""
+
+
+class KeyType(NamedTuple):
+    """What a value may be."""
+
+    kind: Any
+    """As msgspec takes it, with bounds and forms; without None."""
+    may_be_none: bool = False
+    """Whether the file may say none."""
+    is_measured: bool = False
+    """Whether the machine is asked where the file says nothing."""
+
+    @classmethod
+    def of(cls, annotation: object) -> KeyType:
+        """That of a field, by its annotation."""
+        is_measured = MEASURED in getattr(annotation, "__metadata__", ())
+        inner = get_args(annotation)[0] if is_measured else annotation
+        if get_origin(inner) not in (Union, UnionType) or NoneType not in get_args(inner):
+            return cls(inner)
+        (kind,) = (each for each in get_args(inner) if each is not NoneType)
+        return cls(kind, not is_measured, is_measured)
+
+    @property
+    def table(self) -> type[msgspec.Struct] | None:
+        """The class of a section, where it is one."""
+        is_struct = isinstance(self.kind, type) and issubclass(self.kind, msgspec.Struct)
+        return self.kind if is_struct else None
+
+    @property
+    def entries(self) -> tuple[KeyType, KeyType] | None:
+        """Of a table whose keys are names that a person chose: what these and the values may be."""
+        if get_origin(self.kind) is not Mapping:
+            return None
+        name, value = get_args(self.kind)
+        return KeyType.of(name), KeyType.of(value)
+
+    @property
+    def expected(self) -> str:
+        """What would be right, to follow `write`."""
+        words = [format_.expected for format_ in self._formats]
+        if get_origin(self.kind) is Literal:
+            words = [" or ".join(f"'{word}'" for word in get_args(self.kind))]
+        words = words or [_WORDS[getattr(self.kind, "__origin__", self.kind)]]
+        for rule in self._rules:
+            if isinstance(rule, msgspec.Meta) and rule.le is not None:
+                low = "from {.ge:.15g} to" if rule.gt is None else "above {.gt:.15g} and at most"
+                words.append(f"{low.format(rule)} {rule.le:.15g}")
+        return " ".join(words) + (f", or '{NONE}'" if self.may_be_none else "")
+
+    def read(self, raw: object) -> object:
+        """The value that stands in the file as `raw`. Raises `WrongValue`."""
+        if raw == NONE and self.may_be_none:
+            return None
+        try:
+            for format_ in self._formats:
+                raw = format_.parse(raw) if isinstance(raw, str) else raw
+            value = msgspec.convert(raw, self.kind)
+        except (UsageProblem, msgspec.ValidationError):
+            raise WrongValue(self.expected) from None
+        if not all(format_.check(value) for format_ in self._formats):
+            raise WrongValue(self.expected)
+        return value
+
+    def show(self, value: object) -> str:
+        """`value` as people read it."""
+        if value is None or value in ("", ()):
+            return NONE
+        if isinstance(value, tuple):
+            return ", ".join(map(str, value))
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, int) and SIZE in self._rules:
+            return format_size(value)
+        return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
+
+    @property
+    def _rules(self) -> tuple[object, ...]:
+        return getattr(self.kind, "__metadata__", ())
+
+    @property
+    def _formats(self) -> list[ValueFormat]:
+        return [rule for rule in self._rules if isinstance(rule, ValueFormat)]
+
+
+class Key(NamedTuple):
+    """One key of a section."""
+
+    field: str
+    """As in the section's class."""
+    type: KeyType
+
+
+@cache
+def keys(section: type[msgspec.Struct]) -> Mapping[str, Key]:
+    """The keys of a section, by their names in the file, in the order of its class."""
+    types = get_type_hints(section, include_extras=True)
+    names = zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True)
+    return {name: Key(field, KeyType.of(types[field])) for name, field in names}
