@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint soak fuzz environment test-environment bench-environment
+.PHONY: help run test bench lint soak fuzz clean environment test-environment bench-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -10,8 +10,10 @@ ifndef PYTHON
 PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	if "$$name" -c '$(SUITABLE)' 2>/dev/null; then echo "$$name"; break; fi; done)
 endif
-BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest
+FOUND = $(or $(PYTHON),$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
+# .venv may be a link to a place that all may enter (scripts/set_up.py); what starts there stays there.
+BIN = $(realpath .venv/bin)
+PYTEST = $(BIN)/python -m pytest
 WORKERS ?= 2
 # NAME=throughput runs benchmarks/throughput.py alone.
 NAME ?= *
@@ -27,8 +29,9 @@ help:
 	@echo "make soak    the long crash loops"
 	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
 	@echo "             INPUTS=2000 for each, SECONDS=600 in all at most, SEED= repeats a run"
+	@echo "make clean   remove the environment that the others made"
 
-run: environment $(PROGRAM)
+run: environment
 	@$(BIN)/python examples/demo.py
 
 # The second pass is for tests that need the machine for themselves; there may be none (5).
@@ -36,7 +39,7 @@ test: lint
 	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak"
 	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
 
-lint: test-environment $(PROGRAM)
+lint: test-environment
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -44,28 +47,29 @@ lint: test-environment $(PROGRAM)
 	$(PYTEST) -q tests/architecture
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
-bench: bench-environment $(PROGRAM)
+bench: bench-environment
 	@set -e; for file in $(filter-out benchmarks/pair.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
 
-soak: test-environment $(PROGRAM)
+soak: test-environment
 	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)
 
-fuzz: test-environment $(PROGRAM)
+fuzz: test-environment
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
-environment:
-	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
-	@$(PYTHON) scripts/set_up.py --extra plots
+clean:
+	@$(FOUND) scripts/set_up.py --remove
 
-bench-environment:
-	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
-	@$(PYTHON) scripts/set_up.py --extra plots --packages benchmarks/debian-packages.txt
+# Compiled before, since the environment may hold a copy.
+environment: $(PROGRAM)
+	@$(FOUND) scripts/set_up.py --extra plots
 
-test-environment:
-	@$(if $(PYTHON),,$(error iriai needs Python 3.11 or newer on the PATH, or PYTHON=/path/to/it))
-	@$(PYTHON) scripts/set_up.py --extra plots --extra dev --packages tests/debian-packages.txt
+bench-environment: $(PROGRAM)
+	@$(FOUND) scripts/set_up.py --extra plots --packages benchmarks/debian-packages.txt
+
+test-environment: $(PROGRAM)
+	@$(FOUND) scripts/set_up.py --extra plots --extra dev --packages tests/debian-packages.txt
 
 # Installing compiles the C program; this does so again when its source has changed. Without a
 # compiler there is none, which is no error.
 $(PROGRAM): $(wildcard $(PROGRAM).c src/iriai/launcher/spawn/system-calls.h) scripts/compile_program.py
-	@$(PYTHON) scripts/compile_program.py
+	@$(FOUND) scripts/compile_program.py

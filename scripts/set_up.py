@@ -3,7 +3,11 @@
 Nothing is done again while pyproject.toml, the build hook, the Python and the place are the same:
 a stamp in .venv holds their digest and the extras that were installed.
 
-    python3 scripts/set_up.py [--extra NAME]... [--packages FILE]
+Root's daemon runs as another user. Where only root may enter the checkout, .venv is a link to an
+environment below /opt/iriai-checkouts, and what is installed there is a copy of the program that
+each call brings up to date (docs/adr/0082).
+
+    python3 scripts/set_up.py [--extra NAME]... [--packages FILE] [--remove]
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import argparse
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +24,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
+"""A link where the environment is at a place for all."""
+PLACES = Path("/opt/iriai-checkouts")
+COPIED = ("LICENSE", "README.md", "hatch_build.py", "pyproject.toml", "scripts", "src")
+"""What an installation of iriai is made from."""
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
+"""Where a machine keeps the Python of all its users."""
 STAMP = ENVIRONMENT / "iriai-installed"
 LOG = ENVIRONMENT / "iriai-install.log"
 LOG_LINES_SHOWN = 15
@@ -38,9 +49,100 @@ def clean_environment() -> dict[str, str]:
     return kept | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
 
 
+def is_open(path: Path) -> bool:
+    """Whether every user may enter the directory `path`, and all on the way to it."""
+    return all(each.stat().st_mode & stat.S_IXOTH for each in (path, *path.parents))
+
+
+def place() -> Path:
+    """Return what iriai is installed from: the checkout, or a copy where all may read it."""
+    if os.geteuid() != 0 or is_open(ROOT / "src" / "iriai"):
+        return ROOT
+    return PLACES / f"{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:12]}"
+
+
+def make_place(directory: Path) -> None:
+    """Make a directory that is root's and that all may enter.
+
+    Raises SetUpError where it, or the one that it is in, is somebody else's to write.
+    """
+    for each in (directory.parent, directory):
+        each.mkdir(mode=0o755, exist_ok=True)
+        status = each.lstat()
+        is_roots = stat.S_ISDIR(status.st_mode) and status.st_uid == 0
+        if not is_roots or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SetUpError(f"{each} is not a directory that root alone may write: remove it")
+
+
+def mirror(source: Path, target: Path) -> None:
+    """Make `target` hold the files of the directory `source`; what has not changed stays.
+
+    Links are left out: they may point to what is not for all.
+    """
+    target.mkdir(exist_ok=True)
+    wanted = {each.name: each for each in source.iterdir() if not each.is_symlink()}
+    for each in target.iterdir():
+        if each.name not in wanted and each.name != "__pycache__":
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for name, each in wanted.items():
+        if not each.is_dir():
+            copy_file(each, target / name)
+        elif name != "__pycache__":
+            mirror(each, target / name)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Put a copy of `source`, which all may read, in place of `target` where they differ."""
+    status = source.stat()
+    if target.exists() and _version(target.stat()) == _version(status):
+        return
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")  # the old one may be running
+    shutil.copyfile(source, fresh)
+    fresh.chmod(0o755 if status.st_mode & stat.S_IXUSR else 0o644)
+    os.utime(fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
+    fresh.replace(target)
+
+
+def _version(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size
+
+
+def copy_checkout(directory: Path) -> None:
+    """Bring the copy of the checkout in `directory` up to date, and have .venv lead there."""
+    make_place(directory)
+    for name in COPIED:
+        (mirror if (ROOT / name).is_dir() else copy_file)(ROOT / name, directory / name)
+    if not ENVIRONMENT.is_symlink():
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        (directory / ".venv").mkdir(exist_ok=True)
+        ENVIRONMENT.symlink_to(directory / ".venv")
+
+
+def linked_place() -> Path | None:
+    """Return the place below PLACES where .venv leads; None where it leads nowhere such."""
+    if not ENVIRONMENT.is_symlink() or ENVIRONMENT.readlink().parent.parent != PLACES:
+        return None
+    return ENVIRONMENT.readlink().parent
+
+
+def suitable_python() -> str:
+    """Return the Python to make the environment of: this one, or for root one that all may read."""
+    if os.geteuid() != 0 or is_open(Path(sys.base_prefix).resolve()):
+        return sys.executable
+    for name in PYTHONS:
+        command = [name, "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        if Path(name).exists() and subprocess.run(command, check=False).returncode == 0:
+            return name
+    raise SetUpError(
+        f"only root may enter {sys.base_prefix}, where this Python is, and root's daemon runs as "
+        "another user\nInstall Python 3.11 or newer for all users (apt-get install python3), or "
+        "name one: make PYTHON=/path/to/it"
+    )
+
+
 def digest() -> str:
     """Return what the installation depends on, as one word."""
-    state = hashlib.sha256(f"{ROOT} {sys.version}".encode())
+    state = hashlib.sha256(f"{place()} {suitable_python()} {sys.version}".encode())
     for name in ("pyproject.toml", "hatch_build.py", "scripts/set_up.py"):
         state.update((ROOT / name).read_bytes())
     return state.hexdigest()
@@ -62,7 +164,7 @@ def run_as_status(command: list[str]) -> int:
         subprocess.Popen(
             command,
             env=clean_environment(),
-            cwd=ROOT,
+            cwd=place(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -108,11 +210,12 @@ def missing_packages(listing: Path) -> list[str]:
 
 def create_environment() -> None:
     """Make an empty .venv with pip; Debian keeps the module that does it in a package."""
-    command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)]
-    print(f"Making {ENVIRONMENT} with Python {sys.version.split()[0]}", file=sys.stderr)
+    python, environment = suitable_python(), ENVIRONMENT.resolve()
+    command = [python, "-m", "venv", "--clear", str(environment)]
+    print(f"Making {environment} with {python}", file=sys.stderr)
     outcome = subprocess.run(command, env=clean_environment(), capture_output=True, check=False)
     if outcome.returncode != 0 and "ensurepip" in (outcome.stdout + outcome.stderr).decode():
-        install_debian([f"python{sys.version_info.major}.{sys.version_info.minor}-venv"])
+        install_debian([f"{Path(python).resolve().name}-venv"])
         outcome = subprocess.run(command, env=clean_environment(), capture_output=True, check=False)
     if outcome.returncode != 0:
         reason = (outcome.stderr or outcome.stdout).decode().strip()
@@ -124,7 +227,14 @@ def install_iriai(extras: set[str]) -> None:
     listed = f"[{','.join(sorted(extras))}]" if extras else ""
     print(f"Installing iriai{listed} and its libraries", file=sys.stderr)
     began_s = time.monotonic()
-    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--editable", f".{listed}"]
+    pip = [
+        str(ENVIRONMENT.resolve() / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--editable",
+        f".{listed}",
+    ]
     if run_as_status(pip) != 0:
         tail = "\n".join(LOG.read_text().splitlines()[-LOG_LINES_SHOWN:])
         raise SetUpError(f"pip failed; the whole story is in {LOG}, its end is:\n{tail}")
@@ -136,6 +246,12 @@ def set_up(extras: set[str], listing: Path | None) -> None:
     """Bring .venv and, where a list is given, the Debian packages up to date."""
     if listing is not None and (missing := missing_packages(listing)):
         install_debian(missing)
+    os.umask(0o022)
+    directory = place()
+    if linked_place() not in (None, directory):
+        ENVIRONMENT.unlink()
+    if directory != ROOT:
+        copy_checkout(directory)
     present = installed_extras()
     if present is None:
         create_environment()
@@ -143,14 +259,24 @@ def set_up(extras: set[str], listing: Path | None) -> None:
         install_iriai(extras | (present or set()))
 
 
+def remove() -> None:
+    """Remove .venv, and the place that it leads to."""
+    if (directory := linked_place()) is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+    if ENVIRONMENT.is_symlink():
+        ENVIRONMENT.unlink()
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+
+
 def main() -> int:
     """Read the arguments and set up. Returns the exit code: 0, or 1 with the reason shown."""
     parser = argparse.ArgumentParser(description="make .venv and install iriai into it")
     parser.add_argument("--extra", action="append", default=[], metavar="NAME")
     parser.add_argument("--packages", type=Path, metavar="FILE")
+    parser.add_argument("--remove", action="store_true")
     arguments = parser.parse_args()
     try:
-        set_up(set(arguments.extra), arguments.packages)
+        remove() if arguments.remove else set_up(set(arguments.extra), arguments.packages)
     except SetUpError as problem:
         print(f"set-up: {problem}", file=sys.stderr)
         return 1

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 from iriai.config.reader import Configuration
 from iriai.daemon.net.rlimits import raise_descriptor_limit
-from iriai.daemon.out_of_reach import keep_within_reach, load_for_members
-from iriai.daemon.service import prepare_store, serve
+from iriai.daemon.service import serve
 from iriai.daemon.startup.hardware import capacity, measure
 from iriai.daemon.startup.listener import listen, open_doors
 from iriai.daemon.startup.settings import (
@@ -121,10 +120,6 @@ def _doors(configuration: Configuration) -> tuple[socket.socket, ...]:
 
 def _serve(settings: DaemonSettings) -> int:
     try:
-        if settings.cluster is not None:
-            load_for_members()
-        keep_within_reach(settings.daemon_user)
-        prepare_store(settings)
         drop_privileges(settings.daemon_user)
         handler = set_up_logging(settings.paths.log_of("daemon"), "daemon")
         signal.signal(signal.SIGHUP, lambda _number, _frame: handler.follow(now=True))

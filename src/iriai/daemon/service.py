@@ -68,14 +68,6 @@ log = logging.getLogger(__name__)
 GONE = "the terminal or standard input that was passed with the job is gone"
 
 
-def prepare_store(settings: DaemonSettings) -> None:
-    """Bring the store to this version's schema, while a child may still be started for it.
-
-    After the drop of privileges this Python may lie out of reach. Raises a `Problem`.
-    """
-    Store.open(Path(settings.paths.database)).close()
-
-
 def serve(settings: DaemonSettings) -> int:
     """Serve clients until someone wants the end; returns the exit code."""
     store = Store.open(Path(settings.paths.database))

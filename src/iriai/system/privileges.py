@@ -83,7 +83,7 @@ def _own_group(name: str) -> list[str]:
 
 
 def drop_privileges(user: str) -> None:
-    """Become `user` for good: groups, group, user. Whatever is still to be imported must be now.
+    """Become `user` for good: groups, group, user.
 
     Does nothing where this process runs as `user` already.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import iriai
 from iriai.daemon.startup.state_directory import (
     absolute_paths,
     check_space,
@@ -291,3 +293,20 @@ def test_a_users_own_directory_is_prepared_by_that_user(people, open_place):
     command = [sys.executable, "-c", AS_ANOTHER, str(open_place / "state"), people.ann.name]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
     assert read_identity(absolute_paths(str(open_place / "state"))).daemon_user == people.ann.name
+
+
+@pytest.mark.root
+def test_a_program_that_the_daemons_user_cannot_read_is_refused(people, open_place):
+    program = open_place / "root's" / "iriai"
+    shutil.copytree(Path(iriai.__file__).parent, program, ignore=shutil.ignore_patterns("*.pyc"))
+    program.parent.chmod(0o700)
+    code = AS_ANOTHER.replace("drop_privileges(sys.argv[2])", "").replace(
+        "home_given=False", "home_given=False, user=sys.argv[2]"
+    )
+    command = [sys.executable, "-c", code, str(open_place / "state"), people.ann.name]
+    environment = {**os.environ, "PYTHONPATH": str(program.parent)}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert said.stdout.startswith(f"program-unreachable: user '{people.ann.name}', as whom the")
+    assert f"may not enter {program.parent} on the way to a part of the program" in said.stdout
+    command[-1] = "root"
+    assert subprocess.run(command, check=True, env=environment, capture_output=True).stdout == b""

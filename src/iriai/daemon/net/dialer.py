@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import encodings.idna  # noqa: F401 - names are looked up with it, when it may lie out of reach
 import os
 import socket
 from collections.abc import Awaitable, Callable

@@ -11,5 +11,5 @@ from iriai.policy.orders.registry import ENTRY_POINT_GROUP
 
 @cache
 def load_orders() -> dict[str, OrderFactory]:
-    """Each installed plug-in's order by name; as when it was asked first, see `out_of_reach`."""
+    """Each installed plug-in's order by name, as of the first call."""
     return {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}

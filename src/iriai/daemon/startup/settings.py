@@ -136,11 +136,7 @@ def read_configuration(paths: StatePaths) -> Configuration:
 
 
 def load_cluster(paths: StatePaths) -> ClusterState | None:
-    """The machine's place in a cluster; None where it is in none.
-
-    Called before privileges are dropped, since the library may lie out of reach after that.
-    Raises a `Problem`.
-    """
+    """The machine's place in a cluster; None where it is in none. Raises a `Problem`."""
     if not Path(paths.cluster).is_dir():
         return None
     from iriai.identity.certificates.host_binding import check_dwelling, this_machine_id

@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+import iriai
 from iriai.daemon.startup.role import AS_BEFORE, EVERY_PART, RequestedRole, Role
 from iriai.model.paths import SOCKET_PATH_BYTES_MAX, SYSTEM_SOCKET, StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
@@ -136,6 +139,7 @@ def prepare(
             identity = read_identity(paths)
             daemon_user = _daemon_user(paths, identity, user)
             _check_reach(paths, daemon_user)
+            _check_program(daemon_user)
             if identity is None:
                 name = _name(paths, wanted, home, home_given=home_given)
                 role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
@@ -350,6 +354,23 @@ def _check_reach(paths: StatePaths, daemon_user: str) -> None:
             f"choose another directory with --state, do 'chmod o+x {barrier}', or run the daemon "
             "as root with --user root",
         )
+
+
+def _check_program(daemon_user: str) -> None:
+    """Modules are imported when they are needed, which may be after the drop of privileges."""
+    if os.geteuid() != 0:
+        return
+    for module in (iriai, msgspec, os):  # the program, its libraries, Python
+        place = str(Path(module.__file__ or "").parent)
+        barrier = unreachable_ancestor(place, daemon_user)
+        if barrier is not None:
+            raise Refused(
+                "program-unreachable",
+                f"user '{daemon_user}', as whom the daemon runs, may not enter {barrier} on the "
+                f"way to a part of the program, {place}",
+                "install iriai and Python where all users may read them (in a checkout "
+                "'make environment' does, as root), or run the daemon as root with --user root",
+            )
 
 
 def _name_of(uid: int) -> str:
