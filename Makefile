@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint soak fuzz clean environment test-environment bench-environment
+.PHONY: help run test bench lint docs soak fuzz clean environment test-environment bench-environment docs-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -25,6 +25,7 @@ help:
 	@echo "make run     a demonstration: real work of three accounts on this machine"
 	@echo "make test    lint and all tests"
 	@echo "make lint    style, types, architecture"
+	@echo "make docs    the documentation as a site in build/site; warnings are errors"
 	@echo "make bench   all benchmarks; NAME=throughput runs one"
 	@echo "make soak    the long crash loops"
 	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
@@ -47,6 +48,9 @@ lint: test-environment
 	$(PYTEST) -q tests/architecture
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
+docs: docs-environment
+	$(BIN)/python -m scripts.documentation
+
 bench: bench-environment
 	@set -e; for file in $(filter-out benchmarks/pair.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
 
@@ -67,7 +71,10 @@ bench-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra plots --extra dev --packages tests/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra plots --extra dev --extra docs --packages tests/debian-packages.txt
+
+docs-environment: $(PROGRAM)
+	@$(FOUND) scripts/set_up.py --extra plots --extra docs
 
 # Installing compiles the C program; this does so again when its source has changed. Without a
 # compiler there is none, which is no error.

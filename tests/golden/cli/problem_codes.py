@@ -1,185 +1,20 @@
 """The codes of all problems, each with its exit code, as the source's syntax trees say.
 
-Which classes are problems follows from their bases, wherever they stand and whatever they are
-called. A code that is put together shows as a pattern (`too-many-*`). One that is passed on from
-another problem (`problem.code`) is counted where that one is raised.
+A code that is put together shows as a pattern (`too-many-*`). One that is passed on from another
+problem (`problem.code`) is counted where that one is raised.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import TypeGuard
-
-from iriai.model.problem import ExitCode, Problem
+from scripts.documentation.problem_codes import raised_problems
 from tests.architecture.source import Module, product_modules
 from tests.golden.cli.golden_file import FOLDER
 
 CODES = FOLDER / "codes.txt"
-CODE = "code"
-"""The parameter of a problem, and of whoever makes one for others, that is its code."""
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A class of problems: how it exits, and which argument is its code."""
-
-    exit_code: int
-    place: int | None
-    """Of the argument among those without a name; None: it takes none."""
-    default: ast.expr | None
-    """What the class says where a call does not."""
 
 
 def codes_text(modules: list[Module] | None = None) -> str:
     """One line for each code and exit code there is, sorted; what cannot be read is no code."""
-    return "".join(f"{code} {exit_code}\n" for code, exit_code in sorted(_codes(modules)))
-
-
-def _codes(modules: list[Module] | None) -> set[tuple[str, int]]:
-    source = _Source(modules or product_modules())
-    return {pair for module in source.modules.values() for pair in source.codes_of(module)}
-
-
-@cache
-def _imports(module: Module) -> dict[str, tuple[str, str]]:
-    """Where each imported name of the module comes from: module, and its name there."""
-    return {
-        each.asname or each.name: (node.module, each.name)
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and node.module
-        for each in node.names
-    }
-
-
-@cache
-def _classes(module: Module) -> dict[str, ast.ClassDef]:
-    return {node.name: node for node in module.tree.body if isinstance(node, ast.ClassDef)}
-
-
-class _Source:
-    """All modules, and the classes of problems in them."""
-
-    def __init__(self, modules: list[Module]) -> None:
-        self.modules = {module.name: module for module in modules}
-
-    def codes_of(self, module: Module) -> Iterator[tuple[str, int]]:
-        for function, call in _calls(module.tree, None):
-            kind = self._kind(module, _name(call.func))
-            if kind is None:
-                continue
-            code = _argument(call, kind.place) or kind.default
-            found = list(_texts(code, function, module.tree))
-            if not found and not _is_passed_on(code):
-                raise AssertionError(f"{module.name}:{call.lineno}: its code cannot be read")
-            for text in found:
-                yield text, kind.exit_code
-
-    def _kind(self, module: Module, name: str) -> Kind | None:
-        """What the name means in the module, where it is a class of problems."""
-        if name in _classes(module):
-            return self._kind_of_class(module, _classes(module)[name])
-        place, there = _imports(module).get(name, ("", ""))
-        return self._kind(self.modules[place], there) if place in self.modules else None
-
-    def _kind_of_class(self, module: Module, node: ast.ClassDef) -> Kind | None:
-        if node.name == Problem.__name__ and module.name == Problem.__module__:
-            return Kind(ExitCode.INTERNAL, 0, None)
-        bases = [_name(base) for base in node.bases]
-        base = next(filter(None, (self._kind(module, each) for each in bases)), None)
-        if base is None:
-            return None
-        exit_code, place, default = base.exit_code, base.place, base.default
-        for each in node.body:
-            if isinstance(each, ast.Assign) and _name(each.targets[0]) == "exit_code":
-                exit_code = ExitCode[_name(each.value)]
-            elif isinstance(each, ast.FunctionDef) and each.name == "__init__":
-                place, default = _own_code(each)
-        return Kind(exit_code, place, default)
-
-
-def _own_code(init: ast.FunctionDef) -> tuple[int | None, ast.expr | None]:
-    """Where a class takes its code, and what it is otherwise."""
-    names = [each.arg for each in init.args.args]
-    if CODE in names:
-        place = names.index(CODE)
-        given = len(names) - len(init.args.defaults)
-        return place - 1, init.args.defaults[place - given] if place >= given else None
-    for _, call in _calls(init, None):
-        if _name(call.func) == "__init__":
-            return None, call.args[0]
-    return 0, None
-
-
-def _calls(node: ast.AST, function: Function | None) -> Iterator[tuple[Function | None, ast.Call]]:
-    """Every call, with the innermost function that it stands in."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call):
-            yield function, child
-        inner = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
-        yield from _calls(child, inner)
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _argument(call: ast.Call, place: int | None) -> ast.expr | None:
-    named = (each.value for each in call.keywords if each.arg == CODE)
-    if place is not None and place < len(call.args):
-        return call.args[place]
-    return next(named, None)
-
-
-def _texts(code: ast.expr | None, function: Function | None, tree: ast.Module) -> Iterator[str]:
-    """What the expression can be, as far as this module says."""
-    if isinstance(code, ast.Constant) and isinstance(code.value, str):
-        yield code.value
-    elif isinstance(code, ast.JoinedStr):
-        yield "".join(
-            str(part.value) if isinstance(part, ast.Constant) else "*" for part in code.values
-        )
-    elif isinstance(code, ast.IfExp):
-        yield from _texts(code.body, function, tree)
-        yield from _texts(code.orelse, function, tree)
-    elif isinstance(code, ast.Name):
-        if _is_parameter(code, function):
-            place = [each.arg for each in function.args.args].index(code.id)
-            for outer, call in _calls(tree, None):
-                if _name(call.func) == function.name:
-                    yield from _texts(_argument(call, place), outer, tree)
-            return
-        inside = list(_assigned(code.id, function)) if function else []
-        for value in inside or _assigned(code.id, tree):
-            yield from _texts(value, function, tree)
-
-
-def _is_parameter(code: ast.expr | None, function: Function | None) -> TypeGuard[ast.Name]:
-    if not isinstance(code, ast.Name) or function is None:
-        return False
-    return code.id in [each.arg for each in function.args.args]
-
-
-def _assigned(name: str, node: ast.AST) -> Iterator[ast.expr]:
-    """The values that the name is given somewhere in the node."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign):
-            for target in each.targets:
-                yield from _pairs(name, target, each.value)
-
-
-def _pairs(name: str, target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(target, ast.Name) and target.id == name:
-        yield value
-    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        for inner, part in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(name, inner, part)
-
-
-def _is_passed_on(code: ast.expr | None) -> bool:
-    return isinstance(code, ast.Attribute) and code.attr == CODE
+    trees = ((module.name, module.tree) for module in modules or product_modules())
+    found = {(each.code, each.exit_code) for each in raised_problems(trees)}
+    return "".join(f"{code} {exit_code}\n" for code, exit_code in sorted(found))

@@ -1,0 +1,1 @@
+"""The documentation as a site: pages generated from the code, and all of them through Sphinx."""
