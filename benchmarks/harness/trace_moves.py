@@ -1,8 +1,8 @@
 """Which files of iriai run, and how often a call goes from one of them to another.
 
-Imported when an interpreter starts (`commit.py` arranges that), where `IRIAI_TRACE_MOVES` names a
-directory. While there is a file `recording` in it, each process counts; each leaves what it has
-counted there when that file is gone.
+Imported when an interpreter starts (`commit.py` arranges that), where `TRACE_MOVES` names a
+directory. While there is a file `recording` in it, each process counts, and while there is a file
+`recording.PID`, that one; each leaves what it has counted there when that file is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 import threading
 from types import FrameType
 
-VARIABLE = "IRIAI_TRACE_MOVES"
+VARIABLE = "TRACE_MOVES"
+"""Not of iriai: what begins with that is refused for tasks, and the command would say so."""
 RECORDING = "recording"
 SOURCE = "/src/iriai/"
 
@@ -23,18 +24,22 @@ class Moves:
     """Of one process."""
 
     def __init__(self, directory: str) -> None:
-        self._flag = f"{directory}/{RECORDING}"
+        self._flags = (f"{directory}/{RECORDING}", f"{directory}/{RECORDING}.{os.getpid()}")
         self._directory = directory
         self._is_recording = False
         self._files: set[str] = set()
         self._calls = self._moves = 0
 
-    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         """Count one call."""
+        if argument is os._exit:  # a command ends so, without atexit
+            self.leave()
         name = frame.f_code.co_filename
         if event != "call" or SOURCE not in name:
             return
-        if self._is_recording != os.path.exists(self._flag):
+        if not os.path.exists(self._directory):  # a thread of the launcher, in a /tmp of its own
+            return
+        if self._is_recording != any(map(os.path.exists, self._flags)):
             self.leave()
             self._is_recording = not self._is_recording
         if not self._is_recording:
