@@ -34,6 +34,7 @@ from iriai.config.values import (
     Users,
 )
 from iriai.model.job import DEFAULT_LEASE_S
+from iriai.model.resources import CPUS, GPUS, MEMORY
 
 WEIGHT_MAX = 1e6
 """A charge stays a finite number over years."""
@@ -142,14 +143,14 @@ class OrderSection(msgspec.Struct, frozen=True):
     usage_floor_s: Seconds = 60.0
     """Less usage counts as this much. Larger: newcomers are favoured less; smaller: the first job
     of a newcomer weighs more. Above 0, since the draw divides by it."""
-    idle_weight: Weight = 1.0
+    idle_weight: Weight = CPUS.charge_weight
     """What a second of one claimed cpu costs though it idles. 1: claiming costs as much as using;
     0: only CPU time counts, as in paper 000 (and by default under the order `paper000`)."""
-    gpu_weight: Weight = 8.0
+    gpu_weight: Weight = GPUS.charge_weight
     """What a second of one claimed GPU costs, in cpu seconds. About the cpus that usually stand
     beside one GPU: who takes the GPU makes about that many useless to others. Under the order
     `paper000`, which charges CPU time alone, 0 unless given."""
-    memory_weight: Weight = 0.0
+    memory_weight: Weight = MEMORY.charge_weight
     """What a second of one claimed GiB of memory costs, in cpu seconds. 0: memory is free; where
     memory runs out before cpus do, try cpus divided by GiB of the machine."""
     burst: Annotated[float, Meta(ge=1, le=WEIGHT_MAX)] = 2.0

@@ -87,8 +87,6 @@ def capacity_attributes(name: str, capacity: Resources, speed: float) -> dict[st
         "TotalGpus": capacity.gpus,
         "Speed": float(speed),
     }
-    if capacity.disk_bytes:
-        found["Disk"] = capacity.disk_bytes // KIB
     return found | {name: amount for name, amount in capacity.named if is_attribute(name)}
 
 
@@ -111,7 +109,7 @@ def job_attributes(
         "JobPrio": float(urgency),
         "RequestCpus": resources.cpus,
         "RequestMemory": -(-resources.memory_bytes // MIB),
-        "RequestDisk": -(-resources.disk_bytes // KIB),
+        "RequestDisk": 0,
         "RequestGpus": resources.gpus,
         "WantWholeMachine": exclusive,
     }

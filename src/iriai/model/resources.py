@@ -1,8 +1,8 @@
-"""Amounts of what a machine has and a task asks for."""
+"""Amounts of what a machine has and a task asks for, and the kinds of resources there are."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -10,19 +10,65 @@ from iriai.model.bounds import Count, Many, Name, SizeBytes
 from iriai.model.units import format_size
 
 
+class ResourceKind(NamedTuple):
+    """One kind of resource that machines measure, tasks ask for and accounts are charged for.
+
+    A kind whose amounts are no field of `Resources` is carried there by name. A row of `KINDS` is
+    all that it takes: options, amounts in words and charges follow from it.
+    """
+
+    name: str
+    """As `--NAME` asks for it and messages say it."""
+    unit: Literal["count", "bytes"]
+    """What amounts are counted in."""
+    help: str
+    """Of the option `--NAME`."""
+    sensor: str
+    """The function of `daemon.startup.sensors` that measures what the machine has."""
+    charge_weight: float = 0.0
+    """What a second of one of it (of bytes: of a GiB) costs, in cpu seconds; `[order]` may say
+    otherwise of the fields of `Resources`."""
+    field: str = ""
+    """Of `Resources`; empty: it is carried by name."""
+
+
+CPUS = ResourceKind("cpus", "count", "How many it may keep busy.", "cpus", 1.0, field="cpus")
+MEMORY = ResourceKind(
+    "memory",
+    "bytes",
+    "As in 512M or 4G; a task that needs more is ended.",
+    "memory_bytes",
+    field="memory_bytes",
+)
+GPUS = ResourceKind(
+    "gpus", "count", "$CUDA_VISIBLE_DEVICES tells which.", "gpus", 8.0, field="gpus"
+)
+KINDS = (CPUS, MEMORY, GPUS)
+"""All of them. See docs/guide/resource-kinds.md for how to add one."""
+
+FIELDS = tuple(kind.field for kind in KINDS if kind.field)
+NAMED_KINDS = {kind.name: kind for kind in KINDS if not kind.field}
+"""Those that are carried by name."""
+_IN_BYTES = frozenset(kind.name for kind in KINDS if kind.unit == "bytes")
+_IN_PLURAL = frozenset(kind.name for kind in KINDS if kind.name.endswith("s"))
+
+
 class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Amounts of each resource; `named` is sorted by name and holds no zeros."""
+    """Amounts of each resource; `named` is sorted by name and holds no zeros.
+
+    The fields are what nearly every task asks for: a broker compares them a million times a second,
+    so they are written out and no loop goes over the table.
+    """
 
     cpus: Count = 1
     memory_bytes: SizeBytes = 0
     gpus: Count = 0
-    disk_bytes: SizeBytes = 0
     named: Annotated[tuple[tuple[Name, SizeBytes], ...], Many] = ()
 
     def amounts(self) -> tuple[tuple[str, int], ...]:
         """(resource, amount) of all, the named ones last."""
         own = (("cpus", self.cpus), ("memory", self.memory_bytes), ("gpus", self.gpus))
-        return (*own, ("disk", self.disk_bytes), *self.named)
+        return (*own, *self.named) if self.named else own
 
     def plus(self, other: Resources) -> Resources:
         """The sum of both, resource by resource."""
@@ -43,18 +89,12 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
             self.cpus + sign * other.cpus,
             self.memory_bytes + sign * other.memory_bytes,
             self.gpus + sign * other.gpus,
-            self.disk_bytes + sign * other.disk_bytes,
             named,
         )
 
     def fits_in(self, room: Resources) -> bool:
         """Whether `room` has at least as much of everything."""
-        if (
-            self.cpus > room.cpus
-            or self.memory_bytes > room.memory_bytes
-            or self.gpus > room.gpus
-            or self.disk_bytes > room.disk_bytes
-        ):
+        if self.cpus > room.cpus or self.memory_bytes > room.memory_bytes or self.gpus > room.gpus:
             return False
         if not self.named:
             return True
@@ -74,7 +114,7 @@ NOTHING = Resources(cpus=0)
 
 def describe_amount(resource: str, amount: int) -> str:
     """`amount` of `resource` for people: `4 cpus`, `2G memory`."""
-    if resource in ("memory", "disk"):
+    if resource in _IN_BYTES:
         return f"{format_size(max(amount, 0))} {resource}"
-    is_one = amount == 1 and resource in ("cpus", "gpus")
+    is_one = amount == 1 and resource in _IN_PLURAL
     return f"{amount} {resource[:-1] if is_one else resource}"

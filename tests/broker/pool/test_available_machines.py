@@ -9,11 +9,16 @@ from iriai.broker.pool.available_machines import LACKING_MAX, AvailableMachines
 from iriai.broker.pool.machine_view import MachineView
 from iriai.model.resources import Resources
 
-CAPACITY = Resources(8, 8, 2, 8)
+LICENCES = (("licence", 8),)
+CAPACITY = Resources(8, 8, 2, LICENCES)
 MACHINES = 6
 
 amounts = st.builds(
-    Resources, st.integers(0, 8), st.integers(0, 8), st.integers(0, 2), st.sampled_from([0, 0, 8])
+    Resources,
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.integers(0, 2),
+    st.sampled_from([(), (), LICENCES]),
 )
 acts = st.one_of(
     st.tuples(st.just("seek"), amounts),

@@ -41,7 +41,7 @@ def test_no_machine_is_large_enough():
 
 
 @pytest.mark.parametrize(
-    "asked", [Resources(1, 9 << 30), Resources(1, 0, 1), Resources(1, 0, 0, 5)]
+    "asked", [Resources(1, 9 << 30), Resources(1, 0, 1), Resources(1, named=(("licence", 5),))]
 )
 def test_of_any_resource(asked):
     broker = LoneBroker()

@@ -16,10 +16,10 @@ them; fewer: one that is new is sought on more machines in vain."""
 class RoomPresent:
     """The most that any machine of a block may have free of each resource."""
 
-    __slots__ = ("cpus", "disk", "gpus", "memory")
+    __slots__ = ("cpus", "gpus", "memory")
 
     def __init__(self) -> None:
-        self.cpus = self.memory = self.gpus = self.disk = 0
+        self.cpus = self.memory = self.gpus = 0
 
     def include(self, view: MachineView) -> None:
         """A machine is there, with what it has free now."""
@@ -30,16 +30,11 @@ class RoomPresent:
             self.memory = free.memory_bytes
         if free.gpus > self.gpus:
             self.gpus = free.gpus
-        if free.disk_bytes > self.disk:
-            self.disk = free.disk_bytes
 
     def may_hold(self, need: Resources) -> bool:
         """Whether `need` may fit on one of them."""
         return (
-            need.cpus <= self.cpus
-            and need.memory_bytes <= self.memory
-            and need.gpus <= self.gpus
-            and need.disk_bytes <= self.disk
+            need.cpus <= self.cpus and need.memory_bytes <= self.memory and need.gpus <= self.gpus
         )
 
 

@@ -32,7 +32,6 @@ class SizeBins(NamedTuple):
     cpus: int
     memory: int
     gpus: int
-    disk: int
     stay: int
     together: int
     """Of a kind: 0 where it runs alone on its machine, else -1. Of a room: 0 where nothing runs
@@ -49,12 +48,11 @@ def bin_of(amount: int) -> int:
 
 def bins_of(resources: Resources, stay_s: float | None, together: int) -> SizeBins:
     """The bins of what takes `resources` for `stay_s` (None: open), or of a room that has them."""
-    memory_bytes, gpus, disk_bytes = resources.memory_bytes, resources.gpus, resources.disk_bytes
+    memory_bytes, gpus = resources.memory_bytes, resources.gpus
     return SizeBins(  # of most there is nothing, whose bin is 0
         bin_of(resources.cpus),
         memory_bytes and bin_of(memory_bytes),
         gpus and bin_of(gpus),
-        disk_bytes and bin_of(disk_bytes),
         OPEN_STAY_BIN if stay_s is None else bin_of(int(stay_s)),
         together,
     )
@@ -113,7 +111,7 @@ class ShapeIndex:
 
     def _new_position(self) -> int:
         if len(self._spare) < SPARE_SHAPES_MAX:
-            self._bins.append(SizeBins(0, 0, 0, 0, 0, 0))
+            self._bins.append(SizeBins(0, 0, 0, 0, 0))
             self._users.append(0)
             return len(self._bins) - 1
         position = next(iter(self._spare))

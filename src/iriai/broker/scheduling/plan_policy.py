@@ -18,7 +18,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.model.resources import NOTHING, Resources
+from iriai.model.resources import FIELDS, NOTHING, Resources
 from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
 from iriai.policy.placement.policy_api import (
     Claimed,
@@ -167,9 +167,7 @@ def _name(job: object) -> str:
 def _amount(resources: Resources) -> str:
     return (
         ", ".join(
-            f"{getattr(resources, field)} {field}"
-            for field in ("cpus", "memory_bytes", "gpus", "disk_bytes")
-            if getattr(resources, field)
+            f"{getattr(resources, field)} {field}" for field in FIELDS if getattr(resources, field)
         )
         or "nothing"
     )

@@ -43,11 +43,7 @@ def percent_text(fraction: float | None) -> str:
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount with its resource: `2 cpus`, `4G memory`."""
-    if resource.endswith("_bytes"):
-        return describe_amount(resource.removesuffix("_bytes"), amount)
-    if amount == 1 and resource in ("cpus", "gpus"):
-        return f"1 {resource[:-1]}"
-    return describe_amount(resource, amount)
+    return describe_amount(resource.removesuffix("_bytes"), amount)
 
 
 def amounts_text(resources: dict[str, int]) -> str:

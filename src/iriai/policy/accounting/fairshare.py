@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from iriai.config.sections import OrderSection
-from iriai.model.resources import Resources
+from iriai.model.resources import NAMED_KINDS, Resources
 
 NEGLIGIBLE_S = 2.0**-60
 """A decayed counter below it is nothing. Without it, halving would end in denormal doubles, which
@@ -19,6 +19,11 @@ round, and merging would depend on the order of merges."""
 
 _GIBIBYTE = 2.0**30
 _DEFAULTS = OrderSection()
+_NAMED_WEIGHTS = {
+    kind.name: kind.charge_weight / (_GIBIBYTE if kind.unit == "bytes" else 1.0)
+    for kind in NAMED_KINDS.values()
+}
+"""Of one, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,12 @@ class ChargeRule:
         return max(1.0, self.idle_weight) * claimed.cpus + self.rate_beside_cpus(claimed)
 
     def rate_beside_cpus(self, claimed: Resources) -> float:
-        """What a second costs whatever is done in it: GPUs and memory."""
+        """What a second costs whatever is done in it: all but the cpus."""
         gibibytes = claimed.memory_bytes / _GIBIBYTE
-        return self.gpu_weight * claimed.gpus + self.memory_weight * gibibytes
+        rate = self.gpu_weight * claimed.gpus + self.memory_weight * gibibytes
+        for name, amount in claimed.named:
+            rate += _NAMED_WEIGHTS.get(name, 0.0) * amount
+        return rate
 
 
 def charge(

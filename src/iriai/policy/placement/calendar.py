@@ -132,7 +132,7 @@ class Calendar(Generic[Key]):
         if ahead:
             free = free.minus(self._owed)
         need_cpus, need_memory = resources.cpus, resources.memory_bytes
-        cpus, memory, gpus, disk = free.cpus, free.memory_bytes, free.gpus, free.disk_bytes
+        cpus, memory, gpus = free.cpus, free.memory_bytes, free.gpus
         named = dict(free.named)
         start_s, fits = now_s, resources.fits_in(free)
         # Plain sums, for a broker plans with hundreds of claims within a turn.
@@ -146,16 +146,15 @@ class Calendar(Generic[Key]):
             cpus += claim.cpus
             memory += claim.memory_bytes
             gpus += claim.gpus
-            disk += claim.disk_bytes
             for name, amount in claim.named:
                 named[name] = named.get(name, 0) + amount
             if not fits and cpus >= need_cpus and memory >= need_memory:
-                room = Resources(cpus, memory, gpus, disk, tuple(named.items()))
+                room = Resources(cpus, memory, gpus, tuple(named.items()))
                 if resources.fits_in(room):
                     fits, start_s = True, max(now_s, end_s)
         if not fits:
             return None
-        room = Resources(cpus, memory, gpus, disk, tuple(sorted(named.items())))
+        room = Resources(cpus, memory, gpus, tuple(sorted(named.items())))
         return Slot(start_s, room.minus(resources))
 
     def in_order(self) -> Iterator[tuple[Key, Resources, float]]:

@@ -85,7 +85,7 @@ class Client:
 
 
 def _want(requirements: str) -> Want:
-    account, needs = Account("staff", "hanako"), Resources(1, 0, 0, 0, ())
+    account, needs = Account("staff", "hanako"), Resources(1, 0, 0, ())
     return Want(JobId("ume", 0), account, needs, None, 1.0, 0.0, 1, requirements=requirements)
 
 

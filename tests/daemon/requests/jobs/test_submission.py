@@ -34,7 +34,7 @@ running_cap_cpus = 3
 [machine.resources]
 licence = 2
 """
-CAPACITY = Resources(4, 8 << 30, 1, 0, (("licence", 2),))
+CAPACITY = Resources(4, 8 << 30, 1, (("licence", 2),))
 ENVIRONMENT = msgspec.msgpack.encode({"PATH": "/bin"})
 VARIABLE_TOO_LONG = msgspec.msgpack.encode({"LONG": "x" * 131_070})
 TOO_MANY_VARIABLES = msgspec.msgpack.encode({str(number): "" for number in range(16_385)})

@@ -17,6 +17,7 @@ from iriai.client.job_builder import DraftFields, draft
 from iriai.model.dependency import joined_dependencies
 from iriai.model.notification import NotifyOn, check_notify
 from iriai.model.problem import UsageProblem
+from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_duration, parse_size
 
 
@@ -65,19 +66,19 @@ class JobOptions:
     ] = ""
     cpus: Annotated[
         int,
-        typer.Option(metavar="N", help="How many it may keep busy.", rich_help_panel=NEEDS),
+        typer.Option(metavar="N", help=CPUS.help, rich_help_panel=NEEDS),
     ] = 1
     memory: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="As in 512M or 4G; a task that needs more is ended.",
+            help=MEMORY.help,
             rich_help_panel=NEEDS,
         ),
     ] = None
     gpus: Annotated[
         int,
-        typer.Option(metavar="N", help="$CUDA_VISIBLE_DEVICES tells which.", rich_help_panel=NEEDS),
+        typer.Option(metavar="N", help=GPUS.help, rich_help_panel=NEEDS),
     ] = 0
     resource: Annotated[
         list[str] | None,

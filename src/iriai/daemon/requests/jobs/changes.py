@@ -39,6 +39,7 @@ from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
+from iriai.model.resources import FIELDS
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
 
@@ -217,11 +218,7 @@ class JobChanges:
             exclusive=body.exclusive,
             after=UNSET if after is None else after,
         )
-        amounts = {
-            name: value
-            for name in ("cpus", "memory_bytes", "gpus")
-            if (value := getattr(body, name)) is not UNSET
-        }
+        amounts = {name: value for name in FIELDS if (value := getattr(body, name)) is not UNSET}
         if body.named is not UNSET:
             amounts["named"] = tuple({**dict(spec.resources.named), **dict(body.named)}.items())
         if amounts:

@@ -119,7 +119,7 @@ class Submissions:
         self._users.check_may_run(person)
         account = self._users.account(person, draft.group, draft.account)
         resources = checked_resources(
-            Resources(draft.cpus, draft.memory_bytes, draft.gpus, 0, draft.named)
+            Resources(draft.cpus, draft.memory_bytes, draft.gpus, draft.named)
         )
         expressions = read_expressions(draft.requirements, draft.rank)
         limit_s = draft.time_limit_s or self._settings.configuration.jobs.time_limit_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from iriai.model.bounds import URGENCY_MAX
 from iriai.model.dependency import Dependency, joined_dependencies
 from iriai.model.limits import LIMIT_MAX, can_be_kept
@@ -66,7 +68,7 @@ def checked_resources(resources: Resources) -> Resources:
         raise UsageProblem("bad-resources", "a task needs at least 1 cpu, and nothing less than 0")
     if len(dict(named)) != len(named):
         raise UsageProblem("bad-resources", "a named resource is asked for twice")
-    return Resources(resources.cpus, resources.memory_bytes, resources.gpus, 0, named)
+    return replace(resources, named=named)
 
 
 def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ...]:

@@ -9,7 +9,7 @@ from iriai.home.job import ActiveTask, JobState
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.job import JobSpec, task_count
 from iriai.model.name_pattern import fits
-from iriai.model.resources import Resources
+from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Why
 
@@ -69,13 +69,7 @@ def matches(request: Jobs, job: JobState, user: str) -> bool:
 
 def amounts(resources: Resources) -> dict[str, int]:
     """Resources by name, without zeros."""
-    pairs = [
-        ("cpus", resources.cpus),
-        ("memory_bytes", resources.memory_bytes),
-        ("gpus", resources.gpus),
-        ("disk_bytes", resources.disk_bytes),
-        *resources.named,
-    ]
+    pairs = [*((field, getattr(resources, field)) for field in FIELDS), *resources.named]
     return {name: amount for name, amount in pairs if amount}
 
 

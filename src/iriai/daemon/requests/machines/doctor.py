@@ -15,6 +15,7 @@ from iriai.daemon.tasks.notifications import find_sendmail
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.hooks.trusted_program import NotTrusted, check_program
+from iriai.model.resources import describe_amount
 from iriai.model.units import format_size
 from iriai.wire.reports import Finding, LimitedRow
 
@@ -194,8 +195,8 @@ def _machine(settings: DaemonSettings) -> Iterator[Finding]:
         text = f"{given.gpus} GPUs are given away, {cards} were found"
         yield Finding("gpus", TROUBLE, text, "see to the driver, or lower machine.gpus")
     if well:
-        amounts = f"{given.cpus} cpus, {format_size(given.memory_bytes)} memory, {given.gpus} gpus"
-        yield Finding("machine", OK, amounts)
+        amounts = (describe_amount(name, amount) for name, amount in given.amounts())
+        yield Finding("machine", OK, ", ".join(amounts))
 
 
 def _state_directory(settings: DaemonSettings) -> Iterator[Finding]:
