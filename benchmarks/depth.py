@@ -200,7 +200,7 @@ class Installation:
             self.broker.handle(idle, self.now)
             rows = tuple(self.charge(node, running) for running in began)
             self.broker.handle(Counted(node.name, rows, ()), self.now)
-        self.broker.settle(self.now)
+        self.broker.end_turn(self.now)
 
     def charge(self, node: Node, running: Running) -> LedgerRow:
         """The machine's counter of an account, with one run more."""
@@ -231,10 +231,10 @@ class Installation:
     def turns(self) -> list[Effect]:
         """The broker decides, in as many turns as it asks for."""
         now = self.now
-        effects = self.broker.settle(now)
+        effects = self.broker.end_turn(now)
         while effects and effects[-1] == WakeAt(Part.BROKER, now.steady_s):
             self.broker.handle(Wake(Part.BROKER), now)
-            effects[-1:] = self.broker.settle(now)
+            effects[-1:] = self.broker.end_turn(now)
         return effects
 
     def settle_down(self, effects: list[Effect]) -> None:
@@ -404,7 +404,7 @@ def measure_burst(machines: int, queued: int) -> dict[str, Figure]:
     is_over = False
     while not is_over:
         began = time.thread_time()
-        effects = broker.settle(now)
+        effects = broker.end_turn(now)
         turns_ms.append(1e3 * (time.thread_time() - began))
         starts += sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
         is_over = not effects or effects[-1] != WakeAt(Part.BROKER, now.steady_s)

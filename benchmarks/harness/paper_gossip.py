@@ -57,7 +57,7 @@ class PaperMachine:
 
     def learn(self, sender: str, now: Instant) -> None:
         """What is new in the table is told from now on."""
-        came, gone = self.table.take_changes()
+        came, gone = self.table.drain_changes()
         self.directory.changed(came, gone, sender, now)
 
     def ad(self, machine: str) -> bytes | None:
@@ -122,7 +122,7 @@ class PaperWorld:
     def _said(
         self, machine: PaperMachine, now: Instant, answering: str
     ) -> Iterator[tuple[str, str, ToDirectory]]:
-        effects: list[Effect] = machine.directory.settle(now)
+        effects: list[Effect] = machine.directory.end_turn(now)
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, ToDirectory):
                 if effect.machine in self.unreachable and effect.machine != answering:

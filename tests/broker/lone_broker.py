@@ -68,7 +68,7 @@ class LoneBroker:
         effects: list[Effect] = []
         for message in messages:
             effects += self.broker.handle(message, now)
-        effects += self.broker.settle(now)
+        effects += self.broker.end_turn(now)
         self.broker.check()
         return effects
 

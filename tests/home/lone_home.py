@@ -47,7 +47,7 @@ class LoneHome:
 
     def _turn(self, effects) -> Told:
         now = instant(self.now_s)
-        said = told([*effects, *self.home.settle(now), *self.home.record(now)])
+        said = told([*effects, *self.home.end_turn(now), *self.home.record(now)])
         self.store.write(said.records)
         self.home.check()
         return said

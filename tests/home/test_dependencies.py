@@ -244,6 +244,6 @@ def test_the_index_forgets_with_the_jobs():
         home.submit(spec(after=after_these), (), instant(0))
     for number in (3, 2, 1):
         home.cancel(number, (), "ann")
-        home.settle(instant(0))
+        home.end_turn(instant(0))
         home.record(instant(0))
     assert vars(home._aftermath.dependents) == vars(dependencies.Dependents())

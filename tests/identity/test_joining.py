@@ -220,7 +220,7 @@ def eject(lab: Lab, machine: str) -> None:
     operator = Operator.load(lab.paths.operator, lambda: "")
     body = msgspec.msgpack.encode(Ejection(machine, lab.clock(), "gone"))
     document = operator.sign(DocumentKind.EJECTION, body)
-    assert lab.state.take_document(DocumentKind.EJECTION, document)
+    assert lab.state.receive_document(DocumentKind.EJECTION, document)
 
 
 def test_an_ejected_name_is_free_for_a_machine_that_joins_with_a_new_token(lab: Lab):
@@ -391,5 +391,5 @@ def test_what_is_wrong_with_a_machines_place_is_told(lab: Lab):
     assert "ends in 36 days" in momo.trouble()[0]
     eject(lab, "momo")
     (document,) = (each.document for each in lab.state.trust.ejections)
-    momo.take_document(DocumentKind.EJECTION, document)
+    momo.receive_document(DocumentKind.EJECTION, document)
     assert "this machine was ejected" in momo.trouble()[0]

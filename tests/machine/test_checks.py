@@ -220,7 +220,7 @@ def test_a_promise_that_is_taken_back(monkeypatch):
     def plan(self, head, view, now_s):
         if head.told_start_s is None:
             return whole(self, head, view, now_s)
-        self.tell(head, None, now_s)
+        self.promise(head, None, now_s)
         return False
 
     monkeypatch.setattr(ReservedHeads, "plan", plan)

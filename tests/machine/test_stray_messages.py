@@ -40,7 +40,7 @@ class Stray:
 def with_stray_messages(monkeypatch, seed: int) -> Stray:
     """From now on every machine's messages go astray."""
     stray = Stray(seed)
-    take = Machine._take
+    take = Machine._route
 
     def taken(self, effects):
         passed = []
@@ -48,7 +48,7 @@ def with_stray_messages(monkeypatch, seed: int) -> Stray:
             passed += stray.passed_on(effect) if isinstance(effect, Send) else [effect]
         take(self, passed)
 
-    monkeypatch.setattr(Machine, "_take", taken)
+    monkeypatch.setattr(Machine, "_route", taken)
     return stray
 
 

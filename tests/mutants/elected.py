@@ -35,9 +35,9 @@ def _judges_nobody(whole: Any, admission: Admission, run: Any, wall_s: float) ->
 ELECTED: dict[str, tuple[Patch, int]] = {
     "AskBroker is never sent": (lost_message(AskBroker), 2),
     "BrokerIs is never sent": (lost_message(BrokerIs), 2),
-    "a machine tells a new broker nothing": (instead(Machine, "_tell_all", nothing), 3),
+    "a machine tells a new broker nothing": (instead(Machine, "_resend_all", nothing), 3),
     "a node tells a new broker nothing": (
-        around(Machine, "_tell_all", lambda _whole, self: self._home and self._home.post_anew()),
+        around(Machine, "_resend_all", lambda _whole, self: self._home and self._home.post_anew()),
         3,
     ),
     "a home tells a new broker nothing": (instead(RequestPublisher, "anew", nothing), 29),

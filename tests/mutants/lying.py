@@ -51,7 +51,7 @@ def _no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LYING: dict[str, tuple[Patch, int]] = {
     "a doubt counts for any incarnation": (
-        around(Membership, "_hear_doubt", _hears_of_any_incarnation),
+        around(Membership, "_receive_suspicion", _hears_of_any_incarnation),
         1,
     ),
     "a doubt needs no signature": (

@@ -98,7 +98,7 @@ def effects(altered: Callable[[Any], Any]) -> Patch:
         made = [altered(effect) for effect in asked]
         whole(machine, [effect for effect in made if effect is not None])
 
-    return around(Machine, "_take", take)
+    return around(Machine, "_route", take)
 
 
 def lost_message(kind: type) -> Patch:

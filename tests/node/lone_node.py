@@ -68,7 +68,7 @@ class LoneNode:
         return self.settle(effects)
 
     def settle(self, effects=()) -> Told:
-        said = told([*effects, *self.node.settle(instant(self.now_s))])
+        said = told([*effects, *self.node.end_turn(instant(self.now_s))])
         for message in said.broker:
             match message:
                 case Idle():

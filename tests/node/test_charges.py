@@ -132,7 +132,7 @@ def test_charges_of_running_tasks_are_not_worth_a_sync():
     node = started()
     node.wait(10.0)
     effects = node.node.handle(AttemptsSampled(((attempt(1), Usage()),)), instant(10.0))
-    effects += node.node.settle(instant(10.0))
+    effects += node.node.end_turn(instant(10.0))
     kept = [effect for effect in effects if isinstance(effect, Persist)]
     assert kept
     assert not any(effect.urgent for effect in kept)

@@ -34,7 +34,7 @@ def test_what_has_grown_is_moved_aside_and_the_oldest_goes(paths: StatePaths):
     rotation.prepare()
     for number in range(5):
         log.write_text(f"number {number}, long enough")
-        rotation.look()
+        rotation.rotate_due()
     assert names(paths) == ["daemon.log", "daemon.log.1", "daemon.log.2"]
     assert log.read_text() == ""
     assert Path(f"{log}.1").read_text() == "number 4, long enough"
@@ -45,7 +45,7 @@ def test_what_is_small_stays(paths: StatePaths):
     limits(paths, 10, 2)
     log = Path(paths.log_of("daemon"))
     log.write_text("0123456789")
-    LogRotation(paths, os.geteuid()).look()
+    LogRotation(paths, os.geteuid()).rotate_due()
     assert names(paths) == ["daemon.log"]
 
 
@@ -75,7 +75,7 @@ def test_one_that_somebody_moved_away_is_made_again(paths: StatePaths):
     rotation = LogRotation(paths, os.geteuid())
     rotation.prepare()
     os.rename(paths.log_of("launcher"), f"{paths.log_of('launcher')}.old")
-    rotation.look()
+    rotation.rotate_due()
     assert Path(paths.log_of("launcher")).read_text() == ""
 
 

@@ -111,7 +111,7 @@ class Meshes:
         """All know of all."""
         members = [each.member for each in machines]
         for each in machines:
-            each.book.take(members)
+            each.book.update(members)
 
     def close(self) -> None:
         """End them all."""

@@ -169,12 +169,12 @@ class VirtualMachine:
 
     def settle(self) -> Turn:
         """A turn of which nothing is kept nor performed."""
-        return self.simulated.settle(self.now_s)[0]
+        return self.simulated.end_turn(self.now_s)[0]
 
     def _check(self, simulated: SimulatedMachine, turn: Turn, now: Instant) -> None:
         if self.is_checked:
             self.machine.check(now)
-            self.watch.look(self.machine, now)
+            self.watch.check(self.machine, now)
             check_stored(self.machine.node, self.machine.home, self.store.load())
 
     def wait(self, seconds: float) -> None:

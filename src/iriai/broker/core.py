@@ -99,9 +99,9 @@ class Broker:
             Withdraw: self._withdraw,
             Explain: self._explain,
             Decline: self._decline,
-            Summary: self.abroad.take,
-            Forward: self.abroad.take,
-            Returned: self.abroad.take,
+            Summary: self.abroad.receive,
+            Forward: self.abroad.receive,
+            Returned: self.abroad.receive,
             Wake: self._wake,
             LinkDown: self._link_down,
             LinkUp: self._link_up,
@@ -113,21 +113,21 @@ class Broker:
         self.attendance.begin(peers, now.steady_s)
         self._must_pass = True
 
-    def met(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
+    def peers_changed(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
         """It is the broker of `cluster`; those are all clusters of the site."""
-        self.abroad.met(cluster, neighbours)
+        self.abroad.peers_changed(cluster, neighbours)
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
-        """Take one message in; nothing is decided before `settle`."""
+        """Take one message in; nothing is decided before `end_turn`."""
         self._handlers[type(event)](event, now)
         return []
 
-    def settle(self, now: Instant) -> list[Effect]:
+    def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: one policy pass, if anything changed."""
         attendance, now_s = self.attendance, now.steady_s
         effects: list[Effect] = [*self._quiet.publish(self.state.machines, now_s)]
         effects += attendance.receipts()
-        effects += self._reports.take_said()
+        effects += self._reports.drain()
         if self._said:
             effects += self._said
             self._said = []
@@ -155,7 +155,7 @@ class Broker:
         """What brokers of other clusters are told, once no more can start here."""
         abroad = self.abroad
         is_calm = not self._deciding.is_left and self.attendance.is_complete(now.steady_s)
-        effects = abroad.settle(now, is_calm=is_calm)
+        effects = abroad.end_turn(now, is_calm=is_calm)
         next_s = now.steady_s if abroad.must_pass else abroad.next_s
         if next_s < inf and (is_calm or next_s > now.steady_s):
             effects += self._alarm.by(next_s)
@@ -167,7 +167,7 @@ class Broker:
         self._must_pass = self.abroad.must_pass = False
         effects: list[Effect] = []
         for outcome in self._deciding.run(now, has_changed=has_changed):
-            effects += self._under_way.tell(outcome)
+            effects += self._under_way.announce(outcome)
         if self._deciding.is_left:
             effects += self._alarm.by(now.steady_s)
         review_in_s = self._under_way.review_in_s
@@ -222,7 +222,7 @@ class Broker:
     # --- messages --------------------------------------------------------------------------------
 
     def _idle(self, idle: Idle, now: Instant) -> None:
-        self._must_pass |= self._reports.take(idle, now)
+        self._must_pass |= self._reports.receive(idle, now)
 
     def _want(self, want: Want, now: Instant) -> None:
         self._must_pass |= self._wants.put(want, now.steady_s)
@@ -256,7 +256,7 @@ class Broker:
             if view.is_forgotten:
                 self._drop(view, now)
         self._must_pass |= self._wants.forget_home(machine)
-        self._under_way.forsake(machine)
+        self._under_way.drop_home(machine)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """Nothing yet: the machine will report whole."""

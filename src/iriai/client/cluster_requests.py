@@ -60,7 +60,7 @@ class ClusterRequests:
         """Let a token be good for nothing."""
         self._line.ask(RevokeToken(number), Done)
 
-    def take_up_identity(self) -> None:
+    def reload_identity(self) -> None:
         """Have the daemon go by the cluster's files as they are now; returns when it does."""
         self._line.ask(TakeUpIdentity(), Done)
         self._await_anew()

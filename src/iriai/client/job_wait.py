@@ -83,14 +83,14 @@ class JobWait:
         try:
             for place, names in enumerate(pieces(self._names, IDS_MAX)):
                 body = Wait(names, progress=self._on_progress is not None)
-                tell = None if self._on_progress is None else partial(self._heard, place)
+                tell = None if self._on_progress is None else partial(self._progressed, place)
                 numbers.append(self._line.conversation.begin(body, on_notice=tell))
         except ConnectionLost:
             self._lose()
         else:
             self._numbers = numbers
 
-    def _heard(self, place: int, progress: Progress) -> None:
+    def _progressed(self, place: int, progress: Progress) -> None:
         """One of the requests tells where its tasks are."""
         self._told[place] = progress
         if self._on_progress is not None:

@@ -58,10 +58,10 @@ class Conversation:
             numbers.append(self._number)
             chunk += request_frame(Request(self._number, body))
             if len(chunk) >= PIPELINE_BYTES:
-                self._take(self._transport.send(bytes(chunk)))
+                self._receive(self._transport.send(bytes(chunk)))
                 chunk.clear()
-        self._take(self._transport.send(bytes(chunk)))
-        return [self._settle(number, kind) for number in numbers]
+        self._receive(self._transport.send(bytes(chunk)))
+        return [self._wait_for(number, kind) for number in numbers]
 
     def begin(
         self,
@@ -74,12 +74,12 @@ class Conversation:
         if on_notice is not None:
             self._listeners[self._number] = on_notice
         frame = request_frame(Request(self._number, body))
-        self._take(self._transport.send(frame, descriptor))
+        self._receive(self._transport.send(frame, descriptor))
         return self._number
 
     def finish(self, number: int, kind: type[_A]) -> _A:
         """Wait for the answer to the request `number`. Raises the problem that the daemon has."""
-        answer = self._settle(number, kind)
+        answer = self._wait_for(number, kind)
         if isinstance(answer, Problem):
             raise answer
         return answer
@@ -87,21 +87,21 @@ class Conversation:
     def poll(self, number: int, kind: type[_A], timeout_s: float) -> _A | None:
         """As `finish`, but None when nothing has come for `timeout_s`, or only notices."""
         if number not in self._answers:
-            self._take(self._transport.receive(timeout_s))
+            self._receive(self._transport.receive(timeout_s))
         return self.finish(number, kind) if number in self._answers else None
 
     def await_end(self) -> None:
         """Take what comes until the daemon closes the connection; raises `ConnectionLost` then."""
         while True:
-            self._take(self._transport.receive())
+            self._receive(self._transport.receive())
 
     def close(self) -> None:
         """End the connection."""
         self._transport.close()
 
-    def _settle(self, number: int, kind: type[_A]) -> _A | Problem:
+    def _wait_for(self, number: int, kind: type[_A]) -> _A | Problem:
         while number not in self._answers:
-            self._take(self._transport.receive())
+            self._receive(self._transport.receive())
         answer = self._answers.pop(number)
         self._listeners.pop(number, None)
         if isinstance(answer, Problem):
@@ -110,7 +110,7 @@ class Conversation:
             raise foreign(self._transport.path)
         return answer
 
-    def _take(self, payloads: list[bytes]) -> None:
+    def _receive(self, payloads: list[bytes]) -> None:
         for payload in payloads:
             try:
                 reply = decode_reply(payload)
@@ -132,7 +132,7 @@ class Conversation:
         try:
             self.begin(Hello(PROTOCOL_VERSION))
             if number not in self._answers:
-                self._take(self._transport.receive(HELLO_WAIT_S))
+                self._receive(self._transport.receive(HELLO_WAIT_S))
         except ConnectionLost:
             self._last_words()
         if number not in self._answers:
@@ -155,7 +155,7 @@ class Conversation:
     def _last_words(self) -> None:
         """What a daemon said that closed the connection at once; raises in any case."""
         with suppress(ConnectionLost):
-            self._take(self._transport.receive(0))
+            self._receive(self._transport.receive(0))
         raise Unreachable(
             "turned-away",
             f"what listens on {self._transport.path} closed the connection without a word",

@@ -148,7 +148,7 @@ class FetchedOutput:
         if time.monotonic() < self._next_s:
             return False
         try:
-            return self._take(self._read(self.offset))
+            return self._write_piece(self._read(self.offset))
         except ConnectionLost:
             return False  # whoever waits for the job notices too
 
@@ -156,14 +156,14 @@ class FetchedOutput:
         """Hand on everything up to the end, as it comes; raises `ConnectionLost`."""
         while True:
             piece = self._read(self.offset)
-            if not self._take(piece):
+            if not self._write_piece(piece):
                 if piece.is_complete:
                     if piece.problem:
                         self._on_problem(piece.problem)
                     return
                 time.sleep(ASK_S)
 
-    def _take(self, piece: OutputPiece) -> bool:
+    def _write_piece(self, piece: OutputPiece) -> bool:
         self.offset += len(piece.content)
         if piece.content:
             self._sink(piece.content)

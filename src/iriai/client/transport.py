@@ -55,7 +55,7 @@ class Transport:
                 try:
                     view = view[self._send_now(view) :]
                 except BlockingIOError:
-                    arrived += self._take_while_full()
+                    arrived += self._receive_while_full()
         except OSError as error:
             raise self._lost() from error
         return arrived
@@ -78,7 +78,7 @@ class Transport:
         """End the connection."""
         self._socket.close()
 
-    def _take_while_full(self) -> list[bytes]:
+    def _receive_while_full(self) -> list[bytes]:
         """Wait until the daemon takes or says something; what it said."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN | select.POLLOUT)

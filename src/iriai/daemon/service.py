@@ -118,7 +118,7 @@ class Service:
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
-            self._launcher.on_event = self._sensor.heard
+            self._launcher.on_event = self._sensor.on_event
         self._launcher.on_epilog_failed = self._epilog_failed
         self._past = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
         self._unstored = DeferredReplies(self._engine, self._writer)
@@ -159,9 +159,9 @@ class Service:
             settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
         )
         self._limited.watch(jobs.limits())
-        engine.on_settled = jobs.settled
+        engine.on_settled = jobs.job_finished
         engine.on_changed = jobs.waits.job_changed
-        self._tell_users()
+        self._notify_users()
         engine.carrier = links
         return jobs.handlers() | links.handlers()
 
@@ -188,7 +188,7 @@ class Service:
             self._payloads,
             self._texts,
             self._links,
-            part.take_document,
+            part.receive_document,
             self._inquirer,
         )
         self._engine.carrier = network
@@ -205,7 +205,7 @@ class Service:
     def _open_to_strangers(self) -> None:
         """Newcomers and people elsewhere come through the same door."""
         if self._network is not None and self._cluster.strangers is not None:
-            self._network.mesh.doorway.on_anonymous = self._cluster.strangers.take
+            self._network.mesh.doorway.on_anonymous = self._cluster.strangers.serve
 
     def _of_every_machine(self, now: Instant) -> dict[type, Handler]:
         """What every machine answers."""
@@ -238,7 +238,7 @@ class Service:
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None
 
-    def _tell_users(self) -> None:
+    def _notify_users(self) -> None:
         """Tell users that their jobs have finished, and forget these in the end."""
         home, jobs = self._settings.home, self._settings.configuration.jobs
         notices = Notifications(
@@ -251,7 +251,7 @@ class Service:
             self._launcher,
             jobs.sendmail,
         )
-        self._engine.on_notice = notices.settled
+        self._engine.on_notice = notices.job_finished
         self._launcher.on_notice_ended = notices.ended
         self._launcher.on_attached = notices.attached
         self._retention = Retention(

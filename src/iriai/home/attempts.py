@@ -49,7 +49,7 @@ class NodeSessions:
         self.leases = Leases()
         self._said: list[Send] = []
 
-    def take(self) -> list[Send]:
+    def drain(self) -> list[Send]:
         """What was said since the last call, in order."""
         said, self._said = self._said, []
         return said
@@ -93,7 +93,7 @@ class NodeSessions:
             return None
         return job
 
-    def heard(self, attempt: AttemptId, machine: str) -> JobState | None:
+    def reported(self, attempt: AttemptId, machine: str) -> JobState | None:
         """A node says that it has an attempt; None: it is over here, and is to end there."""
         job = self.current(attempt)
         if job is not None:
@@ -129,7 +129,7 @@ class NodeSessions:
         """A machine asks: its leases count from now."""
         machine = renew.machine
         self.leases.answer(machine, now_s)
-        confirmed = tuple(a for a in renew.unconfirmed if self.heard(a, machine) is not None)
+        confirmed = tuple(a for a in renew.unconfirmed if self.reported(a, machine) is not None)
         self._say(machine, Renewed(self._home, renew.asked_steady_s, confirmed))
 
     def check(self) -> None:
@@ -227,7 +227,7 @@ class Attempts:
         """The node has the claim; that the process runs is told by `Begun`."""
         if not self._may_tell(accepted.machine, accepted.attempt):
             return
-        job = self.nodes.heard(accepted.attempt, accepted.machine)
+        job = self.nodes.reported(accepted.attempt, accepted.machine)
         if job is not None and accepted.is_ahead:
             self._ahead[accepted.attempt] = accepted.machine
         else:  # it waits for no place, or not any more
@@ -245,7 +245,7 @@ class Attempts:
         """The process runs."""
         if not self._may_tell(begun.machine, begun.attempt):
             return
-        job = self.nodes.heard(begun.attempt, begun.machine)
+        job = self.nodes.reported(begun.attempt, begun.machine)
         if job is None:
             return
         self._ahead.pop(begun.attempt, None)

@@ -75,26 +75,26 @@ class Completion:
     def wait(self, job: JobState, met: EndsMet) -> None:
         """A job has new dependencies, some of which are met already."""
         if met:
-            self._met(job, met)
+            self._dependencies_met(job, met)
         self.dependents.add(job.number, job.open_after)
 
     def task_ended(self, job: JobState, index: int, cause: EndCause) -> None:
         """A task of a job has ended, which may be its last."""
         if job.number in self.dependents:
             self.dependents.ended(job.number, index, cause)
-            self._tell_dependents(job)
+            self._notify_dependents(job)
 
     def withdrawn(self, job: JobState) -> None:
         """Tasks of a job were cancelled; those that ran will end."""
-        self._tell_dependents(job)
+        self._notify_dependents(job)
         self.finish_if_over(job)
 
-    def tell_those_due(self) -> None:
+    def notify_due(self) -> None:
         """Tell jobs how something ended that they wait for; what is too much waits for a turn."""
-        while settled := self.dependents.take(TOLD_MAX - self._told):
+        while settled := self.dependents.pop(TOLD_MAX - self._told):
             self._told += len(settled)
             for each in settled:
-                self._settle(each)
+                self._resolve(each)
 
     def finish_if_over(self, job: JobState) -> None:
         """Its last task may have ended."""
@@ -110,7 +110,7 @@ class Completion:
         self._outbox.add(JobSettled(number, has_notice(job)))
         self._recording.finished(job)
 
-    def _tell_dependents(self, job: JobState) -> None:
+    def _notify_dependents(self, job: JobState) -> None:
         """Tasks of a job have ended: of those that wait for it some may be due."""
         number = job.number
         if number not in self.dependents:
@@ -121,7 +121,7 @@ class Completion:
         if job.spoilt_by is not None:
             self.dependents.cannot_complete(number, job.spoilt_by)
 
-    def _settle(self, settled: DependentJob) -> None:
+    def _resolve(self, settled: DependentJob) -> None:
         """Tell one job how something ended that it waits for, if it still does."""
         number, dependency, cause = settled
         job = self._jobs.get(number)
@@ -129,7 +129,7 @@ class Completion:
             return
         self._posts.changed(number)
         if dependency.condition.holds(cause):
-            self._met(job, ((dependency, cause),))
+            self._dependencies_met(job, ((dependency, cause),))
             return
         self.dependents.drop(number, job.open_after)
         failed = DependencyFailed(dependency, cause)
@@ -137,7 +137,7 @@ class Completion:
         self._recording.changes.other(number, failed)
         self.withdrawn(job)
 
-    def _met(self, job: JobState, met: EndsMet) -> None:
+    def _dependencies_met(self, job: JobState, met: EndsMet) -> None:
         """Some of what a job waits for has ended as it should."""
         change = DependencyMet(met)
         job.apply(change)

@@ -231,25 +231,25 @@ class Home:
     # --- messages --------------------------------------------------------------------------------
 
     def handle(self, event: HomeEvent, now: Instant) -> list[Effect]:
-        """Take one message in; the effects that cannot wait for `settle`."""
+        """Take one message in; the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
-        return self._take_effects()
+        return self._drain_effects()
 
-    def settle(self, now: Instant) -> list[Effect]:
+    def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: post wants that changed other than by matches."""
         if self._aftermath.dependents.is_due:
-            self._aftermath.tell_those_due()
+            self._aftermath.notify_due()
         if self.posts.are_due:
-            for message in self.posts.take(now):
+            for message in self.posts.drain(now):
                 self._outbox.add(Send("", Part.BROKER, message))
         self._set_alarm(now)
-        return self._take_effects()
+        return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """At the end of a turn: its changes as events, one for each job and run of like changes."""
-        self._outbox.extend(self._recording.take(now))
+        self._outbox.extend(self._recording.drain(now))
         self._aftermath.end_turn()
-        return self._take_effects()
+        return self._drain_effects()
 
     def finished_counts(self, number: int) -> tuple[int, int]:
         """Tasks of a job that finished lately: (completed, ended in any other way)."""
@@ -266,7 +266,7 @@ class Home:
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
         self._nodes.rejoin(now.steady_s)
-        return self._take_effects()
+        return self._drain_effects()
 
     def post_anew(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
@@ -335,8 +335,8 @@ class Home:
         self.jobs[job.number] = job
         self.posts.changed(job.number)
 
-    def _take_effects(self) -> list[Effect]:
-        effects = self._outbox.take()
-        effects += self._nodes.take()
-        effects += self._attempts.notices.take()
+    def _drain_effects(self) -> list[Effect]:
+        effects = self._outbox.drain()
+        effects += self._nodes.drain()
+        effects += self._attempts.notices.drain()
         return effects

@@ -94,7 +94,7 @@ class Dependents:
         if not of_job:
             del self._of[dependency.number]
 
-    def take(self, count: int) -> list[DependentJob]:
+    def pop(self, count: int) -> list[DependentJob]:
         """The next `count` that are due; some of them may not wait any more."""
         taken: list[DependentJob] = []
         while self._due and len(taken) < count:

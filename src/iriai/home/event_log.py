@@ -63,7 +63,7 @@ class EventBatch:
         if refusal is not None:
             self._refusals.setdefault(number, {})[refusal] = None
 
-    def take(self) -> Iterator[tuple[int, list[Change]]]:
+    def drain(self) -> Iterator[tuple[int, list[Change]]]:
         """Each job with its changes; forgets them."""
         for number in (*self._attempted, *self._started, *self._ended):
             self._close(number)
@@ -89,7 +89,7 @@ EVENTS_MAX = 512
 
 
 class EventLog:
-    """Lives as long as the home; `take` ends a turn."""
+    """Lives as long as the home; `drain` ends a turn."""
 
     def __init__(self, jobs: Mapping[int, JobState]) -> None:
         self._jobs = jobs
@@ -109,10 +109,10 @@ class EventLog:
         self._folded_at.pop(job.number, None)
         self._finished[job.number] = job
 
-    def take(self, now: Instant) -> Iterator[Persist]:
+    def drain(self, now: Instant) -> Iterator[Persist]:
         """The records of the turn: an event for each job and run of like changes; then ends."""
         if self.changes:
-            for number, changes in self.changes.take():
+            for number, changes in self.changes.drain():
                 yield from self._events(number, changes, now)
         for number, job in self._finished.items():
             assert job.worst is not None

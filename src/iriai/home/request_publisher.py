@@ -76,16 +76,16 @@ class RequestPublisher:
         """Whether there is something to tell."""
         return bool(self._due or self._again or self._is_all)
 
-    def take(self, now: Instant) -> list[ToTell]:
+    def drain(self, now: Instant) -> list[ToTell]:
         """What to tell the broker now."""
         told: list[ToTell] = []
         for number in self._due:
-            self._tell(number, self._next_stamp(number, now), now, told)
+            self._publish(number, self._next_stamp(number, now), now, told)
         for number in self._again:
             if number not in self._due:
                 stamp = self._stamps.get(number) or self._next_stamp(number, now)
                 self._counts.setdefault(number, 1)
-                self._tell(number, stamp, now, told)
+                self._publish(number, stamp, now, told)
         self._due.clear()
         self._again.clear()
         if self._is_all:
@@ -93,7 +93,7 @@ class RequestPublisher:
             told.append(Wants(self._home))
         return told
 
-    def _tell(self, number: int, stamp: int, now: Instant, told: list[ToTell]) -> None:
+    def _publish(self, number: int, stamp: int, now: Instant, told: list[ToTell]) -> None:
         job = self._jobs.get(number)
         ready = job.ready if job else 0
         if job is not None and ready:
@@ -153,7 +153,7 @@ class RequestPublisher:
         return self._bound.get((machine, capability))
 
     def forget(self, number: int) -> None:
-        """The job has finished; what the broker still knows of it is taken back in `take`."""
+        """The job has finished; what the broker still knows of it is taken back in `drain`."""
         if not self._counts.get(number):
             self._counts.pop(number, None)
             self._stamps.pop(number, None)

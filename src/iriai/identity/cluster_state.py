@@ -106,37 +106,37 @@ class ClusterState:
         registrar = self.require_registrar()
         self.renewed(registrar.renew(mine.certificate.der, mine.request(), self._clock()).der)
 
-    def take_document(self, kind: DocumentKind, raw: bytes) -> bool:
+    def receive_document(self, kind: DocumentKind, raw: bytes) -> bool:
         """Take in what an operator signed, from whoever brought it; whether it is news.
 
         Raises:
             Problem: nobody who may signed it, or it is of no use here. Nothing was changed.
         """
         before = self.documents.conflicts
-        is_news = self._take(kind, raw)
+        is_news = self._receive(kind, raw)
         if self.documents.conflicts != before:
             self.files.keep_conflicts(self.documents.conflicts)
         return is_news
 
-    def _take(self, kind: DocumentKind, raw: bytes) -> bool:
+    def _receive(self, kind: DocumentKind, raw: bytes) -> bool:
         if kind is DocumentKind.EJECTION:
-            if self.trust.take_ejection(raw) is None:
+            if self.trust.receive_ejection(raw) is None:
                 return False
             self.files.keep_ejections(self.trust)
             self._home_trust = None
             return True
         if kind is DocumentKind.TRUST:
-            return self._take_trust(read_trusted_home(raw, self.identity.authority))
+            return self._receive_trust(read_trusted_home(raw, self.identity.authority))
         if kind is DocumentKind.ROSTER:
-            return self._take_roster(read_roster(raw, self.identity.authority))
+            return self._receive_roster(read_roster(raw, self.identity.authority))
         document = read_cluster_document(raw, self.identity.authority)
         self.trust.check_operator(document.operator, document.key)
-        if self.documents.take(document) is not Acceptance.TAKEN:
+        if self.documents.receive(document) is not Acceptance.TAKEN:
             return False
         self.files.keep_document(document)
         return True
 
-    def _take_trust(self, signed: SignedTrust) -> bool:
+    def _receive_trust(self, signed: SignedTrust) -> bool:
         self.trust.check_operator(signed.operator, signed.key)
         if not self._homes.add(signed):
             return False
@@ -144,7 +144,7 @@ class ClusterState:
         self._home_trust = None
         return True
 
-    def _take_roster(self, roster: Roster) -> bool:
+    def _receive_roster(self, roster: Roster) -> bool:
         held = self.roster
         if held is not None and roster.number == held.number and roster.digest != held.digest:
             self.documents.report(

@@ -249,10 +249,10 @@ class Launcher:
         now_s = steady_s()
         for about, error in self._timers.run_due(now_s):
             if isinstance(about, RunningTask):
-                words = self.defects.met(f"keeping limits of {about.attempt}", error, ENDED)
+                words = self.defects.record(f"keeping limits of {about.attempt}", error, ENDED)
                 self._tasks.give_up(about, words, now_s)
             else:
-                self.defects.met("a timer", error)
+                self.defects.record("a timer", error)
 
     def _after(self, ends: list[Exit]) -> list[Exit]:
         """Ends that may be told: no epilog is to come, or it is over."""
@@ -288,7 +288,7 @@ class Launcher:
             except NotStarted as why:
                 self._not_started(order.attempt, why)
             except Exception as error:  # noqa: BLE001 - it costs this attempt alone
-                text = self.defects.met(f"admitting {order.attempt}", error)
+                text = self.defects.record(f"admitting {order.attempt}", error)
                 self._not_started(order.attempt, NotStarted(EndCause.FAILED, text))
             else:
                 self._intents.append(intent)
@@ -314,7 +314,7 @@ class Launcher:
             try:
                 result.append(self._admission.prepare(template, home, steady_s()))
             except Exception as error:  # noqa: BLE001 - it costs the attempts of this job alone
-                text = self.defects.met(f"preparing a job of {home}", error)
+                text = self.defects.record(f"preparing a job of {home}", error)
                 result.append(NotStarted(EndCause.FAILED, text))
         return result
 
@@ -369,7 +369,7 @@ class Launcher:
 
     def _write(self) -> list[Exit]:
         """Write new intents and ends down; returns the ends, or nothing where that failed."""
-        for end in self._tasks.take_ends():
+        for end in self._tasks.drain_exits():
             self._ends[end.attempt] = end
             self._epilogs.begun(end.attempt)
         intents, self._intents = self._intents, []
@@ -378,7 +378,7 @@ class Launcher:
         ends, records = list(self._ends.values()), list[Intents | Exits | Owed]()
         if intents:
             records.append(Intents(tuple(intents)))
-            records += self._epilogs.take_new()
+            records += self._epilogs.drain_new()
         if ends:
             crash_point("before-exit-journal")
             records.append(Exits(tuple(ends)))

@@ -87,7 +87,7 @@ class Server:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that tasks outlive
-        self.call_when_readable(self._signals.fileno(), self._take_signals)
+        self.call_when_readable(self._signals.fileno(), self._handle_signals)
         self.call_when_readable(self._timer.fd, self._timer.acknowledge)
 
     def serve(self, launcher: Launcher, listening: socket.socket) -> None:
@@ -98,14 +98,14 @@ class Server:
         launcher.children_ended = True
         while not launcher.is_finished:
             self._timer.set(launcher.next_s())
-            self._take_in(0 if launcher.has_work else None)
+            self._poll(0 if launcher.has_work else None)
             self._gather(launcher)
             self._report()
             self._reported_s = steady_s()
         self._disconnect()
         listening.close()
 
-    def _take_in(self, timeout_s: float | None) -> None:
+    def _poll(self, timeout_s: float | None) -> None:
         """Handle what has arrived; without a timeout wait for something."""
         for fd, _ in self._epoll.poll(timeout_s):
             handler = self._handlers.get(fd)
@@ -114,7 +114,7 @@ class Server:
             try:
                 handler()
             except Exception as error:  # noqa: BLE001 - it costs this event, or the connection
-                words = self._launcher.defects.met("handling an event", error, "closed it")
+                words = self._launcher.defects.record("handling an event", error, "closed it")
                 if self._connection is not None and self._connection.fd == fd:
                     self._disconnect(words)
 
@@ -125,7 +125,7 @@ class Server:
         rest_s = self._reported_s + GATHER_S - steady_s()
         if rest_s > 0:
             time.sleep(rest_s)
-            self._take_in(0)
+            self._poll(0)
 
     def _report(self) -> None:
         messages = self._launcher.turn()
@@ -187,14 +187,14 @@ class Server:
             except MessageProblem:
                 raise
             except Exception as error:  # noqa: BLE001 - it costs this message alone
-                self._launcher.defects.met(f"handling {type(message).__name__}", error)
+                self._launcher.defects.record(f"handling {type(message).__name__}", error)
         elif isinstance(message, Attach):
             connection.send([self._launcher.attach(message)])
             self._is_attached = True
         else:
             raise PeerProblem("the first message was not Attach")
 
-    def _take_signals(self) -> None:
+    def _handle_signals(self) -> None:
         numbers = self._signals.recv(4096)
         self._launcher.children_ended = True
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:

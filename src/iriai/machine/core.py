@@ -200,10 +200,10 @@ class Machine:
         if self._succession is not None:
             self._sync(now)
         if self._home is not None:
-            self._take(self._home.rejoin(now))
+            self._route(self._home.rejoin(now))
 
     def handle(self, event: MachineEvent, now: Instant) -> None:
-        """Take one event in; `settle` ends the turn."""
+        """Take one event in; `end_turn` ends the turn."""
         self._now_s = now.steady_s
         if isinstance(event, Delivered):
             self._delivered(event, now)
@@ -211,7 +211,7 @@ class Machine:
             if event.part is _SUCCESSION:
                 self._woken(event, now)
             else:
-                self._take(self._told(event.part, event, now))
+                self._route(self._dispatch(event.part, event, now))
         elif isinstance(event, _OF_OTHERS):
             self._others_changed(event, now)
         elif isinstance(event, UsageLearned):
@@ -221,7 +221,7 @@ class Machine:
         elif isinstance(event, MachineForgotten):
             self._forgotten(event.machine, now)
         else:
-            self._take(self.node.handle(event, now))
+            self._route(self.node.handle(event, now))
 
     def _others_changed(self, event: LinkUp | LinkDown | PeersChanged, now: Instant) -> None:
         """Another machine can be reached, or not any more, or came, or went."""
@@ -229,18 +229,18 @@ class Machine:
         if isinstance(event, PeersChanged):
             if succession is not None:
                 self._neighbours = event.neighbours
-                self._take(succession.met(event.peers, now))
+                self._route(succession.peers_changed(event.peers, now))
                 self._sync(now)
                 if self._broker is not None:
-                    self._broker.met(succession.cluster, self._neighbours)
+                    self._broker.peers_changed(succession.cluster, self._neighbours)
             return
         for part in self.parts:
-            self._take(self._told(part, event, now))
+            self._route(self._dispatch(part, event, now))
         if succession is not None:
-            self._take(succession.handle(event, now))
+            self._route(succession.handle(event, now))
             self._sync(now)
         if isinstance(event, LinkUp) and event.machine == self._broker_at:
-            self._tell_all()
+            self._resend_all()
 
     def submit(self, spec: JobSpec, payloads: tuple[tuple[str, bytes], ...], now: Instant) -> JobId:
         """Accept a job; its id may leave when the turn's records are durable."""
@@ -273,7 +273,7 @@ class Machine:
         if self._home is not None:
             self._home.observed.forget(machine)
 
-    def settle(self, now: Instant) -> Turn:
+    def end_turn(self, now: Instant) -> Turn:
         """Deliver, decide, record: the turn's records and what must wait for them."""
         self._now_s = now.steady_s
         if self._broker_at != self.name:
@@ -283,19 +283,19 @@ class Machine:
             if inbox:
                 self._deliver(now)
             if home is not None:
-                self._take(home.settle(now))
+                self._route(home.end_turn(now))
             if node is not None:
-                self._take(node.settle(now))
+                self._route(node.end_turn(now))
             if inbox:
                 self._deliver(now)
             if self._broker is not None:
-                self._take(self._broker.settle(now))
+                self._route(self._broker.end_turn(now))
             if not inbox and (node is None or node.is_settled):
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")
         if home is not None:
-            self._take(home.record(now))
+            self._route(home.record(now))
         self._set_alarm()
         turn, self._turn = self._turn, Turn([], False, [])
         return turn
@@ -355,10 +355,10 @@ class Machine:
         sender, part, message = event.sender, event.part, event.message
         if isinstance(message, _BETWEEN_CLUSTERS):
             if self._broker is None:
-                self._take([Send(sender, _SUCCESSION, BrokerIs(self._broker_at))])
+                self._route([Send(sender, _SUCCESSION, BrokerIs(self._broker_at))])
                 return
         elif part is _BROKER and self._succession is not None:
-            self._take(self._succession.posted(sender, now))
+            self._route(self._succession.posted(sender, now))
             if self._broker is None:
                 return  # it was told who is
         if isinstance(message, _OF_SUCCESSION):
@@ -367,7 +367,7 @@ class Machine:
         elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
             return  # it was the broker a moment ago, or says so
         else:
-            self._take(self._told(part, message, now))
+            self._route(self._dispatch(part, message, now))
 
     def _is_of_neighbour(self, sender: str, message: Message) -> bool:
         """Whether a machine of another cluster, to which the broker spoke, says who is broker."""
@@ -379,11 +379,11 @@ class Machine:
         self, sender: str, message: AskBroker | BrokerIs | Heard, now: Instant
     ) -> None:
         if isinstance(message, Heard) and sender == self._broker_at:
-            self._posting.heard(message, now.steady_s)
+            self._posting.acknowledged(message, now.steady_s)
             if message.is_lacking and self._node is not None:
                 self._node.report_anew()
         if self._succession is not None:
-            self._take(self._succession.told(sender, message, now))
+            self._route(self._succession.receive(sender, message, now))
             self._sync(now)
         elif isinstance(message, Heard) and sender == self._broker_at:
             self._is_of_term(message.term)
@@ -398,16 +398,16 @@ class Machine:
             assert self._make_broker is not None
             self._broker = self._make_broker()
             self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
-            self._broker.met(succession.cluster, self._neighbours)
-            self._tell_counters(self._broker, now)
+            self._broker.peers_changed(succession.cluster, self._neighbours)
+            self._send_counters(self._broker, now)
         if succession.broker != self._broker_at:
             self._broker_at = succession.broker
             self._term = succession.term
-            self._tell_all()
+            self._resend_all()
         else:
             self._is_of_term(succession.term)
 
-    def _tell_counters(self, broker: Broker, now: Instant) -> None:
+    def _send_counters(self, broker: Broker, now: Instant) -> None:
         """What all machines counted, for a broker that knows nothing yet."""
         for name, rows in self._usage.items():
             broker.learned(name, rows.values(), now)
@@ -419,7 +419,7 @@ class Machine:
         """
         assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
         broker = self._make_broker()
-        self._tell_counters(broker, now)
+        self._send_counters(broker, now)
         return broker
 
     def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
@@ -442,9 +442,9 @@ class Machine:
         """
         if term and term != self._term:
             self._term = term
-            self._tell_all()
+            self._resend_all()
 
-    def _tell_all(self) -> None:
+    def _resend_all(self) -> None:
         """The broker is new, or what this machine said to it may be lost."""
         self._posting.begin(self._now_s)
         if self._node is not None:
@@ -453,12 +453,12 @@ class Machine:
             self._home.post_anew()
 
     def _woken(self, event: Wake, now: Instant) -> None:
-        """The alarm of what lies between the parts and the broker; `settle` sees to posts."""
+        """The alarm of what lies between the parts and the broker; `end_turn` sees to posts."""
         self._alarm_s = None
         if self._beat_s is not None and self._beat_s <= now.steady_s:
             self._beat_s = None
             assert self._succession is not None
-            self._take(self._succession.handle(event, now))
+            self._route(self._succession.handle(event, now))
             self._sync(now)
 
     def _say_again(self, now: Instant) -> None:
@@ -476,7 +476,7 @@ class Machine:
                 self._home.posts.refresh()
         posting.spoke(now.steady_s)
         if self._succession is not None and (is_report or wants):
-            self._take(self._succession.doubt(now))
+            self._route(self._succession.doubt(now))
             self._sync(now)
 
     def _set_alarm(self) -> None:
@@ -502,9 +502,9 @@ class Machine:
         inbox = self._inbox
         while inbox:
             send = inbox.popleft()
-            self._take(self._told(send.part, send.message, now))
+            self._route(self._dispatch(send.part, send.message, now))
 
-    def _told(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
+    def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
         """Have a part of this machine handle what it was told."""
         if part is _NODE:
             return self.node.handle(event, now)  # type: ignore[arg-type]
@@ -518,7 +518,7 @@ class Machine:
             return []  # what a broker acknowledges to its own machine
         return self._lacks(part)
 
-    def _take(self, effects: list[Effect]) -> None:
+    def _route(self, effects: list[Effect]) -> None:
         turn = self._turn
         for effect in effects:
             if type(effect) is Send:

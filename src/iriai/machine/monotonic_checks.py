@@ -38,16 +38,16 @@ class MonotonicChecks:
         self._was_away = False
         self._looked_s = 0.0
 
-    def look(self, machine: Machine, now: Instant) -> None:
+    def check(self, machine: Machine, now: Instant) -> None:
         """After a turn."""
-        self._look_at_counters(machine)
-        for number in self._look_at_attempts(machine):
+        self._check_counters(machine)
+        for number in self._check_attempts(machine):
             self._promises.pop(number, None)  # it was for one start, and that is this one
-        self._look_at_promises(machine, now)
+        self._check_promises(machine, now)
         self._was_away = machine.node.unavailable() is not None
         self._looked_s = now.steady_s
 
-    def _look_at_counters(self, machine: Machine) -> None:
+    def _check_counters(self, machine: Machine) -> None:
         """(e): counters never fall."""
         for row in machine.node.ledger.rows():
             before = self._rows.get(row.account)
@@ -59,16 +59,16 @@ class MonotonicChecks:
             if row.epoch_wall_s == before.epoch_wall_s:
                 assert row.counter >= before.counter, f"less use of {row.account}"
             if row.bucket_s == before.bucket_s:
-                self._look_at_buckets(before, row)
+                self._check_buckets(before, row)
 
-    def _look_at_buckets(self, before: LedgerRow, row: LedgerRow) -> None:
+    def _check_buckets(self, before: LedgerRow, row: LedgerRow) -> None:
         """(e), under a window: no bucket falls, and those that end leave in order."""
         now = {each.number: each.charge_s for each in row.buckets}
         first = min(now, default=0)
         for number, charge_s, _ in before.buckets:
             assert number < first or now.get(number, 0.0) >= charge_s, f"less use of {row.account}"
 
-    def _look_at_attempts(self, machine: Machine) -> list[int]:
+    def _check_attempts(self, machine: Machine) -> list[int]:
         """Numbers of attempts only rise: none is used twice. Returns the jobs of new ones."""
         jobs = []
         for attempt in machine.node.running():
@@ -80,7 +80,7 @@ class MonotonicChecks:
                 jobs.append(attempt.number)
         return jobs
 
-    def _look_at_promises(self, machine: Machine, now: Instant) -> None:
+    def _check_promises(self, machine: Machine, now: Instant) -> None:
         """(f): a promised start is not moved back, nor withdrawn while the job waits.
 
         The only excuse is a machine that is away, for as long as it is.

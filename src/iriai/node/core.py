@@ -169,12 +169,12 @@ class Node:
             self._refuse_held(held, found)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
-        """Take one event in; the effects that cannot wait for `settle`."""
+        """Take one event in; the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
         self._is_settled = False
-        return self._take_effects()
+        return self._drain_effects()
 
-    def settle(self, now: Instant) -> list[Effect]:
+    def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: tell the broker what is idle and what was counted."""
         if self._is_settled:
             return []
@@ -188,15 +188,15 @@ class Node:
         asks_s = self._leases.next_s
         if asks_s is not None and asks_s <= now.steady_s:
             self._renew(now)
-        changed = self.ledger.take_changed()
+        changed = self.ledger.drain_changed()
         if changed:  # Not urgent: should it be lost, the slices it counts are counted again.
             self._effects += [Persist(row, urgent=False) for row in changed]
         if changed or self._report.has_charges or self._report.is_whole:
-            self._tell_counters(changed)
+            self._send_counters(changed)
         if self._report.is_due:
-            self._tell_idle(now)
+            self._send_offer(now)
         self._set_alarm(now)
-        return self._take_effects()
+        return self._drain_effects()
 
     @property
     def is_settled(self) -> bool:
@@ -277,7 +277,7 @@ class Node:
             return
         granted = self._admission.judge(run, now.wall_s)
         if isinstance(granted, Reason):
-            self._tell_home(Refusal(run.attempt, granted))
+            self._send_home(Refusal(run.attempt, granted))
             return
         held = self._claims.grant(run, granted.minted_s, now, is_ahead=granted.is_ahead)
         if granted.is_ahead:
@@ -304,12 +304,12 @@ class Node:
         """What its home may not have heard."""
         attempt = held.claim.attempt
         if held.end is not None:
-            self._tell_home(held.end)
+            self._send_home(held.end)
         elif held.started_wall_s is not None:
-            self._tell_home(Begun(attempt, self.settings.machine, held.started_wall_s))
+            self._send_home(Begun(attempt, self.settings.machine, held.started_wall_s))
         else:
             is_ahead = held.claim.is_ahead
-            self._tell_home(Accepted(attempt, self.settings.machine, is_ahead))
+            self._send_home(Accepted(attempt, self.settings.machine, is_ahead))
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; a lease that is over is the launcher's to judge."""
@@ -420,18 +420,18 @@ class Node:
         self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
         self._meter.started(held)
-        self._tell_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
+        self._send_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
         held = self._claims.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
-            self._tell_home(held.end)
+            self._send_home(held.end)
         elif event.cause is EndCause.REFUSED:
             self._not_started(held, event, now)
         else:
-            self._tell_home(self._end(held, event, now))
+            self._send_home(self._end(held, event, now))
 
     def _not_started(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:
         """The launcher can start nothing at present: nothing more is taken for a while."""
@@ -445,7 +445,7 @@ class Node:
         self._free(held.claim)
         self._report.refused(attempt)
         self._drop(attempt)
-        self._tell_home(Refusal(attempt, reason))
+        self._send_home(Refusal(attempt, reason))
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
         """Something is wrong with the machine, as its own administrator tests it."""
@@ -453,7 +453,7 @@ class Node:
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
-            self._tell_home(held.end)
+            self._send_home(held.end)
         else:
             if self.drained is None:
                 self.drain(event.message, PROLOG, now)
@@ -507,7 +507,7 @@ class Node:
         self._effects.append(RenewLeases(renewed.home, renewed.asked_steady_s))
 
     def _quiet(self, quiet: Quiet, now: Instant) -> None:
-        if self._meter.heard(quiet.is_offpeak, now):
+        if self._meter.set_offpeak(quiet.is_offpeak, now):
             self._sample()  # what was used so far was used in the hour that is over
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
@@ -553,16 +553,16 @@ class Node:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _tell_home(self, message: OfAttempt) -> None:
+    def _send_home(self, message: OfAttempt) -> None:
         self._effects.append(Send(message.attempt.home, Part.HOME, message))
 
-    def _tell_counters(self, changed: tuple[LedgerRow, ...]) -> None:
+    def _send_counters(self, changed: tuple[LedgerRow, ...]) -> None:
         rows = self.ledger.rows() if self._report.is_whole else changed
         counted = self._report.counted(rows)
         if counted.rows or counted.charged:
             self._effects.append(Send("", Part.BROKER, counted))
 
-    def _tell_idle(self, now: Instant) -> None:
+    def _send_offer(self, now: Instant) -> None:
         def describe(attempt: AttemptId) -> Running | None:
             held = self._claims.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
@@ -578,6 +578,6 @@ class Node:
         )
         self._effects.append(Send("", Part.BROKER, idle))
 
-    def _take_effects(self) -> list[Effect]:
+    def _drain_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects

@@ -25,10 +25,10 @@ class Meter:
         self._ledger = ledger
         self._quiet = OffpeakHours()
 
-    def heard(self, is_offpeak: bool, now: Instant) -> bool:
+    def set_offpeak(self, is_offpeak: bool, now: Instant) -> bool:
         """What the broker says of the hour; whether it is another than before."""
         was_offpeak = self._quiet.is_quiet(now.steady_s)
-        self._quiet.heard(is_offpeak, now.steady_s)
+        self._quiet.set_published(is_offpeak, now.steady_s)
         return was_offpeak is not is_offpeak
 
     @property

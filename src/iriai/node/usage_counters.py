@@ -37,7 +37,7 @@ class UsageCounters:
         """Every account's row."""
         return tuple(self._row(account) for account in self._counters)
 
-    def take_changed(self) -> tuple[LedgerRow, ...]:
+    def drain_changed(self) -> tuple[LedgerRow, ...]:
         """The rows that changed since the last call."""
         if not self._changed:
             return ()

@@ -23,7 +23,7 @@ class EffectBuffer:
         """Ask for several, in order."""
         self._effects.extend(effects)
 
-    def take(self) -> list[Effect]:
+    def drain(self) -> list[Effect]:
         """What was asked for since the last call."""
         effects, self._effects = self._effects, []
         return effects

@@ -35,7 +35,7 @@ class Incidents:
         if is_proposed or (_is_power_of_ten(count) and not (is_usual and count == 1)):
             self._said.append(PeerNoticed(code, machine, message, count))
 
-    def take(self) -> list[PeerNoticed]:
+    def drain(self) -> list[PeerNoticed]:
         """What is to be said since the last call."""
         said, self._said = self._said, []
         return said

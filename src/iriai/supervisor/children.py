@@ -44,7 +44,7 @@ class Child:
         self.has_worked = self.has_worked or found is not None
         return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
 
-    def bury(self, now_s: float) -> tuple[float, int | None]:
+    def reap(self, now_s: float) -> tuple[float, int | None]:
         """Of one that has ended: (seconds it lived under us, exit code)."""
         assert self.watched is not None
         code = self.watched.exit_code()

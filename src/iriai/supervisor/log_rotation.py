@@ -37,7 +37,7 @@ class LogRotation:
             with suppress(OSError):
                 self._make(part)
 
-    def look(self) -> None:
+    def rotate_due(self) -> None:
         """Rotate what has grown, and make what was moved away."""
         bytes_max, files = self._limits()
         for part in PARTS:

@@ -76,13 +76,13 @@ class Supervisor:
             now_s = time.monotonic()
             if now_s >= self._logs_at_s:
                 self._logs_at_s = now_s + LOOK_S
-                self._logs.look()
+                self._logs.rotate_due()
             for part in self._parts:
                 if part.due_s is not None and now_s >= part.due_s:
                     self._start(part, now_s)
             if self._over is None:
                 self._wait(now_s)
-                self._bury(time.monotonic())
+                self._reap(time.monotonic())
         if self._over.exit_code != ExitCode.DONE:
             self._end_what_is_new()
         elif not self._over.kill:
@@ -120,11 +120,11 @@ class Supervisor:
         except BlockingIOError:
             caught = b""
         for number in caught:
-            self._take_signal(signal.Signals(number))
+            self._handle_signal(signal.Signals(number))
         if self._stop_by_s is not None and time.monotonic() >= self._stop_by_s:
             self._kill_daemon()
 
-    def _take_signal(self, number: signal.Signals) -> None:
+    def _handle_signal(self, number: signal.Signals) -> None:
         if number is signal.SIGUSR1:
             for part in self._parts:
                 part.back_off.forget()
@@ -147,12 +147,12 @@ class Supervisor:
             self._daemon.watched.send(signal.SIGKILL)
         self._over = ExitReport(ExitCode.DONE)
 
-    def _bury(self, now_s: float) -> None:
+    def _reap(self, now_s: float) -> None:
         # The daemon first: what it said decides whether the launcher's end was wanted.
         for part in reversed(self._parts):
             if part.watched is None or not part.watched.ended():
                 continue
-            lived_s, code = part.bury(now_s)
+            lived_s, code = part.reap(now_s)
             said = self._daemon.last_word()
             if part is self._daemon:
                 self._daemon_ended(said, lived_s, code)

@@ -115,12 +115,12 @@ class Closing:
     def _next(self, thread: int) -> tuple[int, int] | None:
         """Whose is to be closed, and which; None: there is nothing, and the thread ends."""
         with self._changed:
-            found = self._take()
+            found = self._pop()
             if found is None:
                 self._idle += 1
                 self._changed.wait(IDLE_S)
                 self._idle -= 1
-                found = self._take()
+                found = self._pop()
             if found is None:
                 self._threads -= 1
                 return None
@@ -128,7 +128,7 @@ class Closing:
             self._busy[found[0]] += 1
             return found
 
-    def _take(self) -> tuple[int, int] | None:
+    def _pop(self) -> tuple[int, int] | None:
         """One of the first user who has a thread left; they come last then."""
         for user_id, waiting in self._waiting.items():
             if self._busy[user_id] >= THREADS_OF_USER_MAX:

@@ -43,7 +43,7 @@ def broker(*neighbours: ClusterPeer) -> Broker:
     configuration = Configuration()
     order = order_named("fifo", OrderSettings(60.0))
     made = Broker(BrokerSettings(configuration, order), Random(1), "w0")
-    made.met("west", (ClusterPeer("west", ("w0",)), *neighbours))
+    made.peers_changed("west", (ClusterPeer("west", ("w0",)), *neighbours))
     return made
 
 
@@ -61,7 +61,7 @@ def turn(core: Broker, steady_s: float, *messages: object) -> list:
     """What other machines are told in a turn in which these arrive: (machine, message)."""
     for message in messages:
         core.handle(message, at(steady_s))
-    return [(e.machine, e.message) for e in core.settle(at(steady_s)) if isinstance(e, Send)]
+    return [(e.machine, e.message) for e in core.end_turn(at(steady_s)) if isinstance(e, Send)]
 
 
 def told(sends: list, kind: type) -> list:
@@ -104,7 +104,7 @@ def test_machines_alike_hold_as_many_as_each_does_until_they_are_taken(machines,
     assert count == machines * on_one
     for left in range(count, 0, -1):
         assert room.fits(need) >= left
-        room.take(need, 1)
+        room.reserve(need, 1)
 
 
 # --- what is passed on ---------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_what_is_remembered_is_what_was_said_last_and_lately(steps):
             expected = {machine for machine, who in said if who == user}
             assert exclusions.of(want(1, user)) == expected
         assert exclusions.next_s == min(said.values(), default=None)
-    changed = exclusions.take_changed()
+    changed = exclusions.drain_changed()
     assert all(User(HOME, who) in changed for _, who in said)
 
 

@@ -45,7 +45,7 @@ def test_a_row_beyond_the_size_of_its_machine_is_refused_and_named(claimed):
     assert not claimed.refuses(Counted(OTHER, (row(1e5),), ()), NOW)
     for _ in range(PROPOSED_AFTER):
         assert claimed.refuses(Counted(OTHER, (row(1e12),), ()), NOW)
-    assert [(n.code, n.machine, n.count) for n in claimed.take_noticed()] == [
+    assert [(n.code, n.machine, n.count) for n in claimed.drain_incidents()] == [
         ("use-beyond-size", OTHER, 1),
         ("use-beyond-size", OTHER, PROPOSED_AFTER),
     ]
@@ -53,7 +53,7 @@ def test_a_row_beyond_the_size_of_its_machine_is_refused_and_named(claimed):
 
 def test_of_a_machine_that_never_reported_nothing_is_believed_and_nothing_said(claimed):
     assert claimed.refuses(Counted("new", (row(1.0),), ()), NOW)
-    assert not claimed.take_noticed()
+    assert not claimed.drain_incidents()
 
 
 def test_the_own_machine_is_believed(claimed):
@@ -82,5 +82,5 @@ def test_what_the_directory_has_may_be_said_again(claimed):
 def test_a_machine_larger_than_any_is_refused(claimed, said):
     assert not claimed.refuses_report(idle())
     assert claimed.refuses_report(idle(**said))
-    [notice] = claimed.take_noticed()
+    [notice] = claimed.drain_incidents()
     assert (notice.code, notice.machine) == ("size-beyond-bounds", OTHER)

@@ -54,7 +54,7 @@ def test_a_newcomer_is_expected_to_run_as_long_as_the_others():
 def test_what_a_machine_counted_is_forgotten_and_what_others_did_is_not():
     told = standings(ann=(8, 100.0), ben=(8, 300.0))
     told.counted("kiri", LedgerRow(ANN, 5.0, NOW_S, 4, 80.0, 2.0), ANN)
-    told.take_changed()
+    told.drain_changed()
     for _ in range(2):
         told.forget("kiri", ANN, ANN)
     assert told.usage_s(ANN, NOW_S) == 0.0
@@ -62,7 +62,7 @@ def test_what_a_machine_counted_is_forgotten_and_what_others_did_is_not():
     assert told.expected_s(ANN, ONE_CPU, None) == standings(
         ann=(8, 100.0), ben=(8, 300.0)
     ).expected_s(ANN, ONE_CPU, None)
-    assert told.take_changed() == [ANN]
+    assert told.drain_changed() == [ANN]
 
 
 def test_a_report_that_comes_again_changes_nothing():

@@ -30,7 +30,7 @@ def test_one_that_lies_several_times_is_proposed_to_be_ejected_until_it_is():
     for times in range(1, 4):
         notices.note("use-beyond-size", "oni", "1000000000000 s more use than was known")
         notices.note("flood", "take", "too much")
-        for notice in notices.take():
+        for notice in notices.drain():
             noticed.note(notice)
         assert bool(noticed.proposals(())) == (times == 3)
     [proposal] = noticed.proposals(())

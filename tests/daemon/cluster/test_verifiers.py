@@ -114,7 +114,7 @@ def test_ejections_of_two_machines_both_stay(world):
     one, other = world.ejection("ume", 7000), world.ejection("momo", 7000)
 
     for each in (one, other, world.ejection("ume", 6000)):
-        table.take(Carried(each, 0.0), "relay", now)
+        table.merge(Carried(each, 0.0), "relay", now)
 
     assert [entry.row for entry in table] == [one.row, other.row]
 
@@ -125,9 +125,9 @@ def test_of_two_configurations_of_one_number_the_text_decides(world):
     table = EntryTable("kiri", "lab", world.verifier, Incidents())
     now = Instant(0.0, 0.0)
 
-    assert table.take(Carried(large, 0.0), "relay", now) is MergeResult.NEW
-    assert table.take(Carried(small, 0.0), "relay", now) is MergeResult.NEW
-    assert table.take(Carried(large, 0.0), "relay", now) is MergeResult.KNOWN
+    assert table.merge(Carried(large, 0.0), "relay", now) is MergeResult.NEW
+    assert table.merge(Carried(small, 0.0), "relay", now) is MergeResult.NEW
+    assert table.merge(Carried(large, 0.0), "relay", now) is MergeResult.KNOWN
 
 
 def test_an_entry_says_which_document_it_carries(world):

@@ -35,12 +35,12 @@ class Story:
         self.sensor.measure(self.now_s)
 
     def used(self, cpu_s: float) -> None:
-        self.sensor.heard(AttemptsSampled(((FIRST, Usage(cpu_s, 0, 0, 0)),)))
+        self.sensor.on_event(AttemptsSampled(((FIRST, Usage(cpu_s, 0, 0, 0)),)))
 
     def ended(self, cpu_s: float) -> None:
         usage = Usage(cpu_s, 0, 0, 0)
         end = AttemptExited(FIRST, EndCause.COMPLETED, 0, None, usage, 0, 0, 0, "")
-        self.sensor.heard(end)
+        self.sensor.on_event(end)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_task_that_computes_is_never_taken_for_somebody_else(story: Story):
 
 
 def test_what_an_attempt_used_before_we_looked_counts_for_nothing(story: Story):
-    story.sensor.heard(LauncherAttached(((FIRST, 0.0),)))
+    story.sensor.on_event(LauncherAttached(((FIRST, 0.0),)))
     story.used(50_000.0)
     story.used(50_000.0 + MEASURE_S)
     story.pass_on(2.0)

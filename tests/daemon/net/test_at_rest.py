@@ -59,11 +59,11 @@ def test_an_answer_asks_for_none_and_a_question_does(monkeypatch):
 
 def test_a_question_is_given_a_second_before_a_ping():
     hearing = Keepalive(100.0, is_network=True)
-    hearing.said(103.9, is_answer=False)
+    hearing.sent(103.9, is_answer=False)
     assert not hearing.is_ping_due(104.0)
     assert hearing.is_ping_due(105.0)
-    hearing.heard(105.1)
-    hearing.said(105.2, is_answer=True)
+    hearing.received(105.1)
+    hearing.sent(105.2, is_answer=True)
     assert not hearing.is_ping_due(105.0 + QUIET_S)
     assert hearing.is_ping_due(105.1 + QUIET_S)
     assert not hearing.is_silent(160.0)

@@ -147,7 +147,7 @@ def test_a_long_text_goes_in_pieces_over_a_network():
 
 def test_a_text_that_is_not_what_it_is_called_ends_the_link():
     async def body(front: End, back: End) -> None:
-        front.link.say(Piece(digest_of(b"the real one"), b"another", is_last=True))
+        front.link.send_frame(Piece(digest_of(b"the real one"), b"another", is_last=True))
         await until(lambda: back.over)
         assert "not what it is called" in back.over[0]
         assert back.texts_told == []
@@ -187,11 +187,11 @@ def test_a_descriptor_travels_with_its_job_and_stays_here_too():
         front.descriptors.keep(5, [read_end])
         front.link.send([run(4), run(5, descriptors=1)])
         await until(lambda: len(back.messages) == 2)
-        [received] = back.descriptors.take(5)
+        [received] = back.descriptors.pop(5)
         os.write(write_end, b"through")
         assert os.read(received, 100) == b"through"
         # Should the other machine refuse it, the job still has its input.
-        assert front.descriptors.take(5) == [read_end]
+        assert front.descriptors.pop(5) == [read_end]
         for descriptor in (read_end, write_end, received):
             os.close(descriptor)
 
@@ -207,7 +207,7 @@ def test_a_machine_elsewhere_cannot_replace_what_came_with_a_job_here():
         front.stream.write(link_frame(Batch((), passed=((5, 0), (6, 0)))))
         front.link.send([run(4)])
         await until(lambda: back.messages)
-        assert back.descriptors.take(5) == [read_end]
+        assert back.descriptors.pop(5) == [read_end]
         assert back.descriptors.copy(6) == []
         os.close(read_end)
         os.close(write_end)
@@ -217,9 +217,9 @@ def test_a_machine_elsewhere_cannot_replace_what_came_with_a_job_here():
 
 def test_an_operators_wish_is_answered():
     async def body(front: End, back: End) -> None:
-        front.link.say(Bid(1, Resume("b1"), "ann"))
+        front.link.send_frame(Bid(1, Resume("b1"), "ann"))
         await until(lambda: back.bids)
-        back.link.say(Obeyed(1, 3, "not-drained", "b1 is not drained"))
+        back.link.send_frame(Obeyed(1, 3, "not-drained", "b1 is not drained"))
         await until(lambda: front.answers)
         assert back.bids == [Bid(1, Resume("b1"), "ann")]
         assert front.answers == [Obeyed(1, 3, "not-drained", "b1 is not drained")]

@@ -86,10 +86,10 @@ def test_what_waits_in_vain_is_lost_and_a_machine_that_comes_later_is_told_of(
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
         gone = replace(take.member, addresses=("127.0.0.1:1",))
-        ume.book.take([gone])
+        ume.book.update([gone])
         ume.say("take", 1)
         await until(lambda: not ume.mesh._neighbours["take"].held)
-        ume.book.take([take.member])
+        ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         ume.say("take", 2)
         await until(take.heard)
@@ -127,7 +127,7 @@ def test_when_a_relay_dies_another_one_serves(tmp_path):
             machine.mesh.close()
             dead = replace(machine.member, state=MemberState.DEAD)
             for other in (*machines.values(), kiku, ran):
-                other.book.take([dead])
+                other.book.update([dead])
         await until(lambda: ("LinkDown", "kiku") in ran.told())
         await until(lambda: ran.is_linked("kiku"))
         ran.say("kiku", 2)
@@ -185,7 +185,7 @@ def test_two_of_one_name_break_each_others_links_ever_more_slowly(tmp_path):
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
         copy = Meshed(take.trusted, is_outward_only=False, instance="copy")
-        copy.book.take([ume.member])
+        copy.book.update([ume.member])
         try:
             take.say("ume", 1)
             await until(lambda: ume.heard() == [1])
@@ -260,7 +260,7 @@ def test_who_was_taken_for_dead_is_dialled_when_there_is_something_to_say(tmp_pa
         ume, take, matsu = meshes.add("ume", "take", "matsu")
         dead = replace(take.member, state=MemberState.DEAD)
         left = replace(matsu.member, state=MemberState.LEFT)
-        ume.book.take([dead, left])
+        ume.book.update([dead, left])
         assert not ume.book.is_member("take")
         assert not ume.book.is_known("matsu")
         ume.say("matsu", 1)
@@ -276,7 +276,7 @@ def test_the_addresses_of_very_many_dead_machines_are_not_kept(tmp_path, monkeyp
 
     async def body(meshes):
         (ume,) = meshes.add("ume")
-        ume.book.take(
+        ume.book.update(
             replace(ume.member, name=name, state=MemberState.DEAD) for name in ("a", "b", "c")
         )
         assert [name for name in "abc" if ume.book.is_known(name)] == ["b", "c"]
@@ -288,10 +288,10 @@ def test_an_address_that_nobody_could_look_up_is_no_address(tmp_path):
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
         unspeakable = (f"{'x' * 64}.lab:6174", "a..b:6174")
-        ume.book.take([replace(take.member, addresses=unspeakable)])
+        ume.book.update([replace(take.member, addresses=unspeakable)])
         ume.say("take", 1)
         await until(lambda: "is no address" in ume.mesh._neighbours["take"].problem)
-        ume.book.take([take.member])
+        ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         await until(take.heard)
 

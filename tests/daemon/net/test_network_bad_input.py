@@ -51,7 +51,7 @@ def test_a_certificate_of_another_authority_is_refused_on_both_sides(tmp_path):
         )
         meshes.machines["oni"] = foreign
         foreign.mesh.begin()
-        foreign.book.take([ume.member])
+        foreign.book.update([ume.member])
         foreign.say("ume", 1)
         await until(lambda: "certificate" in foreign.mesh._neighbours["ume"].problem)
         await until(lambda: offences(ume))
@@ -249,7 +249,7 @@ def test_silent_circuits_through_one_member_give_way_to_those_through_another(
         link = take.mesh._neighbours["ume"].link
         most = mesh_module.RELAYED.of_source
         for number in range(2 * most):
-            link.say(Carry(f"m{number}", "ume", number, b""))
+            link.send_frame(Carry(f"m{number}", "ume", number, b""))
         await until(lambda: "its connections have not proved" in offences(ume))
         assert len(ume.mesh._relayed) <= most
         [kiku] = meshes.add("kiku", is_outward_only=True)
@@ -312,10 +312,10 @@ class Carried:
 
 def test_a_relay_carries_between_the_two_ends_alone():
     carried = Carried("ann", "bob", "eve")
-    carried.relay.take("ann", Carry("ann", "bob", 7, b"x"))
+    carried.relay.receive("ann", Carry("ann", "bob", 7, b"x"))
     assert carried.said == [("bob", Carry("ann", "bob", 7, b"x"))]
     with pytest.raises(ValueError, match="none of eve's"):
-        carried.relay.take("eve", Carry("ann", "bob", 7, b"mine"))
+        carried.relay.receive("eve", Carry("ann", "bob", 7, b"mine"))
     assert len(carried.said) == 1
 
 
@@ -323,11 +323,11 @@ def test_a_relay_holds_no_more_than_a_window():
     carried = Carried("ann", "bob")
     half = bytes(WINDOW_BYTES // 2)
     for _ in range(2):
-        carried.relay.take("ann", Carry("ann", "bob", 1, half))
-    carried.relay.take("bob", Credit("ann", "bob", 1, len(half)))
-    carried.relay.take("ann", Carry("ann", "bob", 1, half))
+        carried.relay.receive("ann", Carry("ann", "bob", 1, half))
+    carried.relay.receive("bob", Credit("ann", "bob", 1, len(half)))
+    carried.relay.receive("ann", Carry("ann", "bob", 1, half))
     assert carried.relay.circuits == 1
-    carried.relay.take("ann", Carry("ann", "bob", 1, b"x"))
+    carried.relay.receive("ann", Carry("ann", "bob", 1, b"x"))
     assert carried.relay.circuits == 0
     over = [(name, each.reason) for name, each in carried.said if isinstance(each, CarryOver)]
     assert [name for name, _ in over] == ["ann", "bob"]
@@ -336,16 +336,16 @@ def test_a_relay_holds_no_more_than_a_window():
 
 def test_credit_for_what_never_came_costs_the_circuit():
     carried = Carried("ann", "bob")
-    carried.relay.take("ann", Carry("ann", "bob", 1, b"x"))
-    carried.relay.take("bob", Credit("ann", "bob", 1, 1000))
+    carried.relay.receive("ann", Carry("ann", "bob", 1, b"x"))
+    carried.relay.receive("bob", Credit("ann", "bob", 1, 1000))
     assert carried.relay.circuits == 0
 
 
 def test_a_machine_opens_only_so_many_circuits():
     carried = Carried("ann", "bob", "cho")
     for number in range(CIRCUITS_OF_MACHINE_MAX + 5):
-        carried.relay.take("ann", Carry("ann", "bob", number, b"x"))
-    carried.relay.take("cho", Carry("cho", "bob", 1, b"x"))
+        carried.relay.receive("ann", Carry("ann", "bob", number, b"x"))
+    carried.relay.receive("cho", Carry("cho", "bob", 1, b"x"))
     assert carried.relay.circuits == CIRCUITS_OF_MACHINE_MAX + 1
     carried.relay.link_over("ann")
     assert carried.relay.circuits == 1

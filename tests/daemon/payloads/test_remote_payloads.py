@@ -29,7 +29,7 @@ class Texts:
 
     def come(self, sender: str, *texts: bytes) -> None:
         told = tuple((digest_of(text), text) for text in texts)
-        self.received.take(sender, told, forget=False)
+        self.received.receive(sender, told, forget=False)
 
     def turn(self) -> None:
         for handle in self.turns:
@@ -48,7 +48,7 @@ class Texts:
 
 def test_a_text_comes_in_pieces():
     coming = PayloadChunks()
-    *first, last = [coming.take(each) for each in pieces(digest_of(LONG), LONG)]
+    *first, last = [coming.add(each) for each in pieces(digest_of(LONG), LONG)]
     assert first == [None, None, None]
     assert last == LONG
     assert coming.unfinished_bytes == 0
@@ -59,25 +59,25 @@ def test_a_text_with_a_name_that_is_no_digest_is_refused_and_nothing_is_kept(nam
     """T9j: 600 pieces with names of 1 MB took 600 MiB."""
     coming = PayloadChunks()
     with pytest.raises(ValueError, match="is not called"):
-        coming.take(Piece(name, b"x", is_last=False))
+        coming.add(Piece(name, b"x", is_last=False))
     assert coming.unfinished_bytes == 0
 
 
 def test_one_text_at_a_time():
     """T9j: texts that were begun and not ended grew in number without bound."""
     coming = PayloadChunks()
-    coming.take(Piece("0" * 32, b"x", is_last=False))
+    coming.add(Piece("0" * 32, b"x", is_last=False))
     with pytest.raises(ValueError, match="two texts at a time"):
-        coming.take(Piece("1" * 32, b"x", is_last=False))
+        coming.add(Piece("1" * 32, b"x", is_last=False))
 
 
 def test_a_text_of_pieces_is_no_longer_than_one_may_be():
     coming = PayloadChunks()
     piece = Piece("0" * 32, bytes(PIECE_BYTES), is_last=False)
     for _ in range(TEXT_BYTES_MAX // PIECE_BYTES):
-        coming.take(piece)
+        coming.add(piece)
     with pytest.raises(ValueError, match="more than"):
-        coming.take(piece)
+        coming.add(piece)
     assert coming.unfinished_bytes <= TEXT_BYTES_MAX
 
 
@@ -119,6 +119,6 @@ def test_a_link_that_ends_for_its_texts_is_over(monkeypatch: pytest.MonkeyPatch)
     texts = Texts()
     with pytest.raises(ValueError, match="MiB of texts"):
         texts.come("oni", *(b"%d" % number for number in range(10)))
-    texts.received.take("oni", (), forget=True)
+    texts.received.receive("oni", (), forget=True)
     texts.turn()
     assert not texts.has(b"1")

@@ -99,11 +99,11 @@ def test_more_is_asked_for_at_once_only_after_a_full_piece(tmp_path, monkeypatch
         kept.begin(ATTEMPT, "take")
         asked = [send.message for send in said]
         assert asked == [AskOutput(ATTEMPT, "out", 0), AskOutput(ATTEMPT, "err", 0)]
-        kept.heard("take", Output(ATTEMPT, "out", 0, bytes(PIECE_BYTES), False))
+        kept.receive("take", Output(ATTEMPT, "out", 0, bytes(PIECE_BYTES), False))
         await until(lambda: len(said) == 3)
         assert said[2].message == AskOutput(ATTEMPT, "out", PIECE_BYTES)
-        kept.heard("take", Output(ATTEMPT, "out", PIECE_BYTES, b"little", False))
-        kept.heard("take", Output(ATTEMPT, "err", 0, b"", False))
+        kept.receive("take", Output(ATTEMPT, "out", PIECE_BYTES, b"little", False))
+        kept.receive("take", Output(ATTEMPT, "err", 0, b"", False))
         for _ in range(3):  # rounds of the event loop, in which it would be asked
             await asyncio.sleep(0)
         assert len(said) == 3

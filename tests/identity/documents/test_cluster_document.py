@@ -42,9 +42,9 @@ def test_the_order_of_arrival_does_not_matter(documents, random):
     random.shuffle(shuffled)
     one, other = ClusterDocuments(), ClusterDocuments()
     for each in documents:
-        one.take(each)
+        one.receive(each)
     for each in shuffled:
-        other.take(each)
+        other.receive(each)
     assert one.held == other.held
     if documents:
         highest = max(each.number for each in documents)
@@ -57,7 +57,7 @@ def test_the_document_in_force_never_goes_back(documents):
     held = ClusterDocuments()
     for each in documents:
         before = held.held
-        outcome = held.take(each)
+        outcome = held.receive(each)
         if before is None:
             assert outcome is Acceptance.TAKEN
         else:
@@ -68,7 +68,7 @@ def test_the_document_in_force_never_goes_back(documents):
 def test_two_documents_of_one_number_are_reported_once():
     held = ClusterDocuments(document(3, "a", "ann"))
     for _ in range(2):
-        held.take(document(3, "b", "bob"))
+        held.receive(document(3, "b", "bob"))
     (words,) = held.conflicts
     assert "number 3" in words
     assert "ann" in words

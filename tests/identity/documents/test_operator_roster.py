@@ -35,7 +35,7 @@ def lab(tmp_path) -> Lab:
 def follow(lab: Lab, **change) -> None:
     """The lab's machine hears of the roster that follows."""
     raw = changed(lab.state.roster, lab.authority(), lab.clock(), **change)
-    assert lab.state.take_document(ROSTER, raw)
+    assert lab.state.receive_document(ROSTER, raw)
 
 
 def asked(lab: Lab, name: str) -> tuple[OperatorKey, RosterOperator]:
@@ -70,14 +70,14 @@ def test_one_who_was_removed_opens_and_signs_nothing_more(lab: Lab):
     follow(lab, add=bob)
     operator = Operator(key, _certificate(bob))
     kept = ejection(operator, "momo", lab.clock())
-    assert lab.state.take_document(DocumentKind.EJECTION, kept)
+    assert lab.state.receive_document(DocumentKind.EJECTION, kept)
     follow(lab, remove="bob")
     assert refusal(opened, lab.state, key).code == "sealed-to-others"
     for kind, document in (
         (DocumentKind.EJECTION, ejection(operator, "kaki", lab.clock())),
         (DocumentKind.CONFIGURATION, _configuration(operator, 1)),
     ):
-        problem = refusal(lab.state.take_document, kind, document)
+        problem = refusal(lab.state.receive_document, kind, document)
         assert problem.code == "not-an-operator-now"
         assert "bob" in problem.message
     again = ClusterState(lab.paths.cluster, lab.clock)
@@ -123,7 +123,7 @@ def _named(lab: Lab, machine: str) -> NamedMember:
 def test_a_named_member_that_was_ejected_is_none(lab: Lab):
     follow(lab, name=_named(lab, "momo"))
     operator = Operator.load(lab.paths.operator, lambda: "")
-    lab.state.take_document(DocumentKind.EJECTION, ejection(operator, "momo", lab.clock()))
+    lab.state.receive_document(DocumentKind.EJECTION, ejection(operator, "momo", lab.clock()))
     assert [each.machine for each in lab.state.named()] == ["ume"]
 
 
@@ -142,7 +142,7 @@ def test_what_a_member_that_is_not_named_holds_opens_nothing(lab: Lab):
 def test_only_the_authority_signs_a_roster(lab: Lab):
     operator = Operator.load(lab.paths.operator, lambda: "")
     body = msgspec.msgpack.encode({"number": 9})
-    problem = refusal(lab.state.take_document, ROSTER, operator.sign(ROSTER, body))
+    problem = refusal(lab.state.receive_document, ROSTER, operator.sign(ROSTER, body))
     assert "not the authority" in problem.message
 
 
@@ -156,7 +156,7 @@ def test_of_two_rosters_of_one_number_all_go_by_the_same_and_say_so(lab: Lab):
     for order in (rivals, rivals[::-1]):
         lab.state.roster = first
         for raw in order:
-            lab.state.take_document(ROSTER, raw)
+            lab.state.receive_document(ROSTER, raw)
         seen.append(lab.state.roster.digest)
         assert any("two rosters have the number 2" in words for words in lab.state.trouble())
     assert len(set(seen)) == 1
@@ -184,7 +184,7 @@ def test_a_key_becomes_an_operators_when_the_roster_names_it(lab: Lab):
         operator = Operator.load(place, lambda: "plum", listed)
         assert operator.name == "bob"
     document = ejection(operator, "momo", lab.clock())
-    assert lab.state.take_document(DocumentKind.EJECTION, document)
+    assert lab.state.receive_document(DocumentKind.EJECTION, document)
     with pytest.raises(Problem):
         load_key(place, lambda: "peach")
 

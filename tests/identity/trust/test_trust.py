@@ -113,7 +113,7 @@ def test_an_ejected_machine_is_refused_and_believed_no_more(tmp_path: Path):
     cluster = TrustedCluster(tmp_path)
     ume, momo = cluster.machine("ume"), cluster.machine("momo")
     ume.trust.learn(momo.identity.certificate.der)
-    assert ume.trust.take_ejection(eject(cluster, "momo", time.time())) == "momo"
+    assert ume.trust.receive_ejection(eject(cluster, "momo", time.time())) == "momo"
     problem = refusal(ume.trust.check_peer, momo.identity.certificate.der)
     assert problem.code == "ejected"
     assert "by operator ann (sold)" in problem.message
@@ -124,9 +124,9 @@ def test_an_ejection_is_news_once(tmp_path: Path):
     cluster = TrustedCluster(tmp_path)
     ume = cluster.machine("ume")
     document = eject(cluster, "momo", 1000.0)
-    assert ume.trust.take_ejection(document) == "momo"
-    assert ume.trust.take_ejection(document) is None
-    assert ume.trust.take_ejection(eject(cluster, "momo", 900.0)) is None
+    assert ume.trust.receive_ejection(document) == "momo"
+    assert ume.trust.receive_ejection(document) is None
+    assert ume.trust.receive_ejection(eject(cluster, "momo", 900.0)) is None
 
 
 def test_a_machine_that_joined_again_after_it_was_ejected_is_welcome(tmp_path: Path):
@@ -134,7 +134,7 @@ def test_a_machine_that_joined_again_after_it_was_ejected_is_welcome(tmp_path: P
     ume, momo = cluster.machine("ume"), cluster.machine("momo")
     ume.trust.learn(momo.identity.certificate.der)
     at_s = time.time()
-    ume.trust.take_ejection(eject(cluster, "momo", at_s))
+    ume.trust.receive_ejection(eject(cluster, "momo", at_s))
     again = cluster.issuer.machine(Enrolment.begin("momo").request(), "momo", at_s + 1)
     assert ume.trust.check_peer(again.der) == "momo"
 
@@ -142,7 +142,7 @@ def test_a_machine_that_joined_again_after_it_was_ejected_is_welcome(tmp_path: P
 def test_all_that_an_ejected_issuer_signed_is_refused(tmp_path: Path):
     cluster = TrustedCluster(tmp_path)
     ume = cluster.machine("ume")
-    ume.trust.take_ejection(eject(cluster, "first", time.time()))
+    ume.trust.receive_ejection(eject(cluster, "first", time.time()))
     later = cluster.issuer.machine(Enrolment.begin("momo").request(), "momo", time.time() + 60)
     problem = refusal(ume.trust.check_peer, later.der)
     assert problem.code == "ejected"
@@ -161,7 +161,7 @@ def test_an_ejection_that_no_operator_signed_is_refused(tmp_path: Path, forger: 
         document = eject(TrustedCluster(tmp_path, "other"), "momo", time.time())
     else:
         document = document.replace(b"momo", b"nobo")
-    assert isinstance(refusal(ume.trust.take_ejection, document), Refused)
+    assert isinstance(refusal(ume.trust.receive_ejection, document), Refused)
     assert not ume.trust.ejections
 
 

@@ -30,7 +30,7 @@ def operator_of(lab: Lab) -> Operator:
 def say(lab: Lab, home: str, *users: str, at_s: float | None = None) -> bool:
     """An operator says it; whether it is news."""
     body = trust_body(home, users, lab.clock() if at_s is None else at_s)
-    return lab.state.take_document(TRUST, operator_of(lab).sign(TRUST, body))
+    return lab.state.receive_document(TRUST, operator_of(lab).sign(TRUST, body))
 
 
 def test_a_new_cluster_trusts_the_machine_that_made_it_and_no_other(lab: Lab):
@@ -61,7 +61,7 @@ def test_a_home_cannot_say_it_of_itself(lab: Lab):
         operator_of(lab).sign(DocumentKind.EJECTION, body),
     ]
     for document in forged:
-        assert isinstance(refusal(lab.state.take_document, TRUST, document), Refused)
+        assert isinstance(refusal(lab.state.receive_document, TRUST, document), Refused)
     assert not lab.state.home_trust.trusts("momo", "ann")
 
 
@@ -79,14 +79,14 @@ def test_a_home_cannot_say_it_of_itself(lab: Lab):
 )
 def test_what_is_malformed_is_refused_even_where_an_operator_signed_it(lab: Lab, content):
     document = operator_of(lab).sign(TRUST, msgspec.msgpack.encode(content))
-    assert refusal(lab.state.take_document, TRUST, document).code == "bad-trust"
+    assert refusal(lab.state.receive_document, TRUST, document).code == "bad-trust"
 
 
 def test_an_ejection_ends_what_was_said_of_that_machine(lab: Lab):
     say(lab, "momo", ALL)
     body = msgspec.msgpack.encode(Ejection("momo", lab.clock() + 1, "stolen"))
     assert lab.state.home_trust.trusts("momo", "ann")
-    lab.state.take_document(
+    lab.state.receive_document(
         DocumentKind.EJECTION, operator_of(lab).sign(DocumentKind.EJECTION, body)
     )
     assert not lab.state.home_trust.trusts("momo", "ann")

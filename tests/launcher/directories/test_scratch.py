@@ -169,21 +169,21 @@ def test_a_place_that_somebody_else_took_is_left_alone(tmp_path: Path):
     elsewhere.mkdir()
     (tmp_path / "tmp" / "iriai-test").symlink_to(elsewhere)
     scratch = scratch_in(tmp_path)
-    directory = scratch.take(os.geteuid(), os.getegid())
+    directory = scratch.acquire(os.geteuid(), os.getegid())
     assert directory.path.startswith(f"{tmp_path}/private/tmp/")
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_made_is_named(tmp_path: Path):
     with pytest.raises(NoDirectory, match=f"{tmp_path}/tmp: No such file"):
-        scratch_in(tmp_path).take(os.geteuid(), os.getegid())
+        scratch_in(tmp_path).acquire(os.geteuid(), os.getegid())
 
 
 def test_only_so_many_directories_are_kept(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(scratch_module, "IDLE_MAX", 2)
     (tmp_path / "tmp").mkdir()
     scratch = scratch_in(tmp_path)
-    taken = [scratch.take(os.geteuid(), os.getegid()) for _ in range(5)]
+    taken = [scratch.acquire(os.geteuid(), os.getegid()) for _ in range(5)]
     for each in taken:
         scratch.give_back(each)
     kept = [each for each in taken if Path(each.path).exists()]

@@ -108,7 +108,7 @@ def test_a_daemon_is_told_how_many_there_were(broken: Broken):
 
 def test_what_is_said_of_a_place_fits_its_field():
     defects = Defects()
-    defects.met("a test", type("X" * 5_000, (Exception,), {})())
+    defects.record("a test", type("X" * 5_000, (Exception,), {})())
     found = defects.so_far()
     assert found is not None
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Defective) == found

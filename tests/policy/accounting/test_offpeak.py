@@ -44,7 +44,7 @@ def test_where_nothing_is_known_it_is_peak():
 
 def test_news_hold_for_a_minute():
     hours = OffpeakHours()
-    hours.heard(True, 100.0)
+    hours.set_published(True, 100.0)
     assert hours.is_quiet(159.9)
     assert not hours.is_quiet(160.0)
     assert hours.so_far_s(1000.0) == 60.0
@@ -52,10 +52,10 @@ def test_news_hold_for_a_minute():
 
 def test_what_is_said_again_goes_on_and_other_news_end_it():
     hours = OffpeakHours()
-    hours.heard(True, 0.0)
-    hours.heard(True, 30.0)
-    hours.heard(False, 50.0)
-    hours.heard(True, 70.0)
+    hours.set_published(True, 0.0)
+    hours.set_published(True, 30.0)
+    hours.set_published(False, 50.0)
+    hours.set_published(True, 70.0)
     assert hours.so_far_s(75.0) == 55.0
 
 
@@ -63,7 +63,7 @@ def test_what_is_said_again_goes_on_and_other_news_end_it():
 def test_off_peak_time_is_what_news_no_older_than_a_minute_say(news):
     hours, now_s, expected_s, last = OffpeakHours(), 0, 0, None
     for is_offpeak, pause_s in news:
-        hours.heard(is_offpeak, now_s)
+        hours.set_published(is_offpeak, now_s)
         last = is_offpeak
         for second in range(pause_s):
             expected_s += last and second < NEWS_AGE_MAX_S

@@ -16,7 +16,7 @@ def test_a_place_is_sought_between_claims_and_plans():
     )
     assert profile.earliest_s(Resources(1), 100.0, 5.0) == 10.0
     assert profile.earliest_s(Resources(4), 1.0, 5.0) == 20.0
-    profile.take(Resources(4), 20.0, 10.0)
+    profile.reserve(Resources(4), 20.0, 10.0)
     assert profile.earliest_s(Resources(3), 10.0, 5.0) == 10.0
     assert profile.earliest_s(Resources(3), 11.0, 5.0) == 30.0
     assert profile.earliest_s(Resources(3), None, 5.0) == 30.0
@@ -39,7 +39,7 @@ def test_a_place_is_free_all_the_time_and_none_before_it_is(made, cpus, stay_s):
     taken = []
     for width, _, stay in made:
         start_s = profile.earliest_s(Resources(width), stay, 0.0)
-        profile.take(Resources(width), start_s, stay)
+        profile.reserve(Resources(width), start_s, stay)
         taken.append((start_s, start_s + stay, width))
 
     def is_free(start_s):
@@ -57,7 +57,7 @@ def test_a_place_is_free_all_the_time_and_none_before_it_is(made, cpus, stay_s):
 def test_what_is_given_back_leaves_nothing_behind(made):
     profile = AvailabilityProfile(Resources(4), (), 0.0)
     for width, start, stay in made:
-        profile.take(Resources(width), start, stay)
+        profile.reserve(Resources(width), start, stay)
     for width, start, stay in made:
         profile.give(Resources(width), start, stay)
     assert profile.earliest_s(Resources(4), None, 0.0) == 0.0

@@ -37,8 +37,8 @@ def test_so_many_jobs_of_one_user_until_some_have_finished():
     assert problem.message.startswith("ann has 2 jobs that have not finished, and may have 2")
     assert "jobs_per_user in [limits]" in problem.hint
     assert jobs.refusals["jobs_per_user"] == {"ann": 1}
-    jobs.settled(1)
-    jobs.settled(1)
+    jobs.job_finished(1)
+    jobs.job_finished(1)
     jobs.check("ann", 100)
 
 
@@ -48,7 +48,7 @@ def test_so_many_bytes_of_one_user():
     jobs.check("ann", 1000)
     jobs.add(1, "ann", LAB, 1000)
     assert "job_bytes_per_user" in refusal(lambda: jobs.check("ann", 0)).hint
-    jobs.settled(1)
+    jobs.job_finished(1)
     assert jobs.freed_bytes == JOB_BYTES + 1000
 
 
@@ -63,7 +63,7 @@ def test_an_account_has_a_limit_of_its_own_where_one_is_configured():
     assert jobs.refusals["jobs_per_account"] == {"bob": 1}
     problem = refusal(lambda: jobs.check_account(OTHER, "ann", 1 << 20))
     assert "job_bytes_per_account" in problem.hint
-    jobs.settled(1)
+    jobs.job_finished(1)
     jobs.check_account(LAB, "bob", 100)
 
 
@@ -77,5 +77,5 @@ def test_all_that_came_with_a_job_counts_after_a_start_as_well():
     for stored, came_bytes in ((spec(), 0), (large, 5000 + 1000 + 200 + 30)):
         jobs = held()
         jobs.restore(7, stored, {"e": 1000, "s": 200, "i": 30})
-        jobs.settled(7)
+        jobs.job_finished(7)
         assert JOB_BYTES + came_bytes < jobs.freed_bytes < JOB_BYTES + came_bytes + 500

@@ -80,7 +80,7 @@ def test_weights():
 
 def test_what_is_given_back_can_be_taken_again():
     allowance = Allowance("things_per_user", "things", 3)
-    allowance.take("eve", 3)
+    allowance.add("eve", 3)
     assert not allowance.has_room("eve")
     assert allowance.has_room("ann", 3)
     assert allowance.refusals == {"eve": 1}

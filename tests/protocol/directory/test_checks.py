@@ -34,10 +34,10 @@ class Held:
         self.now = Instant(100.0, 1e9)
 
     def take(self, sender: str, entry: Entry) -> MergeResult:
-        return self.table.take(Carried(entry, 0.0), sender, self.now)
+        return self.table.merge(Carried(entry, 0.0), sender, self.now)
 
     def shunned(self) -> list[str]:
-        return [each.machine for each in self.table.checks.take_shunned()]
+        return [each.machine for each in self.table.checks.drain_shunned()]
 
 
 def signed(machine: str, version: int) -> Entry:
@@ -110,7 +110,7 @@ def test_entries_of_many_come_by_turns_and_certificates_first():
     certificate = Carried(Entry("oni", EntryKind.CERTIFICATE, "lab", 1, 1, 1.0, b"", b""), 0.0)
     slices.add("oni", [*ads, certificate])
     slices.add("momo", ads[:1])
-    taken = [slices.take() for _ in range(4)]
+    taken = [slices.pop() for _ in range(4)]
     assert [(sender, len(entries)) for sender, entries in taken] == [
         ("oni", SLICE),
         ("momo", 1),
@@ -118,7 +118,7 @@ def test_entries_of_many_come_by_turns_and_certificates_first():
         ("oni", 1),
     ]
     assert taken[0][1][0] is certificate
-    assert slices.take() == ("", ())
+    assert slices.pop() == ("", ())
 
 
 @pytest.mark.parametrize("senders", [1, 3])

@@ -60,7 +60,7 @@ class Desk:
         self.table = EntryTable("own", "lab", self.verifier, self.notices)
 
     def take(self, each: Entry, at_s=0.0, age_s=0.0, sender="relay") -> MergeResult:
-        return self.table.take(Carried(each, age_s), sender, at(at_s))
+        return self.table.merge(Carried(each, age_s), sender, at(at_s))
 
     def codes(self) -> list[tuple[str, str]]:
         return list(self.notices.counts)
@@ -108,7 +108,7 @@ def test_a_bad_entry_is_refused_and_named(bad, code):
     assert desk.take(bad) is MergeResult.REFUSED
 
     assert desk.codes() == [(code, "relay")]
-    [notice] = desk.notices.take()
+    [notice] = desk.notices.drain()
     assert notice.message
     assert len(desk.table) == 0
     assert desk.table.digest.checksum == 0
@@ -135,7 +135,7 @@ def test_nobody_who_is_not_known_signs():
     desk = Desk(needs_certificates=True)
     assert desk.take(entry()) is MergeResult.REFUSED
     assert desk.codes() == [("unknown-signer", "relay")]
-    assert desk.notices.take() == []  # usual once: the certificate is on its way
+    assert desk.notices.drain() == []  # usual once: the certificate is on its way
 
     certificate = KeyedSigner(SEED, "ume").certificate
     assert desk.take(entry(kind=EntryKind.CERTIFICATE, body=certificate)) is MergeResult.NEW
@@ -157,7 +157,7 @@ def test_what_is_repeated_is_named_at_ten_times_as_often():
     desk = Desk()
     for _ in range(250):
         desk.take(entry(by="mallory"))
-    assert [notice.count for notice in desk.notices.take()] == [1, 10, 100]
+    assert [notice.count for notice in desk.notices.drain()] == [1, 10, 100]
 
 
 def test_an_entry_is_over_by_the_clock_of_who_holds_it_and_its_age_counts():
@@ -168,7 +168,7 @@ def test_an_entry_is_over_by_the_clock_of_who_holds_it_and_its_age_counts():
     assert len(desk.table) == 1
     desk.table.expire(at(1041.0))
     assert len(desk.table) == 0
-    assert desk.table.take_changes() == ([], [EntryKey("ume", EntryKind.AD)])
+    assert desk.table.drain_changes() == ([], [EntryKey("ume", EntryKind.AD)])
 
 
 def test_what_was_over_is_not_brought_back_by_a_younger_age():
@@ -208,7 +208,7 @@ def test_an_ejection_of_ourselves_is_no_echo_and_outlives_our_leaving():
     desk = Desk()
     ejection = signed_document(SEED, "own", EntryKind.EJECT, 7, b"stolen")
     assert desk.take(ejection) is MergeResult.NEW
-    assert desk.table.take_echoes() == []
+    assert desk.table.drain_echoes() == []
 
 
 def test_a_table_outlives_its_machine_on_disk():

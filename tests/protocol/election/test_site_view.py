@@ -58,7 +58,7 @@ def test_each_report_is_that_of_all_members_together(changes):
     before = all_together({})
     for some in [[], *changes]:
         own_stays = [each for each in some if each.name != OWN.name]
-        peers.take(own_stays)
+        peers.update(own_stays)
         known.update((each.name, each) for each in own_stays)
         expected = all_together(known)
         if peers.has_news:
@@ -75,13 +75,13 @@ def test_each_report_is_that_of_all_members_together(changes):
 
 def test_who_says_again_what_it_is_is_no_news():
     peers = SiteView(OWN)
-    peers.take([member("kiri"), member("fuji", "east")])
+    peers.update([member("kiri"), member("fuji", "east")])
     assert peers.has_news
     peers.report()
-    peers.take([member("kiri", incarnation=1), OWN])
-    peers.take([member("hagi", state=MemberState.DEAD), member("kaki", site="elsewhere")])
+    peers.update([member("kiri", incarnation=1), OWN])
+    peers.update([member("hagi", state=MemberState.DEAD), member("kaki", site="elsewhere")])
     assert not peers.has_news
-    peers.take([member("fuji", "east", MemberState.DEAD)])
+    peers.update([member("fuji", "east", MemberState.DEAD)])
     assert peers.has_news
     assert [each.cluster for each in peers.report().neighbours] == ["west"]
 
@@ -89,6 +89,6 @@ def test_who_says_again_what_it_is_is_no_news():
 def test_what_this_machine_says_of_itself_is_news():
     peers = SiteView(OWN)
     peers.report()
-    peers.take([member("ume", steadiness=0.4)])
+    peers.update([member("ume", steadiness=0.4)])
     [own] = peers.report().peers
     assert (own.name, own.steadiness) == ("ume", 0.4)

@@ -50,7 +50,7 @@ def batch(*rows: LedgerRow, incarnation: int = 0, wall_s: float = WALL_S) -> Led
 def test_usage_is_of_all_machines_and_outlives_them():
     ledger = Ledger(FADING)
     for machine, charge_s in (("ume", 100.0), ("kiri", 50.0)):
-        taken = ledger.take(machine, batch_body(batch(row(charge_s))), 0.0, at())
+        taken = ledger.merge_entry(machine, batch_body(batch(row(charge_s))), 0.0, at())
         assert [each.account for each in taken.rows] == [ANN]
     assert ledger.usage(WALL_S) == {ANN: pytest.approx(150.0)}
 
@@ -126,7 +126,7 @@ def test_a_machine_whose_clock_is_wrong_is_shown_and_does_not_count():
     year_s = 3.15e7
     ahead = batch_body(batch(row(1.0, WALL_S + year_s), wall_s=WALL_S + year_s))
 
-    taken = ledger.take("ume", ahead, 0.0, at())
+    taken = ledger.merge_entry("ume", ahead, 0.0, at())
 
     assert taken.code == "clock-wrong"
     assert ledger.clocks_off_s == {"ume": pytest.approx(year_s)}
@@ -134,21 +134,21 @@ def test_a_machine_whose_clock_is_wrong_is_shown_and_does_not_count():
     assert not ledger.is_own_clock_wrong
 
     set_right = batch_body(batch(row(2.0, WALL_S), incarnation=1))
-    assert ledger.take("ume", set_right, 0.0, at()).code == ""
+    assert ledger.merge_entry("ume", set_right, 0.0, at()).code == ""
     assert ledger.clocks_off_s == {}
 
 
 def test_a_batch_of_last_week_is_old_and_its_clock_is_right():
     ledger = Ledger(FADING)
     body = batch_body(batch(row(8.0)))
-    assert ledger.take("gone", body, HALF_LIFE_S, at(WALL_S + HALF_LIFE_S)).code == ""
+    assert ledger.merge_entry("gone", body, HALF_LIFE_S, at(WALL_S + HALF_LIFE_S)).code == ""
     assert ledger.usage_of(ANN, WALL_S + HALF_LIFE_S) == pytest.approx(4.0)
 
 
 def test_where_all_clocks_are_wrong_it_is_ours():
     ledger = Ledger(FADING)
     for machine in ("ume", "kiri", "matsu"):
-        ledger.take(machine, batch_body(batch(row(1.0))), 0.0, at(WALL_S + 1e6))
+        ledger.merge_entry(machine, batch_body(batch(row(1.0))), 0.0, at(WALL_S + 1e6))
     assert ledger.is_own_clock_wrong
 
 
@@ -177,7 +177,7 @@ def test_where_all_clocks_are_wrong_it_is_ours():
 )
 def test_a_batch_that_no_honest_machine_makes_is_refused(body):
     ledger = Ledger(FADING)
-    taken = ledger.take("ume", body, 0.0, at())
+    taken = ledger.merge_entry("ume", body, 0.0, at())
     assert (taken.code, taken.rows) == ("malformed-batch", ())
     assert taken.words
     assert ledger.usage(WALL_S) == {}
@@ -333,7 +333,10 @@ def test_a_window_that_was_forgotten_in_part_is_published_whole(remembered, more
 
 def test_a_batch_with_buckets_of_next_year_is_refused():
     year_ahead = batch(window_row((9000, 5.0)))
-    assert Ledger(WINDOW).take("ume", batch_body(year_ahead), 0.0, at()).code == "malformed-batch"
+    assert (
+        Ledger(WINDOW).merge_entry("ume", batch_body(year_ahead), 0.0, at()).code
+        == "malformed-batch"
+    )
 
 
 def test_a_batch_of_very_many_accounts_fits_into_an_entry_and_has_those_who_used_most():
@@ -348,4 +351,4 @@ def test_a_batch_of_very_many_accounts_fits_into_an_entry_and_has_those_who_used
 
     assert len(batch_body(made)) <= BODY_BYTES_MAX[EntryKind.LEDGER]
     assert made.rows[0].account == BOB
-    assert Ledger(WINDOW).take("ume", batch_body(made), 0.0, at(made.wall_s)).code == ""
+    assert Ledger(WINDOW).merge_entry("ume", batch_body(made), 0.0, at(made.wall_s)).code == ""

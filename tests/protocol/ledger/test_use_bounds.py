@@ -118,7 +118,7 @@ def test_all_cpus_of_a_machine_and_its_weights_make_its_rate():
 def test_a_batch_beyond_the_size_of_its_machine_counts_for_nothing():
     ledger = Ledger(FADING)
     lie = LedgerBatch(0, WALL_S, (BatchRow.of(row(1e12, BOB)), BatchRow.of(row(1.0))), CPUS)
-    taken = ledger.take("oni", batch_body(lie), 0.0, at())
+    taken = ledger.merge_entry("oni", batch_body(lie), 0.0, at())
     assert (taken.code, taken.rows) == ("use-beyond-size", ())
     assert not ledger.usage(WALL_S)
 
@@ -126,14 +126,14 @@ def test_a_batch_beyond_the_size_of_its_machine_counts_for_nothing():
 def test_a_batch_may_not_say_that_its_machine_is_larger_than_any_is():
     ledger = Ledger(FADING)
     for rate in (1e12, math.nan, -1.0):
-        taken = ledger.take("oni", batch_body(LedgerBatch(0, WALL_S, (), rate)), 0.0, at())
+        taken = ledger.merge_entry("oni", batch_body(LedgerBatch(0, WALL_S, (), rate)), 0.0, at())
         assert taken.code == "malformed-batch"
 
 
 def test_another_incarnation_brings_no_more():
     ledger = Ledger(FADING)
     codes = [
-        ledger.take(
+        ledger.merge_entry(
             "oni",
             batch_body(
                 LedgerBatch(

@@ -283,7 +283,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     ledger = Ledger(Decay(604_800.0))
     for entry in peers.entries(EntryKind.LEDGER):
         age_s = peers.table.carried(entry.key, now(world)).age_s
-        assert ledger.take(entry.machine, entry.body, age_s, now(world)).code == ""
+        assert ledger.merge_entry(entry.machine, entry.body, age_s, now(world)).code == ""
     assert ledger.usage_of(ann, wall_s) == pytest.approx(3600.0)
 
 

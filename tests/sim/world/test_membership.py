@@ -154,7 +154,7 @@ def test_a_replayed_leave_changes_nothing():
     assert world.run_until_true(lambda: all_know_all(world), world.now_s + MEANWHILE_S)
 
     for carried in left:
-        world.machines["m1"].peers.table.take(carried, "m5", now(world))
+        world.machines["m1"].peers.table.merge(carried, "m5", now(world))
     world.run_until(world.now_s + MEANWHILE_S)
 
     assert all_know_all(world)

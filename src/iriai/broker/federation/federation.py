@@ -43,15 +43,15 @@ class Federation:
         self._may_choose = False
         """Whether something is different since it was last looked what may be passed on."""
 
-    def met(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
+    def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
-        self.neighbours.met(own, neighbours)
+        self.neighbours.peers_changed(own, neighbours)
         if len(self.neighbours) and self._dice is None:
             self._dice = DecisionRng(self._rng)
 
     # --- what other brokers say ------------------------------------------------------------------
 
-    def take(self, message: BetweenClusters, now: Instant) -> None:
+    def receive(self, message: BetweenClusters, now: Instant) -> None:
         """A message of another cluster's broker."""
         self._may_choose = True
         match message:
@@ -100,7 +100,7 @@ class Federation:
         """There was a pass: other tasks may wait, in another order."""
         self._may_choose = True
 
-    def settle(self, now: Instant, *, is_calm: bool) -> list[Effect]:
+    def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
         """What other brokers are told; `is_calm`: nothing that waits here could start here now."""
         effects: list[Effect] = []
         sends: list[Send]
@@ -118,9 +118,9 @@ class Federation:
             effects += sends
         if is_calm and not self.must_pass:
             self._send_back()
-        effects += self._guests.take()
+        effects += self._guests.drain()
         if len(self.neighbours) and is_calm:
-            effects += self.neighbours.tell(self._state, self._waiting, now.steady_s)
+            effects += self.neighbours.summaries_due(self._state, self._waiting, now.steady_s)
         return effects
 
     @property

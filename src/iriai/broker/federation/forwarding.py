@@ -297,7 +297,7 @@ class Forwarder:
         now: Instant,
     ) -> list[Send]:
         want = entry.want
-        other.take(want.resources, count)
+        other.reserve(want.resources, count)
         self._number = max(self._number + 1, int(now.wall_s * 1000.0))
         guest = guests.open.get(want.job)
         hops = 1 if guest is None else guest.hops + 1
@@ -308,7 +308,7 @@ class Forwarder:
         passed.is_copy = count == entry.count and _is_head(state, want.job)
         if not passed.is_copy:
             for _ in range(count):
-                state.queues.take_one(entry)
+                state.queues.task_matched(entry)
         self.next_s = min(self.next_s, passed.next_s)
         self._of_jobs.setdefault(want.job, {})[self._number] = passed
         self._jobs[self._number] = want.job
@@ -319,7 +319,7 @@ class Forwarder:
         if other is None or not other.broker:
             return []
         passed.asked.add(other.broker)
-        return [Send(self._neighbours.speak(other), Part.BROKER, passed.forward)]
+        return [Send(self._neighbours.summary(other), Part.BROKER, passed.forward)]
 
 
 def proportional(fits: list[int], count: int, dice: Random) -> list[int]:

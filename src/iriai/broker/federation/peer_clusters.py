@@ -45,7 +45,7 @@ class RemoteCapacity:
         """Whether no task will find a place any more: each takes a cpu at least."""
         return self._left.get("cpus", 0) < 1
 
-    def take(self, need: Resources, count: int) -> None:
+    def reserve(self, need: Resources, count: int) -> None:
         """So many were passed on."""
         for name, amount in need.amounts():
             if amount:
@@ -94,11 +94,11 @@ class PeerCluster:
         """How many tasks of that need may find a place there."""
         return sum(room.fits(need) for room in self.rooms)
 
-    def take(self, need: Resources, count: int) -> None:
+    def reserve(self, need: Resources, count: int) -> None:
         """So many were passed on there."""
         for room in self.rooms:
             taken = min(count, room.fits(need))
-            room.take(need, taken)
+            room.reserve(need, taken)
             count -= taken
         self.rooms = [room for room in self.rooms if not room.is_empty]
 
@@ -136,7 +136,7 @@ class PeerClusters:
 
     # --- who they are ----------------------------------------------------------------------------
 
-    def met(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
+    def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
         self.own = own
         known, self._others = self._others, {}
@@ -151,7 +151,7 @@ class PeerClusters:
                 is_gone &= other.broker not in neighbour.candidates
                 other.candidates = neighbour.candidates
                 if is_gone or not other.broker:
-                    self._speak_to_the_first(other)
+                    self._summary_for_first(other)
             self._others[other.cluster] = other
         self._spoken = {m: name for m, name in self._spoken.items() if name in self._others}
 
@@ -165,12 +165,12 @@ class PeerClusters:
             other.told_s = -inf
         return True
 
-    def speak(self, other: PeerCluster) -> str:
+    def summary(self, other: PeerCluster) -> str:
         """Whom to speak to: from now on it may say who else is the broker."""
         self._spoken[other.broker] = other.cluster
         return other.broker
 
-    def _speak_to_the_first(self, other: PeerCluster) -> None:
+    def _summary_for_first(self, other: PeerCluster) -> None:
         other.broker = other.candidates[0] if other.candidates else ""
         other.told_s = -inf
 
@@ -198,7 +198,7 @@ class PeerClusters:
 
     # --- what they are told ----------------------------------------------------------------------
 
-    def tell(self, state: BrokerState, waiting: int, now_s: float) -> list[Send]:
+    def summaries_due(self, state: BrokerState, waiting: int, now_s: float) -> list[Send]:
         """The summaries that are due."""
         free = _free_machines(state)
         due = [other for other in self if self._due_s(other, waiting) <= now_s]
@@ -214,10 +214,10 @@ class PeerClusters:
         summary = Summary(self._machine, self.own, vacancies, largest, waiting)
         for other in due:
             if other.told_s > -inf and other.heard_s + STALE_S <= now_s:
-                self._speak_to_the_first(other)
+                self._summary_for_first(other)
             other.told_s = now_s
             other.knows_free, other.knows_waiting = bool(vacancies), waiting > 0
-        return [Send(self.speak(other), Part.BROKER, summary) for other in due]
+        return [Send(self.summary(other), Part.BROKER, summary) for other in due]
 
     def next_s(self, state: BrokerState, waiting: int) -> float:
         """When one is due next."""

@@ -30,7 +30,7 @@ class JobRequests:
     def put(self, want: Want, now_s: float) -> bool:
         """A home says how many tasks of a job wait."""
         home = want.job.home
-        self._attendance.heard(home, now_s)
+        self._attendance.contacted(home, now_s)
         self._attendance.wanted(home, want.job.number, want.stamp)
         known = self._state.queues.entries.get(want.job)
         if known is not None and 0 < want.stamp <= known.want.stamp:
@@ -58,7 +58,7 @@ class JobRequests:
     def withdraw(self, withdraw: Withdraw, now_s: float) -> bool:
         """Nothing of a job waits any more, unless a later want came before this."""
         job = withdraw.job
-        self._attendance.heard(job.home, now_s)
+        self._attendance.contacted(job.home, now_s)
         self._attendance.wanted(job.home, job.number, withdraw.stamp)
         known = self._state.queues.entries.get(job)
         if known is not None and 0 < withdraw.stamp < known.want.stamp:
@@ -67,8 +67,8 @@ class JobRequests:
 
     def all_told(self, wants: Wants, now_s: float) -> bool:
         """A home has told all that it wants."""
-        self._attendance.heard(wants.machine, now_s)
-        self._attendance.told_all(wants.machine)
+        self._attendance.contacted(wants.machine, now_s)
+        self._attendance.resent_all(wants.machine)
         return True
 
     def forget_home(self, home: str) -> bool:

@@ -49,7 +49,7 @@ class NodeReports:
         self._accounts = KnownAccounts()
         self._said: list[Send | PeerNoticed] = []
 
-    def take_said(self) -> list[Send | PeerNoticed]:
+    def drain(self) -> list[Send | PeerNoticed]:
         """What is to be said since the last call.
 
         Nodes are told what use costs, where they thought otherwise; people, who lies.
@@ -60,7 +60,7 @@ class NodeReports:
     def counted(self, counted: Counted, now: Instant) -> None:
         """What accounts used on a machine, and what its running attempts cost so far."""
         if self._claimed.refuses(counted, now):
-            self._said += self._claimed.take_noticed()
+            self._said += self._claimed.drain_incidents()
             return
         standings, machine = self._state.standings, counted.machine
         self._count(machine, counted.rows)
@@ -86,12 +86,12 @@ class NodeReports:
         for account in self._accounts.forget(machine):
             self._state.standings.forget(machine, account, self._state.counts_for(account))
 
-    def take(self, idle: Idle, now: Instant) -> bool:
+    def receive(self, idle: Idle, now: Instant) -> bool:
         """Take a report in; whether a pass may come to something now."""
         if self._claimed.refuses_report(idle):
-            self._said += self._claimed.take_noticed()
+            self._said += self._claimed.drain_incidents()
             return False
-        self._attendance.heard(idle.machine, now.steady_s)
+        self._attendance.contacted(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)
         if not self._may_take(idle, view):
             return False
@@ -102,7 +102,7 @@ class NodeReports:
         elif idle.whole:
             idle = view.what_is_new(idle)
         was_available = view.is_available
-        view.told(idle)
+        view.advertised(idle)
         known = (idle.incarnation, idle.version)
         self._attendance.reported(idle.machine, known, is_lacking=False)
         is_wider = self._state.measured(view)
@@ -174,7 +174,7 @@ class NodeReports:
         is_wider = False
         for capability in idle.spent:
             is_granted = capability in granted
-            matched = self._under_way.settle(view, capability, is_granted=is_granted)
+            matched = self._under_way.close(view, capability, is_granted=is_granted)
             if matched is None:
                 view.forget(capability)
             elif is_granted:

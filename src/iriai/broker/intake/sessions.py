@@ -77,7 +77,7 @@ class Sessions:
         self._half = len(self._nodes) // 2
         self._until_s = now_s + GATHER_S if peers else -inf
 
-    def told_all(self, home: str) -> None:
+    def resent_all(self, home: str) -> None:
         """A home has told all its wants."""
         self._homes.pop(home, None)
         if home != self._machine:
@@ -112,7 +112,7 @@ class Sessions:
 
     # --- who is silent ---------------------------------------------------------------------------
 
-    def heard(self, machine: str, now_s: float) -> None:
+    def contacted(self, machine: str, now_s: float) -> None:
         """Something came from a machine."""
         if machine != self._machine:
             self._heard_s.pop(machine, None)
@@ -123,7 +123,7 @@ class Sessions:
         self._heard_s.pop(machine, None)
         self._nodes.pop(machine, None)
 
-    def heard_ago_s(self, machine: str, now_s: float) -> float | None:
+    def last_contact_ago_s(self, machine: str, now_s: float) -> float | None:
         """Since something came from a machine; None: it is the broker's own, or taken for gone."""
         heard_s = self._heard_s.get(machine)
         return None if heard_s is None else now_s - heard_s

@@ -210,13 +210,13 @@ class MachineView:
         """A match came to nothing; its capability may still be good."""
         (self.ahead_capabilities if matched.is_ahead else self.capabilities).append(capability)
 
-    def forsake(self, home: str) -> None:
+    def drop_home(self, home: str) -> None:
         """A home is gone: its tasks that are matched here do not wait again."""
         for capability, matched in self.matched.items():
             if matched.entry.want.job.home == home:
                 self.matched[capability] = matched._replace(is_wanted=False)
 
-    def told(self, idle: Idle) -> None:
+    def advertised(self, idle: Idle) -> None:
         """What the machine says of itself beside its claims."""
         self.version = idle.version
         self.unavailable = idle.unavailable

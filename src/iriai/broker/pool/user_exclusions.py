@@ -112,7 +112,7 @@ class UserExclusions:
         said = self._said.get(machine)
         return said.get(User(want.job.home, user_of(want))) if said else None
 
-    def take_changed(self) -> dict[User, None]:
+    def drain_changed(self) -> dict[User, None]:
         """For whom other machines are out of the question than when this was last asked."""
         changed, self._changed = self._changed, {}
         return changed

@@ -183,7 +183,7 @@ class Queue:
     def enter(self, line: SubQueue) -> None:
         """The line contends."""
         self.order.add(line.first, line)
-        self._look_first()
+        self._refresh_first()
         position = line.kind.position
         lines = self.shapes.get(position, 0)
         self.shapes[position] = lines + 1
@@ -193,7 +193,7 @@ class Queue:
     def leave(self, line: SubQueue) -> None:
         """The line contends no more."""
         self.order.remove(line.first)
-        self._look_first()
+        self._refresh_first()
         position = line.kind.position
         lines = self.shapes[position] = self.shapes[position] - 1
         if not lines:
@@ -204,7 +204,7 @@ class Queue:
         """A line that contends has another first entry."""
         self.order.remove(line.first)
         self.order.add(first, line)
-        self._look_first()
+        self._refresh_first()
 
     def of(self, mask: Mask) -> Iterator[SubQueue]:
         """Contending lines of these shapes, in order; nothing may change meanwhile."""
@@ -219,7 +219,7 @@ class Queue:
             if not is_there:
                 block.summarize()
 
-    def _look_first(self) -> None:
+    def _refresh_first(self) -> None:
         first = self.order.first() if self.order else None
         if first is not self.first:
             self.first = first

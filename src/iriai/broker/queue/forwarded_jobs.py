@@ -98,7 +98,7 @@ class ForwardedJobs:
         """Those of a home that are not answered yet."""
         return [job for job in self.open if job.home == home]
 
-    def take(self) -> list[Send]:
+    def drain(self) -> list[Send]:
         """What was said since the last call."""
         said, self._said = self._said, []
         return said

@@ -43,7 +43,7 @@ class TaskClasses:
 
     def forget(self, kind: TaskClass) -> None:
         """Nothing of it waits any more."""
-        self.settle(kind)
+        self.found_unplaceable(kind)
         self.shapes.release(kind.position)
         alike = self._of_shape[kind.position]
         del alike[kind]
@@ -62,7 +62,7 @@ class TaskClasses:
             self._shapes[kind.position] = self._shapes.get(kind.position, 0) + 1
             self.unsettled |= kind.bit
 
-    def settle(self, kind: TaskClass) -> None:
+    def found_unplaceable(self, kind: TaskClass) -> None:
         """It fits nowhere but perhaps on machines with new room."""
         if not kind.is_settled:
             kind.is_settled = True
@@ -72,7 +72,7 @@ class TaskClasses:
                 del self._shapes[kind.position]
                 self.unsettled ^= kind.bit
 
-    def settle_all(self) -> None:
+    def found_all_unplaceable(self) -> None:
         """No machine is open: none fits anywhere."""
         for kind in self._unsettled:
             kind.is_settled = True

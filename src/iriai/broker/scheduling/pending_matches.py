@@ -36,7 +36,7 @@ class PendingMatches:
             return None
         return RESEND_S if self._is_told_away else MATCH_UNTIL_S
 
-    def tell(self, outcome: PassResult) -> list[Effect]:
+    def announce(self, outcome: PassResult) -> list[Effect]:
         """What homes are told of a pass, whose matches are under way from now on."""
         effects: list[Effect] = []
         for entry, view, key in outcome.decisions:
@@ -54,7 +54,7 @@ class PendingMatches:
             effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
         return effects
 
-    def settle(
+    def close(
         self, view: MachineView, capability: Capability, *, is_granted: bool = False
     ) -> Matched | None:
         """A match is over, whatever came of it; None: there was none."""
@@ -68,7 +68,7 @@ class PendingMatches:
     def decline(self, decline: Decline) -> bool:
         """A home had nothing that waits; whether the place of the match is free now."""
         view = self._state.machines.get(decline.machine)
-        matched = None if view is None else self.settle(view, decline.capability)
+        matched = None if view is None else self.close(view, decline.capability)
         if view is None or matched is None:
             return False
         view.give_back(decline.capability, matched)
@@ -88,13 +88,13 @@ class PendingMatches:
     def give_up(self, view: MachineView) -> None:
         """A machine is gone for good: tasks that were matched there wait again."""
         for capability, matched in list(view.matched.items()):
-            self.settle(view, capability)
+            self.close(view, capability)
             self._wait_again(matched)
 
-    def forsake(self, home: str) -> None:
+    def drop_home(self, home: str) -> None:
         """A home is gone: its tasks do not wait again."""
         for view in self._views.values():
-            view.forsake(home)
+            view.drop_home(home)
 
     def review(self, now_s: float) -> tuple[bool, list[Effect]]:
         """Tell again what nothing was heard of; what it was not for too long frees its place.
@@ -105,7 +105,7 @@ class PendingMatches:
         effects: list[Effect] = []
         for view in list(self._views.values()):
             has_freed |= self._give_back_old(view, now_s)
-            effects += self._tell_again(view, now_s)
+            effects += self._resend(view, now_s)
         return has_freed, effects
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class PendingMatches:
             self._state.park.grew(view)
         return bool(over)
 
-    def _tell_again(self, view: MachineView, now_s: float) -> list[Effect]:
+    def _resend(self, view: MachineView, now_s: float) -> list[Effect]:
         """To homes of other machines: the match may be lost, or what they said of it."""
         effects: list[Effect] = []
         for capability, matched in view.matched.items():
@@ -142,7 +142,7 @@ class PendingMatches:
         return effects
 
     def _come_to_nothing(self, view: MachineView, capability: Capability, matched: Matched) -> None:
-        self.settle(view, capability)
+        self.close(view, capability)
         view.give_back(capability, matched)
         self._wait_again(matched)
 

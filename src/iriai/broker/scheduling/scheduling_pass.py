@@ -91,7 +91,7 @@ class SchedulingPass:
         self._stop_at = self._rooms.work + work_max
         if not self._has_begun:
             self._begin()
-        self.is_over = self._rooms.look_ahead(self._stop_at) and self._serve()
+        self.is_over = self._rooms.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
             self._rooms.end()
         told, self._state.heads.told = self._state.heads.told, []
@@ -104,7 +104,7 @@ class SchedulingPass:
         self._dice.begin()
         state.tick(self._now.wall_s)
         self._rooms.begin(self._now.steady_s)
-        self._settle_heads()
+        self._place_heads()
         if state.queues.shared is None and len(state.park.open):
             self._draws.begin(self._now.wall_s, state.park.total_cpus)
             self._share_out()
@@ -304,13 +304,13 @@ class SchedulingPass:
 
     # --- reserved heads --------------------------------------------------------------------------
 
-    def _settle_heads(self) -> None:
+    def _place_heads(self) -> None:
         """Heads that can start do; others are planned anew where their machines changed."""
         for head in list(self._heads.by_machine.values()):
             if self._heads.by_machine.get(head.machine) is head:
-                self._settle_head(head)
+                self._place_head(head)
 
-    def _settle_head(self, head: ReservedHead) -> None:
+    def _place_head(self, head: ReservedHead) -> None:
         state = self._state
         entry = state.queues.entries.get(head.job)
         view = state.park.views.get(head.machine)
@@ -323,7 +323,7 @@ class SchedulingPass:
         elif not head.resources.fits_in(view.calendar.capacity):
             self._drop(head)
         elif not (could_hold(entry.kind, view) and self._may_run_more(entry)):
-            self._heads.tell(head, None, self._now.steady_s)
+            self._heads.promise(head, None, self._now.steady_s)
             self._drop(head)
         elif not self._start_head(head, entry, view):
             self._improve(head, entry.kind, view)

@@ -97,6 +97,6 @@ def _placed(
                 best = (start_s, profile)
         if best is None:
             return first_s
-        best[1].take(resources, best[0], run_s)
+        best[1].reserve(resources, best[0], run_s)
         first_s = best[0] if first_s is None else first_s
     return first_s

@@ -111,7 +111,7 @@ class AccountQueues:
         self._advance(entry.line)
         return True
 
-    def take_one(self, entry: QueuedJob) -> None:
+    def task_matched(self, entry: QueuedJob) -> None:
         """One task of the entry was matched."""
         self._count_out(entry, 1)
         if not entry.count:
@@ -137,7 +137,7 @@ class AccountQueues:
             elif kind.is_possible and not is_possible:
                 kind.is_possible = False
                 self.roster += 1
-                self.kinds.settle(kind)
+                self.kinds.found_unplaceable(kind)
                 for line in kind.lines:
                     line.queue.leave(line)
 

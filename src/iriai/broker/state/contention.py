@@ -92,7 +92,7 @@ class Contention:
         """A pass begins: take in what changed since the last."""
         self._wall_s = wall_s
         is_old = self._is_old(wall_s)
-        changed = self._standings.take_changed()
+        changed = self._standings.drain_changed()
         if is_old:
             changed = self._begin_anew()
         for account in changed:
@@ -117,7 +117,7 @@ class Contention:
 
     def refresh(self) -> list[Account]:
         """Take in what was matched since the pass began: it counts from now on. Whose it was."""
-        changed = self._standings.take_changed()
+        changed = self._standings.drain_changed()
         for account in changed:
             self._recount(account)
         return changed

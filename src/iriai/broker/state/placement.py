@@ -90,7 +90,7 @@ class Placement:
         self._is_under_way = True
         self._ahead = dict(park.fresh)
 
-    def look_ahead(self, stop_at: float) -> bool:
+    def scan_ahead(self, stop_at: float) -> bool:
         """Look at what was new when it all began, until so much work is done; whether that is all.
 
         Nothing is drawn before, so that what waits for the last machine contends for the first.
@@ -101,7 +101,7 @@ class Placement:
             if self.work >= stop_at:
                 return False
             name = next(iter(ahead))
-            self._look_at(ahead.pop(name))
+            self._scan(ahead.pop(name))
         self._unseen.update(ahead)
         ahead.clear()
         return True
@@ -111,7 +111,7 @@ class Placement:
         self._is_under_way = False
         self._park.nothing_left()
         if not len(self._park.open):
-            self._queues.kinds.settle_all()
+            self._queues.kinds.found_all_unplaceable()
         self._of_machine.clear()
         self._count.clear()
         self._unseen.clear()
@@ -146,7 +146,7 @@ class Placement:
         if self._unseen and lines <= FEW_LINES:
             return -1
         for view in self._unseen.values():
-            self._look_at(view)
+            self._scan(view)
         self._unseen.clear()
         if self._gone and (len(self._count) <= MASKS_MAX or self._gone >= len(self._count)):
             self._gone = self._union = 0
@@ -173,7 +173,7 @@ class Placement:
             self._found = (kind, found)
         else:
             kind.looked = self._looks
-            self._queues.kinds.settle(kind)
+            self._queues.kinds.found_unplaceable(kind)
             self._fits_nowhere(kind)
         return found
 
@@ -272,7 +272,7 @@ class Placement:
             if self.admits(view, kind):
                 yield view
 
-    def _look_at(self, view: MachineView) -> None:
+    def _scan(self, view: MachineView) -> None:
         """Keep up what may fit on a machine with new room."""
         self.work += 1
         old = self._of_machine.get(view.name)

@@ -87,7 +87,7 @@ class ReservedHeads:
         """
         if self._held_as_of != self.changes:
             self._held_as_of = self.changes
-            self._look()
+            self._refresh()
         return self._held
 
     def reserve(self, entry: QueuedJob, now_s: float) -> MachineView | None:
@@ -101,7 +101,7 @@ class ReservedHeads:
         kept = view.calendar.capacity if want.exclusive else want.resources
         head = ReservedHead(want.job, view.name, kept, slot.start_s, slot.spare)
         self._keep(head)
-        self._tell_plan(head, now_s)
+        self._promise_plan(head, now_s)
         return view
 
     def earliest(self, kind: TaskClass, now_s: float) -> tuple[MachineView, Slot] | None:
@@ -134,7 +134,7 @@ class ReservedHeads:
         assert slot is not None, "a reserved head fits on its machine"
         is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
         head.start_s, head.spare = slot
-        self._tell_plan(head, now_s)
+        self._promise_plan(head, now_s)
         return is_wider
 
     def move(self, head: ReservedHead, view: MachineView, kind: TaskClass, now_s: float) -> None:
@@ -151,10 +151,10 @@ class ReservedHeads:
         """A machine is gone for good; whether a place was kept there."""
         head = self.by_machine.pop(machine, None)
         if head is not None:
-            self.tell(head, None, now_s)
+            self.promise(head, None, now_s)
         return head is not None
 
-    def tell(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
+    def promise(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
         """Tell its home, unless it knows."""
         told = head.told_start_s
         if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
@@ -168,7 +168,7 @@ class ReservedHeads:
         views = (self._park.views.get(machine) for machine in self.by_machine)
         return any(view and view.is_available and could_hold(kind, view) for view in views)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         held: dict[Resources, None] = {}
         for machine in self.by_machine:
             view = self._park.views.get(machine)
@@ -186,9 +186,9 @@ class ReservedHeads:
         self.by_machine[head.machine] = head
         self.changes += 1
 
-    def _tell_plan(self, head: ReservedHead, now_s: float) -> None:
+    def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
         rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
-        self.tell(head, None if rests_on_open_claim else head.start_s, now_s)
+        self.promise(head, None if rests_on_open_claim else head.start_s, now_s)
 
 
 def could_hold(kind: TaskClass, view: MachineView) -> bool:

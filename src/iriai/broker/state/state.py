@@ -167,7 +167,7 @@ class BrokerState:
             key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed
         )
         view.moved_in(self.tenant_of(want.account))
-        self.queues.take_one(entry)
+        self.queues.task_matched(entry)
 
     def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """A claim that its machine granted ahead."""
@@ -297,7 +297,7 @@ class BrokerState:
 
     def regroup_excluded(self) -> None:
         """Machines began, or ceased, to be out of the question for some users."""
-        users = self.exclusions.take_changed()
+        users = self.exclusions.drain_changed()
         if users:
             self.queues.regroup(lambda want: (want.job.home, user_of(want)) in users)
             self.heads.changes += 1

@@ -80,9 +80,9 @@ class ClaimedUse:
         """Nothing that it counted counts any more."""
         self._bounds.forget(machine)
 
-    def take_noticed(self) -> list[PeerNoticed]:
+    def drain_incidents(self) -> list[PeerNoticed]:
         """What is to be said since the last call."""
-        return self._notices.take()
+        return self._notices.drain()
 
 
 def _impossible(idle: Idle) -> str:

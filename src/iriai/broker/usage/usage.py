@@ -75,7 +75,7 @@ class UsageAccounts:
         """Mean run time to expect of an account of which nothing is known."""
         return mean_run_s(RunSums(), self._sums)
 
-    def take_changed(self) -> list[Account]:
+    def drain_changed(self) -> list[Account]:
         """Accounts whose usage or run times changed since they were last taken."""
         if not self._changed:
             return []

@@ -77,7 +77,7 @@ def found(client: Client, name: str, *, passphrase: bool) -> None:
         daemon=daemon_owner(paths),
         passphrase=ask_new_passphrase() if passphrase else "",
     )
-    client.take_up_identity()
+    client.reload_identity()
 
 
 def operator_name() -> str:

@@ -95,7 +95,7 @@ def _take_up(paths: StatePaths) -> bool:
     from iriai.client.client import Client
 
     with suppress(Unreachable), Client.connect(paths.directory, follow=False) as client:
-        client.take_up_identity()
+        client.reload_identity()
         return True
     return False
 

@@ -37,7 +37,7 @@ def leave(
         shutil.rmtree(left, ignore_errors=True)
         Path(paths.cluster).rename(left)
         shutil.rmtree(left)
-        client.take_up_identity()
+        client.reload_identity()
     if options.as_json:
         print_document({"machine": report.machine, "cluster": report.cluster})
     else:

@@ -59,7 +59,7 @@ class _Pbs:
             for given in given_options(line):
                 name = given.option.names[0]
                 if name == "-l":
-                    self._take_resources(given)
+                    self._add_resources(given)
                 elif name == "-W":
                     for each in _attributes(given):
                         attributes.add(each)
@@ -135,7 +135,7 @@ class _Pbs:
 
     # --- resources -------------------------------------------------------------------------------
 
-    def _take_resources(self, given: Given) -> None:
+    def _add_resources(self, given: Given) -> None:
         """`walltime=1:00:00,nodes=1:ppn=4`, or `select=1:ncpus=4:mem=2gb`."""
         for each in parts(given, _RESOURCE_NAMES):
             self._needs.add(each)

@@ -163,7 +163,7 @@ class BrokerRpc:
         sends = [each for each in effects if isinstance(each, Send)]
         if sends and self.send is not None:
             self.send(sends)
-        for effect in [*effects, *self._notices.take()]:
+        for effect in [*effects, *self._notices.drain()]:
             if isinstance(effect, WakeAt):
                 self._set_alarm(effect)
             elif isinstance(effect, Inquired):
@@ -186,7 +186,7 @@ class BrokerRpc:
         """Another machine asks: answered within a turn."""
 
         def handle(now: Instant) -> None:
-            told = encode_told(self._told(inquired, now))
+            told = encode_told(self._reply(inquired, now))
             if len(told) > ANSWER_BYTES_MAX:
                 words = f"the answer has {len(told)} bytes, more than the {ANSWER_BYTES_MAX} there "
                 told = encode_told(declined(Refused("too-long", f"{words}may be", "ask for less")))
@@ -194,7 +194,7 @@ class BrokerRpc:
 
         self._engine.request(handle)
 
-    def _told(self, inquired: Inquired, now: Instant) -> Told:
+    def _reply(self, inquired: Inquired, now: Instant) -> Told:
         machine = self._engine.machine
         if inquired.version != INQUIRY_VERSION:
             words = f"the broker {machine.name} takes questions of version {INQUIRY_VERSION}, not "

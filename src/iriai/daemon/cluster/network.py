@@ -123,13 +123,13 @@ class ClusterNetwork:
         self._steadiness = UptimeRecord(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
-        self.book.take(_seed_member(each, identity.cluster) for each in cluster.seeds)
+        self.book.update(_seed_member(each, identity.cluster) for each in cluster.seeds)
         passport = Credentials.of(identity, trust)
         is_outward_only = settings.configuration.cluster.outward_only
         listener = Listener(
             self._happened,
             self._takes,
-            lambda sender, told, forget: texts.take(sender, told, forget=forget),
+            lambda sender, told, forget: texts.receive(sender, told, forget=forget),
         )
         self.mesh = Mesh(
             passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
@@ -172,7 +172,7 @@ class ClusterNetwork:
         der = self._cluster.identity.certificate.der
         self._perform(self.peers.publish(EntryKind.CERTIFICATE, der, now), now)
         self.spread()
-        self._tell_peers()
+        self._peers_changed()
         self._publish_counters()
         self._steadiness.begin()
         self._measure_links()
@@ -211,7 +211,7 @@ class ClusterNetwork:
         for member in self.peers.members.values():
             carried = self.peers.table.carried(EntryKey(member.name, EntryKind.MEMBER), now)
             ages_s = [carried.age_s] if carried is not None else []
-            linked_s = self.mesh.heard_ago_s(member.name)
+            linked_s = self.mesh.last_contact_ago_s(member.name)
             if linked_s is not None:
                 ages_s.append(linked_s)
             found.append(SeenMember(member, min(ages_s, default=None)))
@@ -306,7 +306,7 @@ class ClusterNetwork:
     def _happened(self, event: MachineEvent) -> None:
         if isinstance(event, Delivered) and isinstance(event.message, Entries):
             if not self._entries:
-                self._loop.call_soon(self._take_entries)
+                self._loop.call_soon(self._receive_entries)
             self._entries.add(event.sender, event.message.entries)
         elif isinstance(event, Delivered) and event.part in OF_PEERS:
             now = read_clocks("cluster")
@@ -324,14 +324,14 @@ class ClusterNetwork:
         else:
             self._engine.event(event)
 
-    def _take_entries(self) -> None:
+    def _receive_entries(self) -> None:
         """Some of what came; whoever else waits for this machine is heard before the next."""
-        sender, entries = self._entries.take()
+        sender, entries = self._entries.pop()
         now = read_clocks("cluster")
         delivered = Delivered(sender, Part.DIRECTORY, Entries(entries))
         self._perform(self.peers.handle(delivered, now), now)
         if self._entries:
-            self._loop.call_soon(self._take_entries)
+            self._loop.call_soon(self._receive_entries)
 
     def _is_of_its_cluster(self, event: Delivered) -> bool:
         """Whether who speaks for a cluster is of it.
@@ -355,7 +355,7 @@ class ClusterNetwork:
         if isinstance(message, AskOutput):
             self._output.asked(event.sender, message)
         elif isinstance(message, Output):
-            self.copies.heard(event.sender, message)
+            self.copies.receive(event.sender, message)
 
     def _begun(self, begun: Begun) -> None:
         """A task of ours runs elsewhere: what it prints is brought here, if anybody follows it."""
@@ -394,7 +394,7 @@ class ClusterNetwork:
         self._measure_news(entries, now)
         for learned in self._ledger.learned(self.peers.aged(entries, now), now):
             self._engine.event(learned)
-        for notice in self._ledger.take_notices():
+        for notice in self._ledger.drain_incidents():
             self._noticed.note(notice)
         for entry in entries:
             if entry.kind in BY_OPERATORS:
@@ -457,11 +457,11 @@ class ClusterNetwork:
                 self._present[member.name] = member
             if (before is None) == member.is_present:
                 log.info("%s is %s", member.name, member.state)
-        self.book.take(members)
-        self._site_peers.take(members)
+        self.book.update(members)
+        self._site_peers.update(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
         self._kept.changed(self._all_members)
-        self._tell_peers()
+        self._peers_changed()
 
     def _all_members(self) -> Iterable[Member]:
         return self.peers.members.values()
@@ -471,10 +471,10 @@ class ClusterNetwork:
         now = read_clocks("cluster")
         own = self._own_member(self.mesh.instance)
         self._perform(self.peers.announce(own, now), now)
-        self._site_peers.take((own,))
-        self._tell_peers()
+        self._site_peers.update((own,))
+        self._peers_changed()
 
-    def _tell_peers(self) -> None:
+    def _peers_changed(self) -> None:
         if self._site_peers.has_news:
             self._engine.event(self._site_peers.report())
 

@@ -44,7 +44,7 @@ class UptimeRecord:
 
     def begin(self) -> None:
         """Look from now on."""
-        self._looking = self._loop.call_later(LOOK_S, self._look)
+        self._looking = self._loop.call_later(LOOK_S, self._poll)
 
     def close(self) -> None:
         """Count until now, and keep it."""
@@ -56,7 +56,7 @@ class UptimeRecord:
         except Problem as problem:
             _warn(problem)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._count()
         if abs(self._known.value - self.told) >= TOLD_ANEW:
             self.told = self._known.value
@@ -64,7 +64,7 @@ class UptimeRecord:
         if self._known.wall_s - self._kept_wall_s >= KEEP_S:
             self._kept_wall_s = self._known.wall_s
             self._engine.in_thread(partial(self._keep, self._known), _tell)
-        self._looking = self._loop.call_later(LOOK_S, self._look)
+        self._looking = self._loop.call_later(LOOK_S, self._poll)
 
     def _count(self) -> None:
         wall_s = read_clocks("steadiness").wall_s

@@ -60,7 +60,7 @@ class OwnUse:
         self._seen_s: dict[AttemptId, float | None] = {}
         """By attempt what was counted already; None: it ran before we looked."""
 
-    def heard(self, event: LauncherEvent) -> None:
+    def on_event(self, event: LauncherEvent) -> None:
         """What the launcher tells."""
         match event:
             case LauncherAttached(alive):
@@ -99,9 +99,9 @@ class LoadSensor:
         self._counted_s = 0.0
         self._measured_s = steady_s
 
-    def heard(self, event: LauncherEvent) -> None:
+    def on_event(self, event: LauncherEvent) -> None:
         """The launcher's events pass through here."""
-        self._own.heard(event)
+        self._own.on_event(event)
         self._tell(event)
 
     def measure(self, steady_s: float) -> None:

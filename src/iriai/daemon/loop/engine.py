@@ -256,7 +256,7 @@ class Engine:
             raise
         for request in requests:
             request(now)
-        self._finish(self.machine.settle(now), now)
+        self._finish(self.machine.end_turn(now), now)
 
     def _schedule(self) -> None:
         if not self._is_scheduled:

@@ -136,9 +136,9 @@ class Acceptor:
         goes, why = room.who_goes(source, now_s)
         if why:
             return room, why
-        if not self._of_source.take(source, now_s):
+        if not self._of_source.consume(source, now_s):
             return room, f"it connects more than {RATE_OF_SOURCE.per_s:.0f} times a second"
-        if not is_member and not self._of_strangers.take(now_s):
+        if not is_member and not self._of_strangers.consume(now_s):
             return room, f"strangers connect more than {RATE_OF_STRANGERS.per_s:.0f} times a second"
         for answered in goes:
             answered.close(PLACE_NEEDED)

@@ -65,7 +65,7 @@ class MemberBook:
         """Taken for dead. Their addresses are kept: machines that were cut off from each other take
         each other for dead, and find each other again by being dialled."""
 
-    def take(self, members: Iterable[Member]) -> None:
+    def update(self, members: Iterable[Member]) -> None:
         """These are as they are now."""
         self._hosts = None
         for member in members:

@@ -40,7 +40,7 @@ class CircuitKey(NamedTuple):
 class RelayLink(Protocol):
     """The link with the relay, as a circuit needs it."""
 
-    def say(self, content: CircuitFrame) -> None:
+    def send_frame(self, content: CircuitFrame) -> None:
         """Send one frame."""
 
 
@@ -91,10 +91,10 @@ class Circuit:
     def close(self, reason: str) -> None:
         """End the circuit, and say so to the other end."""
         if not self._is_closed:
-            self._link.say(CarryOver(*self.key, reason))
+            self._link.send_frame(CarryOver(*self.key, reason))
             self._end(reason)
 
-    def take(self, frame: CircuitFrame) -> None:
+    def receive(self, frame: CircuitFrame) -> None:
         """What the relay has brought."""
         match frame:
             case Carry():
@@ -105,7 +105,7 @@ class Circuit:
                     self.close(FAULTS.note("a circuit", error))
                     return
                 if self._taken_bytes >= _CREDIT_BYTES and not self._is_closed:
-                    self._link.say(Credit(*self.key, self._taken_bytes))
+                    self._link.send_frame(Credit(*self.key, self._taken_bytes))
                     self._taken_bytes = 0
             case Credit():
                 # Of a peer that gives more than it may the relay cuts the circuit.
@@ -124,7 +124,7 @@ class Circuit:
             content = bytes(self._unsent[:length])
             del self._unsent[:length]
             self._credit_bytes -= length
-            self._link.say(Carry(*self.key, content))
+            self._link.send_frame(Carry(*self.key, content))
 
     def _end(self, reason: str) -> None:
         if self._is_closed:

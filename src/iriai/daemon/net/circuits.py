@@ -44,7 +44,7 @@ class Relay:
         """How many pass now."""
         return len(self._passing)
 
-    def take(self, sender: str, frame: CircuitFrame) -> None:
+    def receive(self, sender: str, frame: CircuitFrame) -> None:
         """A frame for somebody else came from `sender`.
 
         Raises `OutOfPlace` where the sender is neither end of the circuit: it does us harm.
@@ -143,23 +143,23 @@ class Circuits:
         """A new circuit to `other` through the machine `relay`."""
         return self._end(relay, CircuitKey(self._name, other, secrets.randbits(NUMBER_BITS)), link)
 
-    def take(self, link: MachineLink, frame: CircuitFrame) -> None:
+    def receive(self, link: MachineLink, frame: CircuitFrame) -> None:
         """What came over a link.
 
         Raises `OutOfPlace` where its sender has nothing to do with the circuit.
         """
         key = CircuitKey.of(frame)
         if self._name not in (key.opener, key.other):
-            self.relay.take(link.machine, frame)
+            self.relay.receive(link.machine, frame)
             return
         circuit = self._ends.get((link.machine, key))
         if circuit is None and self._is_incoming(key, frame):
             circuit = self._end(link.machine, key, link)
             self._on_incoming(circuit, link.machine)
         if circuit is not None:
-            circuit.take(frame)
+            circuit.receive(frame)
         elif not isinstance(frame, CarryOver):
-            link.say(CarryOver(*key, f"{self._name} does not know this circuit"))
+            link.send_frame(CarryOver(*key, f"{self._name} does not know this circuit"))
 
     def link_over(self, machine: str, reason: str) -> None:
         """The link straight to a machine is over, and what went through it with it."""
@@ -183,5 +183,5 @@ class Circuits:
         link = self._link_of(machine)
         if link is None:
             return False
-        link.say(frame)
+        link.send_frame(frame)
         return True

@@ -92,7 +92,7 @@ class _Greeter:
     def _secure(self, certificate: bytes | None) -> None:
         raise NotImplementedError
 
-    def _take(self, payload: bytes) -> Established | None:
+    def _receive(self, payload: bytes) -> Established | None:
         raise NotImplementedError
 
     def _done(self, greeted: Established) -> None:
@@ -106,13 +106,13 @@ class _Greeter:
             if self._is_done:
                 return
             try:
-                greeted = self._take(payload)
+                greeted = self._receive(payload)
             except msgspec.MsgspecError as error:
                 self._stream.close(f"it does not greet as a machine does: {error}")
                 return
             if greeted is not None:
                 self._is_done = True
-                self._stream.settle()
+                self._stream.admit()
                 greeted.rest.extend(frames[position + 1 :])
                 self._done(greeted)
                 return
@@ -189,7 +189,7 @@ class ClientHandshake(_Greeter):
         )
         self._stream.write(greeting_frame(greeting))
 
-    def _take(self, payload: bytes) -> Established | None:
+    def _receive(self, payload: bytes) -> Established | None:
         match decode_greeting(payload):
             case Agreed() as agreed:
                 if not self._wanted(self._machine):
@@ -255,7 +255,7 @@ class ServerHandshake(_Greeter):
         except Problem as problem:  # said once it has greeted, or it would not be read
             self._refusal = Rejected(problem.code, str(problem))
 
-    def _take(self, payload: bytes) -> Established | None:
+    def _receive(self, payload: bytes) -> Established | None:
         match decode_greeting(payload):
             case Greeting() as greeting if not self._has_agreed:
                 self._answer(greeting)

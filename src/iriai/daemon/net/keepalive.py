@@ -29,12 +29,12 @@ class Keepalive:
         """Since when something was said that an answer is due to; None: nothing since `heard_s`."""
         self._looked_s = now_s
 
-    def said(self, now_s: float, *, is_answer: bool) -> None:
+    def sent(self, now_s: float, *, is_answer: bool) -> None:
         """Something was said; `is_answer`: nobody at either end waits for a sign that it came."""
         if self._asked_s is None and not is_answer:
             self._asked_s = now_s
 
-    def heard(self, now_s: float) -> None:
+    def received(self, now_s: float) -> None:
         """Something came: the other end was there."""
         self.heard_s = now_s
         self._asked_s = None

@@ -171,7 +171,7 @@ class MachineLink:
         self._is_over = False
         self._timer = self._loop.call_later(PING_S, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
-        stream.redirect(self.take, self._closed)
+        stream.redirect(self.receive, self._closed)
         if manner.is_network:
             self._ping()
 
@@ -204,7 +204,7 @@ class MachineLink:
             frame, descriptors = link_frame(gathered.batch()), gathered.descriptors
             self._write(frame, descriptors, is_answer=gathered.is_answer)
 
-    def say(self, content: LinkFrame) -> None:
+    def send_frame(self, content: LinkFrame) -> None:
         """Send one frame."""
         if isinstance(content, Carry):
             self._used_s = _steady_s()
@@ -227,7 +227,7 @@ class MachineLink:
 
     def _write(self, data: bytes, descriptors: list[int], *, is_answer: bool = False) -> None:
         self.sent_bytes += len(data)
-        self._hearing.said(_steady_s(), is_answer=is_answer)
+        self._hearing.sent(_steady_s(), is_answer=is_answer)
         self._stream.write(data, descriptors)
 
     def _send_long_texts(self, gathered: _Gathered) -> None:
@@ -276,9 +276,9 @@ class MachineLink:
         """Whether the link is over for what the other machine sent."""
         return self._is_at_fault or self._stream.is_at_fault
 
-    def take(self, frames: list[bytes]) -> None:
+    def receive(self, frames: list[bytes]) -> None:
         """What the other machine has sent."""
-        self._hearing.heard(_steady_s())
+        self._hearing.received(_steady_s())
         for payload in frames:
             if self.is_closed:
                 return
@@ -288,7 +288,7 @@ class MachineLink:
                 if isinstance(content, Batch):
                     self._batch(content)
                 else:
-                    self._take(content)
+                    self._handle(content)
             except (msgspec.MsgspecError, OutOfPlace) as error:
                 self._is_at_fault = True
                 self.break_off(f"it does not keep to the protocol: {error}")
@@ -303,7 +303,7 @@ class MachineLink:
         if not self._manner.is_network:
             self._stream.close(reason)
             return
-        self.say(Bye(reason))
+        self.send_frame(Bye(reason))
         # Closing while something is unread would reset the connection, and the word be lost.
         self._stream.redirect(_unheard, _unheard)
         self._loop.call_later(LAST_WORD_S, self._stream.close, reason)
@@ -327,11 +327,11 @@ class MachineLink:
             message = unpack(envelope)  # which knows the part, or raises
             self._owner.delivered(self, Part(envelope.part), message)
 
-    def _take(self, content: LinkFrame) -> None:
+    def _handle(self, content: LinkFrame) -> None:
         self._spend(1)
         match content:
             case Ping():
-                self.say(Pong(content.steady_s, read_clocks("link").wall_s))
+                self.send_frame(Pong(content.steady_s, read_clocks("link").wall_s))
             case Pong():
                 now = read_clocks("link")
                 self.offset.add(content.steady_s, now.steady_s, now.wall_s, content.wall_s)
@@ -340,7 +340,7 @@ class MachineLink:
             case Obeyed():
                 self._owner.obeyed(self, content)
             case Piece():
-                text = self._pieces.take(content)
+                text = self._pieces.add(content)
                 why_not = self.hold(self._pieces.unfinished_bytes)
                 if why_not:
                     raise OutOfPlace(why_not)
@@ -363,11 +363,11 @@ class MachineLink:
 
     def _tick(self) -> None:
         try:
-            self._look()
+            self._poll()
         except Exception as error:  # noqa: BLE001 - see daemon.faults
             self._stream.close(FAULTS.note(f"the link with {self.machine}", error))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         now_s = _steady_s()
         hearing, own_pause_s = self._hearing, self._hearing.looked(now_s)
         more = MESSAGES_PER_S_MAX * own_pause_s
@@ -387,7 +387,7 @@ class MachineLink:
             self._ping()
 
     def _ping(self) -> None:
-        self.say(Ping(_steady_s()))
+        self.send_frame(Ping(_steady_s()))
 
     def _closed(self, reason: str) -> None:
         self._is_over = True

@@ -199,7 +199,7 @@ class LocalLinks:
             )
         number = next(self._numbers)
         self._bids[number] = (machine, asked)
-        link.say(Bid(number, body, asked.caller.person.name))
+        link.send_frame(Bid(number, body, asked.caller.person.name))
 
     def forget(self, machine: str) -> None:
         """A machine without a link is gone for good; durable when this returns."""

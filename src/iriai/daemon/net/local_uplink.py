@@ -160,7 +160,7 @@ class LocalUplink:
             dialling = self._dialling
             if dialling is None:
                 if self._link is not None:  # what the front end said right behind `Linked`
-                    self._link.take(frames[position:])
+                    self._link.receive(frames[position:])
                 return
             try:
                 self._answered(decode_reply(payload))
@@ -236,7 +236,7 @@ class LocalUplink:
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """Environments and scripts of tasks that follow."""
-        self._texts.take(link.machine, texts, forget=forget)
+        self._texts.receive(link.machine, texts, forget=forget)
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """An operator of the front end asks something."""
@@ -265,4 +265,6 @@ class LocalUplink:
 
 def _unheard(link: MachineLink, bid: Bid) -> None:
     """Before somebody listens."""
-    link.say(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is just starting"))
+    link.send_frame(
+        Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is just starting")
+    )

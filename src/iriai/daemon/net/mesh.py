@@ -131,7 +131,7 @@ class Mesh:
 
     def begin(self) -> None:
         """Look for others, and after the links, from here on."""
-        self._look()
+        self._poll()
 
     def send(self, sends: list[Send]) -> None:
         """What the cores say to other machines; a link is made where there is none."""
@@ -166,7 +166,7 @@ class Mesh:
         if neighbour is not None and neighbour.link is not None:
             neighbour.link.break_off(reason)
 
-    def heard_ago_s(self, machine: str) -> float | None:
+    def last_contact_ago_s(self, machine: str) -> float | None:
         """Since anything came over the link with a machine; None: there is none now."""
         neighbour = self._neighbours.get(machine)
         link = neighbour.link if neighbour is not None else None
@@ -342,7 +342,7 @@ class Mesh:
         """Somebody opened a circuit to us, through a member that can make up whom it is for."""
         now_s = _steady_s()
         goes, why = self._relayed.who_goes(relay, now_s)
-        if not why and not self._of_relay.take(relay, now_s):
+        if not why and not self._of_relay.consume(relay, now_s):
             why = f"more than {RATE_OF_RELAY.per_s:.0f} circuits a second"
         if why:
             self.offences.note(relay, "too-many-circuits", f"through it: {why}", now_s)
@@ -383,7 +383,7 @@ class Mesh:
             greeted.stream, greeted.machine, self, self._payloads, PassedDescriptors(), NETWORK
         )
         link.hold = partial(self._hold, (greeted.machine, link))
-        self._settle(neighbour, greeted, link)
+        self._adopt_link(neighbour, greeted, link)
         log.info("%s is linked%s", neighbour.name, "" if greeted.is_direct else " through a relay")
         if neighbour.is_lossy:
             neighbour.is_lossy = False
@@ -393,7 +393,7 @@ class Mesh:
         if held:
             link.send(held)
         if greeted.rest:
-            link.take(greeted.rest)
+            link.receive(greeted.rest)
 
     def _hold(self, who: tuple[str, object], held_bytes: int) -> str:
         """Why a link may not have so much under way; empty: it may."""
@@ -402,7 +402,9 @@ class Mesh:
         self._unfinished.hold(who, 0)
         return f"{held_bytes} bytes of frames or texts that are not whole are more than its share"
 
-    def _settle(self, neighbour: PeerConnection, greeted: Established, link: MachineLink) -> None:
+    def _adopt_link(
+        self, neighbour: PeerConnection, greeted: Established, link: MachineLink
+    ) -> None:
         """What is known of a neighbour from here on."""
         if neighbour.dialling is not None:
             neighbour.dialling.cancel()
@@ -446,7 +448,7 @@ class Mesh:
 
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
         """Something of a circuit."""
-        self.circuits.take(link, frame)
+        self.circuits.receive(link, frame)
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """The other machine says nothing more on this link."""
@@ -460,7 +462,7 @@ class Mesh:
             neighbour = self._neighbours[link.machine]
             if neighbour.link is link:
                 self._part(neighbour, link)
-            link.say(Bye())
+            link.send_frame(Bye())
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """A link is closed."""
@@ -497,21 +499,21 @@ class Mesh:
 
     # --- now and then ----------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """What is idle, held too long, missing or forgotten."""
-        self._looking = self._loop.call_later(LOOK_S, self._look)
+        self._looking = self._loop.call_later(LOOK_S, self._poll)
         now_s = _steady_s()
         kept = self._keep_relays() if self._is_outward_only else []
         for neighbour in list(self._neighbours.values()):
             link = neighbour.link
             if link is None:
-                self._look_after(neighbour, now_s)
+                self._poll_unlinked(neighbour, now_s)
             elif neighbour.is_ours and link.idle_s > IDLE_S and neighbour.name not in kept:
-                link.say(Bye())
+                link.send_frame(Bye())
                 self._part(neighbour, link)
         self._shunned_until_s = {m: s for m, s in self._shunned_until_s.items() if s > now_s}
 
-    def _look_after(self, neighbour: PeerConnection, now_s: float) -> None:
+    def _poll_unlinked(self, neighbour: PeerConnection, now_s: float) -> None:
         """One without a link."""
         if neighbour.held and now_s > neighbour.held_until_s:
             lost = len(neighbour.release())

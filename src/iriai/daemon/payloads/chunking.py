@@ -32,7 +32,7 @@ class PayloadChunks:
         """Of pieces whose last has not come."""
         return len(self._text)
 
-    def take(self, piece: Piece) -> bytes | None:
+    def add(self, piece: Piece) -> bytes | None:
         """The whole text, where this was its last piece.
 
         Raises `OutOfPlace` where it is longer than may be, not the text that it is called, called

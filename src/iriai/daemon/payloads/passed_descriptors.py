@@ -26,9 +26,9 @@ class PassedDescriptors:
         self._held[number] = descriptors
         if user:
             self._users[number] = user
-            self.per_user.take(user, len(descriptors))
+            self.per_user.add(user, len(descriptors))
 
-    def take(self, number: int) -> list[int]:
+    def pop(self, number: int) -> list[int]:
         """What came with a job; whoever takes it closes it."""
         descriptors = self._held.pop(number, [])
         user = self._users.pop(number, "") if descriptors else ""
@@ -42,7 +42,7 @@ class PassedDescriptors:
 
     def drop(self, number: int) -> None:
         """The job has ended; nobody needs them."""
-        self.close(self.take(number))
+        self.close(self.pop(number))
 
     def close(self, descriptors: list[int]) -> None:
         """Close these."""

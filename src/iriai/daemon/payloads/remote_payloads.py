@@ -36,7 +36,7 @@ class RemotePayloads:
                 return texts[digest]
         raise KeyError(digest)
 
-    def take(self, sender: str, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
+    def receive(self, sender: str, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
         """These came; with `forget` the sender counts on none that came before.
 
         Raises `OutOfPlace` where a text is not what it is called, or there are too many.

@@ -74,10 +74,10 @@ class Arrivals:
                 connection, _ = listener.accept()
             except OSError:
                 break
-            are_welcome = self._take(connection, now_s) and are_welcome
+            are_welcome = self._admit(connection, now_s) and are_welcome
         return 0.0 if are_welcome else min(REST_MAX_S, RESTS * (self._clock() - began_s))
 
-    def _take(self, connection: socket.socket, now_s: float) -> bool:
+    def _admit(self, connection: socket.socket, now_s: float) -> bool:
         """Serve it, now or later; False: it was turned away."""
         try:
             caller = self._identify(connection)
@@ -88,7 +88,7 @@ class Arrivals:
         if refusal := self._room.enter(user, is_operator=caller.operator):
             self._turn_away(connection, user, refusal)
             return False
-        if caller.operator or (user not in self._waiting and self._buckets.take(user, now_s)):
+        if caller.operator or (user not in self._waiting and self._buckets.consume(user, now_s)):
             self._serve(connection, caller)
         else:
             self._wait(connection, caller, now_s)
@@ -109,19 +109,19 @@ class Arrivals:
         waiting = self._waiting.get(user)
         if waiting is None:
             waiting = self._waiting[user] = deque()
-            self._look_later(user, now_s)
+            self._retry_later(user, now_s)
         waiting.append((connection, caller))
 
-    def _look_later(self, user: str, now_s: float) -> None:
+    def _retry_later(self, user: str, now_s: float) -> None:
         wait_s = max(WAIT_MIN_S, self._buckets.wait_s(user, now_s))
-        self._engine.later(wait_s, guarded("an arrival", partial(self._look, user)))
+        self._engine.later(wait_s, guarded("an arrival", partial(self._retry, user)))
 
-    def _look(self, user: str) -> None:
+    def _retry(self, user: str) -> None:
         waiting, now_s = self._waiting.get(user), self._engine.steady_s()
-        while waiting and self._buckets.take(user, now_s):
+        while waiting and self._buckets.consume(user, now_s):
             self._serve(*waiting.popleft())
         if waiting:
-            self._look_later(user, now_s)
+            self._retry_later(user, now_s)
         else:
             self._waiting.pop(user, None)
 

@@ -99,13 +99,13 @@ class RequestContext:
         )
         self.connection.mistaken()
 
-    def take_descriptors(self) -> list[int]:
+    def detach_descriptors(self) -> list[int]:
         """What came with it; whoever takes it closes it."""
         taken, self.descriptors = self.descriptors, []
         return taken
 
     def _close_descriptors(self) -> None:
-        for descriptor in self.take_descriptors():
+        for descriptor in self.detach_descriptors():
             close_descriptor(descriptor)
 
 
@@ -250,7 +250,7 @@ class ClientSession:
                 except MalformedMessage as error:
                     self._malformed(payload, error)
                 else:
-                    self._take(request, len(payload), now)
+                    self._handle(request, len(payload), now)
             else:
                 break
             if perf_counter() >= until_s:
@@ -307,7 +307,7 @@ class ClientSession:
     def _drained(self) -> None:
         self._count_unsent()
 
-    def _take(self, request: Request, size_bytes: int, now: Instant) -> None:
+    def _handle(self, request: Request, size_bytes: int, now: Instant) -> None:
         descriptors: list[int] = []
         wanted = getattr(request.body, "descriptors", 0)
         if wanted:
@@ -456,7 +456,7 @@ class Clients:
                     unfinished.give_back(user, -more)
                 return ""
             has_room = unfinished.has_room(user, more)
-            unfinished.take(user, more)
+            unfinished.add(user, more)
             return "" if has_room else f"{unfinished.what} of {user}: {unfinished.key} is less"
 
         if caller.operator:
@@ -503,7 +503,7 @@ class Clients:
         user = connection.user
         if more_bytes > 0:
             has_room = connection.is_operator or self._unsent.has_room(user, more_bytes)
-            self._unsent.take(user, more_bytes)
+            self._unsent.add(user, more_bytes)
             if not has_room:
                 connection.close(f"{user} does not read what was asked for")
         elif more_bytes < 0:

@@ -42,13 +42,13 @@ class FreedMemory:
 
     def begin(self) -> None:
         """Look again and again."""
-        self._engine.later(LOOK_S, self._look)
+        self._engine.later(LOOK_S, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         now_bytes = self._freed.freed_bytes
         lately, in_all = now_bytes - self._seen_bytes, now_bytes - self._given_bytes
         self._seen_bytes = now_bytes
         if in_all >= FREED_MIN_BYTES and lately <= QUIET * in_all:
             self._given_bytes = now_bytes
             self._give_back()
-        self._engine.later(LOOK_S, self._look)
+        self._engine.later(LOOK_S, self._poll)

@@ -62,9 +62,9 @@ class Retention:
     def begin(self) -> None:
         """Look now, and again and again."""
         if self._keep_s is not None or self._keep_jobs is not None:
-            self._look()
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         until_wall_s = None if self._keep_s is None else time.time() - self._keep_s
 
         def ask() -> dict[int, tuple[str, ...]]:
@@ -88,4 +88,4 @@ class Retention:
         except (StoreFailure, OSError) as failure:
             log.warning("old history was not deleted: %s", failure)
             pause_s = LOOK_S
-        self._engine.later(pause_s, self._look)
+        self._engine.later(pause_s, self._poll)

@@ -221,7 +221,7 @@ class LauncherClient:
             attempt, spec = launch.attempt, launch.spec
             # Another home's job has none here, and its number may be one of our jobs' too.
             is_ours = spec.descriptors and attempt.home == self.home()
-            descriptors = self._descriptors.take(attempt.number) if is_ours else []
+            descriptors = self._descriptors.pop(attempt.number) if is_ours else []
             if len(descriptors) != spec.descriptors:
                 self._on_gone(attempt)
                 continue
@@ -308,9 +308,9 @@ class LauncherClient:
                 assert self._stream is not None
                 self._stream.close(f"not a message of a launcher: {error}")
                 return
-            self._take(message)
+            self._handle(message)
 
-    def _take(self, message: FromLauncher) -> None:
+    def _handle(self, message: FromLauncher) -> None:
         match message:
             case Attached():
                 self.welcome = message

@@ -113,7 +113,7 @@ class Notifications:
         self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
         """By job: how often it was tried in vain."""
 
-    def settled(self, number: int) -> None:
+    def job_finished(self, number: int) -> None:
         """A job has finished, durably, and its user wants to know."""
         self._due[number] = 0
         self._order(number)

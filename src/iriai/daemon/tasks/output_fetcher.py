@@ -92,7 +92,7 @@ class OutputFetcher:
                 copy.asks = 0
                 self._ask(key, copy)
 
-    def heard(self, sender: str, output: Output) -> None:
+    def receive(self, sender: str, output: Output) -> None:
         """A machine answers."""
         key = CopyKey(output.attempt, output.kind)
         copy = self._copies.get(key)

@@ -42,7 +42,7 @@ class OutputServer:
     def asked(self, sender: str, ask: AskOutput) -> None:
         """A home asks; that the attempt is its own was seen to."""
         if ask.kind in KINDS:
-            self._look(sender, ask, self._loop.time() + PATIENCE_S)
+            self._poll(sender, ask, self._loop.time() + PATIENCE_S)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -61,7 +61,7 @@ class OutputServer:
         self._engine.in_thread(sweep, _tell_swept)
         self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
 
-    def _look(self, sender: str, ask: AskOutput, until_s: float) -> None:
+    def _poll(self, sender: str, ask: AskOutput, until_s: float) -> None:
         key = ask.attempt, ask.kind
         earlier = self._pending.pop(key, None)
         if earlier is not None:
@@ -74,7 +74,7 @@ class OutputServer:
             told = Output(ask.attempt, ask.kind, ask.offset, content, is_complete)
             self._say([Send(sender, Part.OUTPUT, told)])
         elif len(self._pending) < PENDING_MAX:
-            again = partial(self._look, sender, ask, until_s)
+            again = partial(self._poll, sender, ask, until_s)
             self._pending[key] = self._loop.call_later(LOOK_S, again)
 
     def _runs(self, attempt: AttemptId) -> bool:

@@ -131,7 +131,7 @@ class FramedStream(SocketStream):
                 self._unfinished.give_back(self._user, -more)
             return
         has_room = self._unfinished.has_room(self._user, more)
-        self._unfinished.take(self._user, more)
+        self._unfinished.add(self._user, more)
         if not has_room:
             self.is_at_fault = True
             self.close(f"{self._unfinished.what} of {self._user}: {self._unfinished.key} is less")

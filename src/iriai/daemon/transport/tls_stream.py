@@ -118,7 +118,7 @@ class TlsStream:
         """Whether anything has come."""
         return self._unproved_bytes > 0
 
-    def settle(self) -> None:
+    def admit(self) -> None:
         """Both ends have agreed what the connection is for: it may stay."""
         self._deadline.cancel()
         on_settled, self.on_settled = self.on_settled, _unheard
@@ -127,7 +127,7 @@ class TlsStream:
     def trust(self, frame_bytes_max: int) -> None:
         """The peer was found good: it may take its time, and send frames of this size."""
         self.allow(frame_bytes_max)
-        self.settle()
+        self.admit()
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
@@ -220,7 +220,7 @@ class TlsStream:
             self._pipe.write(self._outgoing.read())
 
     def _closed(self, reason: str) -> None:
-        self.settle()
+        self.admit()
         self._frames = FrameReader(0)  # what was kept of a frame is given back at once
         self._hold(0)
         self._on_close(reason)

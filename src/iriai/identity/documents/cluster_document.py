@@ -116,7 +116,7 @@ class ClusterDocuments:
         """Of the document in force; 0: there is none."""
         return self.held.number if self.held else 0
 
-    def take(self, document: ClusterDocument) -> Acceptance:
+    def receive(self, document: ClusterDocument) -> Acceptance:
         """Take in a document that arrived."""
         held = self.held
         if held is None or document.number > held.number:

@@ -127,7 +127,7 @@ class ClusterFiles:
         """Tell `trust` of all machines that were thrown out."""
         content = self._read(EJECTIONS_FILE)
         for document in _decoded(content, list[Document], EJECTIONS_FILE) if content else ():
-            trust.take_ejection(document, is_kept=True)
+            trust.receive_ejection(document, is_kept=True)
 
     def keep_ejections(self, trust: Trust) -> None:
         """Keep all that `trust` knows of."""

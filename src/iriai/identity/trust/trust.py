@@ -118,7 +118,7 @@ class Trust:
                 "'iriai operator show' shows who is; one of them may sign it anew",
             )
 
-    def take_ejection(self, document: bytes, *, is_kept: bool = False) -> str | None:
+    def receive_ejection(self, document: bytes, *, is_kept: bool = False) -> str | None:
         """Take in a signed ejection; returns the machine's name, or None where it is no news.
 
         One that is kept here already stays good when its operator is none any more.

@@ -111,7 +111,7 @@ class Scratch:
             self._drop_idle()
             self._tmp, self._place = tmp, None
 
-    def take(self, uid: int, gid: int) -> ScratchSpace:
+    def acquire(self, uid: int, gid: int) -> ScratchSpace:
         """A directory that is empty, and nobody's but the user's. Raises `NoDirectory`."""
         idle = self._idle.get(uid)
         if idle:

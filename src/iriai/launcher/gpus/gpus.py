@@ -159,7 +159,7 @@ class Gpus:
         self._numbers = settings.gpu_ids
         self.cards = find_cards(settings.gpu_devices)
 
-    def take(self, order: StartOrder) -> tuple[int, ...]:
+    def acquire(self, order: StartOrder) -> tuple[int, ...]:
         """The cards of `order`, by their numbers on this machine; they are its own until `release`.
 
         Raises `CardTaken`, or OSError where its lock cannot be made.

@@ -42,7 +42,7 @@ class Defects:
         """The same for the one that is there, where there was another since it was told."""
         return self.so_far() if self.count != self._told else None
 
-    def met(self, doing: str, error: Exception, cost: str = NOT_STARTED) -> str:
+    def record(self, doing: str, error: Exception, cost: str = NOT_STARTED) -> str:
         """An error came up in `doing`; returns what whoever waits for that is to be told.
 
         Logged the first, tenth, hundredth time at each place.

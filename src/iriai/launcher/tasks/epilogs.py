@@ -56,7 +56,7 @@ class Epilogs:
             self._due[order.attempt] = environment
             self._new.append(Owed(order.attempt, environment))
 
-    def take_new(self) -> list[Owed]:
+    def drain_new(self) -> list[Owed]:
         """What is owed since the last call, to be written down before it begins."""
         new, self._new = self._new, []
         return new

@@ -53,9 +53,9 @@ class LeaseTimers:
         """`task` has been started."""
         end_s = self.end_s(order)
         if end_s is not None:
-            self._timers.add(end_s, task, lambda now_s: self._look(task, order, now_s))
+            self._timers.add(end_s, task, lambda now_s: self._check(task, order, now_s))
 
-    def _look(self, task: RunningTask, order: StartOrder, now_s: float) -> None:
+    def _check(self, task: RunningTask, order: StartOrder, now_s: float) -> None:
         end_s = self.end_s(order)
         if end_s is None or now_s < end_s:
             self.begin(task, order)

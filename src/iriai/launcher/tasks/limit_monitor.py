@@ -53,9 +53,9 @@ class LimitMonitor:
             self._expect_alarm(task.enclosure)
 
     def _plan_look(self, task: RunningTask, now_s: float) -> None:
-        self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._look(task, later_s))
+        self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._check(task, later_s))
 
-    def _look(self, task: RunningTask, now_s: float) -> None:
+    def _check(self, task: RunningTask, now_s: float) -> None:
         """Nothing but looking keeps a file small: a limit of the kernel's holds for all files."""
         printed_bytes = self._tasks.printed_bytes(task)
         if printed_bytes > SPOOL_BYTES_MAX:

@@ -182,7 +182,7 @@ class StartQueue:
 
     def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
         """`task` runs, and its limits cannot be kept."""
-        words = self._defects.met(f"watching {task.attempt}", error, ENDED)
+        words = self._defects.record(f"watching {task.attempt}", error, ENDED)
         self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:
@@ -196,7 +196,7 @@ class StartQueue:
     def _with_cards(self, order: StartOrder) -> StartOrder:
         """`order` with the cards that are now its own."""
         try:
-            return msgspec.structs.replace(order, gpu_ids=self._gpus.take(order))
+            return msgspec.structs.replace(order, gpu_ids=self._gpus.acquire(order))
         except (CardTaken, OSError) as taken:
             raise NotStarted(EndCause.REFUSED, str(taken)) from None
 
@@ -224,7 +224,7 @@ class StartQueue:
         except (OSError, ValueError) as error:
             text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
-            text = self._defects.met(f"starting {order.attempt}", error)
+            text = self._defects.record(f"starting {order.attempt}", error)
         self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
         return None
 

@@ -77,7 +77,7 @@ class Tasks:
         """What a task that somebody follows has printed so far, of its larger stream."""
         return self._spawner.spool.size_bytes(task.attempt)
 
-    def take_ends(self) -> list[Exit]:
+    def drain_exits(self) -> list[Exit]:
         """The ends since the last call."""
         ends, self._ends = self._ends, []
         return ends
@@ -92,8 +92,8 @@ class Tasks:
         payload = self._store(prepared)
         login, scratch = prepared.login, None
         try:
-            scratch = self._scratch.take(login.uid, login.gid)
-            namespace = self._namespaces.take(login.uid, prepared.visible)
+            scratch = self._scratch.acquire(login.uid, login.gid)
+            namespace = self._namespaces.acquire(login.uid, prepared.visible)
         except NoDirectory:
             self._drop(payload)
             if scratch is not None:
@@ -163,7 +163,7 @@ class Tasks:
             reaped.append(task)
         if reaped:
             self._left_over += reaped
-            self._take_failures(reaped)
+            self._drain_failures(reaped)
         if found_any and self._left_over:
             self._finish_empty(reaped)
 
@@ -174,7 +174,7 @@ class Tasks:
         try:
             is_hook = self._hooks.ended(pid, status)
         except Exception as error:  # noqa: BLE001 - it costs what waited for the hook alone
-            self._defects.met("the end of a hook", error)
+            self._defects.record("the end of a hook", error)
             return
         if not is_hook and owner is not None:
             owner.count(usage)
@@ -221,12 +221,14 @@ class Tasks:
             self._give_back(task)
             self._enclosures.release(task.enclosure)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
-            self._defects.met(f"taking back what {task.attempt} had", error)
+            self._defects.record(f"taking back what {task.attempt} had", error)
 
     def _unknown_end(
         self, task: RunningTask, error: Exception, now_s: float, now_wall_s: float
     ) -> Exit:
-        words = self._defects.met(f"the end of {task.attempt}", error, "keeps unknown how it ended")
+        words = self._defects.record(
+            f"the end of {task.attempt}", error, "keeps unknown how it ended"
+        )
         begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
         cause = task.cause or EndCause.FAILED
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
@@ -239,7 +241,7 @@ class Tasks:
         if task.namespace is not None:
             self._namespaces.give_back(task.namespace, task.started_wall_s)
 
-    def _take_failures(self, reaped: list[RunningTask]) -> None:
+    def _drain_failures(self, reaped: list[RunningTask]) -> None:
         failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
         if failures:
             for task in reaped:

@@ -56,7 +56,7 @@ class OffpeakHours:
         self._since_s = 0.0
         self._until_s = 0.0
 
-    def heard(self, is_offpeak: bool, now_s: float) -> None:
+    def set_published(self, is_offpeak: bool, now_s: float) -> None:
         """What the broker publishes now."""
         self._before_s = self.so_far_s(now_s)
         self._since_s = now_s

@@ -117,7 +117,7 @@ class Demand:
         row = self._matches.row(machine)
         if row is None:
             return False
-        self._look()
+        self._refresh()
         return self._admits[row] == 1
 
     def may_admit(self, machine: str) -> bool:
@@ -125,23 +125,23 @@ class Demand:
         row = self._matches.row(machine)
         if row is None:
             return False
-        self._look()
+        self._refresh()
         return bool(self._possible[row])
 
     def possible(self) -> Iterator[str]:
         """The machines on which they could."""
-        self._look()
+        self._refresh()
         for row in np.flatnonzero(self._possible):
             yield self._matches.names[row]
 
     def count(self) -> int:
         """On how many machines both hold now."""
-        self._look()
+        self._refresh()
         return self._admits.count(1)
 
     def names(self) -> Iterator[str]:
         """Those machines."""
-        self._look()
+        self._refresh()
         at = self._admits.find(1)
         while at >= 0:
             yield self._matches.names[at]
@@ -151,12 +151,12 @@ class Demand:
         """How well machine and job like each other."""
         row = self._matches.row(machine)
         assert row is not None
-        self._look()
+        self._refresh()
         return MatchRank(-float(self._job_ranks[row]), -float(self._owner_ranks[row]))
 
     def tiers(self) -> list[list[str]]:
         """The matching machines, those that are liked alike together, the best first."""
-        self._look()
+        self._refresh()
         if self._ordered is None:
             rows = np.flatnonzero(np.frombuffer(self._admits, np.uint8))
             job, owner = self._job_ranks[rows], self._owner_ranks[rows]
@@ -167,7 +167,7 @@ class Demand:
             self._ordered = [[names[row] for row in part] for part in np.split(rows, steps)]
         return self._ordered
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Judge machines that changed since; all of them where that is as quick."""
         matches = self._matches
         if self._seen == matches.news and self._epoch == matches.epoch:

@@ -98,7 +98,7 @@ class Matches:
         clock = clock_attributes(self._wall_min * 60.0, static) if self._wall_min >= 0 else {}
         self._static[row] = static
         self._table.put(row, {**static, **measured, **clock})
-        self._tell(row, None)
+        self._notify(row, None)
         return self._set_policy(row, ad)
 
     def forget(self, machine: str) -> None:
@@ -109,7 +109,7 @@ class Matches:
             self.names[row], self._static[row] = "", {}
             self._table.put(row, {})
             self._set_policy(row, MachineAd())
-            self._tell(row, None)
+            self._notify(row, None)
 
     def _new_row(self) -> int:
         if self._absent:
@@ -132,7 +132,7 @@ class Matches:
         ]
         told = frozenset(key for key in changed if key in self._mentioned)
         if told:
-            self._tell(row, told)
+            self._notify(row, told)
         return bool(told)
 
     def tick(self, wall_s: float) -> bool:
@@ -159,7 +159,7 @@ class Matches:
         of_demands = [demand.mentions for demand in self._demands.values()]
         self._mentioned = self._owners.keys.union(*of_demands)
 
-    def _tell(self, row: int, keys: frozenset[str] | None) -> None:
+    def _notify(self, row: int, keys: frozenset[str] | None) -> None:
         self.news += 1
         self._changes.append((row, keys))
         self._owners.changed(lastingly=keys is None)

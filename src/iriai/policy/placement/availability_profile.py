@@ -20,9 +20,9 @@ class AvailabilityProfile:
         for each in claimed:
             # What is past its end still holds its place, and counts as ending now.
             if each.end_s > now_s:
-                self.take(each.resources, now_s, each.end_s - now_s)
+                self.reserve(each.resources, now_s, each.end_s - now_s)
 
-    def take(self, resources: Resources, start_s: float, stay_s: float | None) -> None:
+    def reserve(self, resources: Resources, start_s: float, stay_s: float | None) -> None:
         """Plan `resources` from `start_s` on; the caller has asked `earliest_s`."""
         self._change(resources, start_s, stay_s, is_taken=True)
 

@@ -99,7 +99,7 @@ class Conservative:
         }
         for place in self._places.values():
             start_s = max(now_s, place.start_s)
-            profiles[place.machine].take(place.job.resources, start_s, place.job.stay_s)
+            profiles[place.machine].reserve(place.job.resources, start_s, place.job.stay_s)
         return profiles
 
     def _has_ended(self, machines: dict[str, PlannedMachine]) -> bool:
@@ -128,7 +128,7 @@ class Conservative:
             self._places.pop(job.id, None)
             return
         start_s, name = best
-        profiles[name].take(job.resources, start_s, job.stay_s)
+        profiles[name].reserve(job.resources, start_s, job.stay_s)
         self._places[job.id] = _Place(job, name, start_s, told_s)
 
     def _due(

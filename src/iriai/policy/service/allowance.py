@@ -31,7 +31,7 @@ class Allowance:
         self.refusals[user] = self.refusals.get(user, 0) + 1
         return False
 
-    def take(self, user: str, amount: int = 1) -> None:
+    def add(self, user: str, amount: int = 1) -> None:
         """`user` holds so much more, whether or not there was room."""
         self._held[user] = self._held.get(user, 0) + amount
 

@@ -37,7 +37,7 @@ class ConnectionLimits:
         refusal = self._refusal(user, is_operator=is_operator)
         if refusal is None:
             self._open += 1
-            self.per_user.take(user)
+            self.per_user.add(user)
         return refusal
 
     def become(self, before: str, user: str, *, is_operator: bool) -> Problem | None:
@@ -45,7 +45,7 @@ class ConnectionLimits:
         refusal = self._refusal(user, is_operator=is_operator)
         if refusal is None:
             self.per_user.give_back(before)
-            self.per_user.take(user)
+            self.per_user.add(user)
         return refusal
 
     def leave(self, user: str) -> None:

@@ -125,7 +125,7 @@ class HeldJobs:
             holding.jobs += 1
             holding.bytes += held.size_bytes
 
-    def settled(self, number: int) -> None:
+    def job_finished(self, number: int) -> None:
         """A job has finished."""
         held = self._held.pop(number, None)
         if held is None:

@@ -35,7 +35,7 @@ class TokenBucket:
         self._left = rate.burst
         self._at_s = now_s
 
-    def take(self, now_s: float, amount: float = 1.0) -> bool:
+    def consume(self, now_s: float, amount: float = 1.0) -> bool:
         """Take `amount` out where it is there, or leave it all; whether it was there."""
         self._fill(now_s)
         if amount > self._left:
@@ -77,9 +77,9 @@ class TokenBuckets(Generic[K]):
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def take(self, key: K, now_s: float, amount: float = 1.0) -> bool:
+    def consume(self, key: K, now_s: float, amount: float = 1.0) -> bool:
         """Take `amount` out of the bucket of `key` where it is there; whether it was."""
-        return self.of(key, now_s).take(now_s, amount)
+        return self.of(key, now_s).consume(now_s, amount)
 
     def wait_s(self, key: K, now_s: float, amount: float = 1.0) -> float:
         """In how many seconds `amount` will be in the bucket of `key`."""

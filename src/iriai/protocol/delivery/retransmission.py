@@ -70,7 +70,7 @@ class Retransmission:
         if first is not None and first.what[1] != stamp:
             del self._again[number]
 
-    def heard(self, heard: Heard, now_s: float) -> None:
+    def acknowledged(self, heard: Heard, now_s: float) -> None:
         """The broker says what it has taken in."""
         self._answered_s = now_s
         report = self._report

@@ -149,12 +149,12 @@ class Directory:
         self._effects: list[Effect] = []
 
     def handle(self, sender: str, message: ToDirectory | None, now: Instant) -> None:
-        """Take a message in, or (None) the alarm; `settle` says what follows."""
+        """Take a message in, or (None) the alarm; `end_turn` says what follows."""
         if message is None:
             self._alarm_s = inf
         elif self._is_within_limits(sender, now):
-            self._take(sender, message, now)
-        self._look_at_the_clock(now)
+            self._receive(sender, message, now)
+        self._poll_timers(now)
 
     def changed(
         self, came: Iterable[Entry], gone: Iterable[EntryKey], sender: str, now: Instant
@@ -162,7 +162,7 @@ class Directory:
         """The table changed; `sender` told it, empty where nobody did."""
         urgent = []
         for entry in came:
-            self._lately[entry.key] = self._told_periods
+            self._lately[entry.key] = self._gossip_periods
             if self._settings.mode is SpreadMode.RUMOUR:
                 self.rumours.learned(entry.row)
             if _is_urgent(entry):
@@ -177,7 +177,7 @@ class Directory:
 
     # --- an exchange -----------------------------------------------------------------------------
 
-    def _take(self, sender: str, message: ToDirectory, now: Instant) -> None:
+    def _receive(self, sender: str, message: ToDirectory, now: Instant) -> None:
         match message:
             case Offer():
                 self._answer_offer(sender, message)
@@ -186,7 +186,7 @@ class Directory:
             case Wanted(rows):
                 self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
             case Entries(entries):
-                self._take_entries(sender, entries, now)
+                self._receive_entries(sender, entries, now)
             case Outline(checksums):
                 self._answer_outline(sender, checksums)
             case Detail():
@@ -256,7 +256,7 @@ class Directory:
             lacked += [row.key for row in rows if _is_later(row, theirs)]
         self._send_entries(sender, lacked, now)
 
-    def _take_entries(
+    def _receive_entries(
         self, sender: str, entries: Sequence[Carried], now: Instant
     ) -> list[DigestRow]:
         """Those that were known already."""
@@ -264,16 +264,16 @@ class Directory:
         return [
             carried.entry.row
             for carried in first
-            if self._table.take(carried, sender, now) is MergeResult.KNOWN
+            if self._table.merge(carried, sender, now) is MergeResult.KNOWN
         ]
 
     def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
         own = [key for key in self.rumours if not rumour.is_answer]  # before these are added
-        known = self._take_entries(sender, rumour.entries, now)
+        known = self._receive_entries(sender, rumour.entries, now)
         if known:
             self._say(sender, Known(tuple(known)))
         if self._settings.answers_rumours and own:
-            self._tell_rumours(sender, own, now, is_answer=True)
+            self._spread_rumours(sender, own, now, is_answer=True)
 
     # --- what is sent ----------------------------------------------------------------------------
 
@@ -290,15 +290,15 @@ class Directory:
         for batch in self._batches(machine, keys, now):
             self._say(machine, Entries(batch))
 
-    def _tell_others(self, now: Instant) -> None:
+    def _gossip(self, now: Instant) -> None:
         """A round as the paper has it; who came up asks for a table, as often as may be lost."""
         if self._seeds and self.rounds <= TABLE_ROUNDS:
             for name in some(self._seeds, 1, self._rng):
                 self._say(name, Offer(self._table.digest.checksum))
         for name in some(self._reachable, self._settings.fanout, self._rng):
-            self._tell_rumours(name, self.rumours, now)
+            self._spread_rumours(name, self.rumours, now)
 
-    def _tell_rumours(
+    def _spread_rumours(
         self, machine: str, keys: Iterable[EntryKey], now: Instant, *, is_answer: bool = False
     ) -> None:
         batches = list(self._batches(machine, keys, now))
@@ -342,7 +342,7 @@ class Directory:
         self._notices.note("flood", sender, words)
         return False
 
-    def _look_at_the_clock(self, now: Instant) -> None:
+    def _poll_timers(self, now: Instant) -> None:
         self._table.expire(now)
         self._publisher.due(now)
         if self._period_ends_s <= now.steady_s:
@@ -364,7 +364,7 @@ class Directory:
         self.rounds += 1
         self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
         if self._settings.mode is SpreadMode.RUMOUR:
-            self._tell_others(now)
+            self._gossip(now)
             return
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
@@ -377,10 +377,10 @@ class Directory:
         return self.partners or self._seeds
 
     @property
-    def _told_periods(self) -> int:
+    def _gossip_periods(self) -> int:
         return LATELY_LEAST + int(log2(len(self.partners) + 1))
 
-    def settle(self, now: Instant) -> list[Effect]:
+    def end_turn(self, now: Instant) -> list[Effect]:
         """What is to be said, and the alarm where it is another than before."""
         effects, self._effects = self._effects, []
         times = (self._period_ends_s, self._table.next_end_s, self._publisher.next_s)

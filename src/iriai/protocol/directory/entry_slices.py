@@ -34,7 +34,7 @@ class EntrySlices:
         if not waiting:
             del self._waiting[sender]
 
-    def take(self) -> tuple[str, tuple[Carried, ...]]:
+    def pop(self) -> tuple[str, tuple[Carried, ...]]:
         """The sender whose turn it is, and its next entries; nobody and none: nothing waits."""
         if not self._waiting:
             return "", ()

@@ -116,7 +116,7 @@ class EntryTable:
             return False
         return self.digest.is_news(row)
 
-    def take(self, carried: Carried, sender: str, now: Instant) -> MergeResult:
+    def merge(self, carried: Carried, sender: str, now: Instant) -> MergeResult:
         """Keep an entry of another machine where it is later and honest."""
         code, words = complaint(carried)
         if code:
@@ -158,7 +158,7 @@ class EntryTable:
         self._end_at(held.over_s, key)
         self._changed[key] = entry
         if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
-            self._bury(key.machine, now)
+            self._drop_departed(key.machine, now)
 
     @property
     def next_end_s(self) -> float:
@@ -176,7 +176,7 @@ class EntryTable:
             elif over is not None and over[1] <= now.steady_s:
                 del self._over[key]
 
-    def take_changes(self) -> tuple[list[Entry], list[EntryKey]]:
+    def drain_changes(self) -> tuple[list[Entry], list[EntryKey]]:
         """(entries that came, keys that are gone) since the last call."""
         if not self._changed:
             return [], []
@@ -184,7 +184,7 @@ class EntryTable:
         came = [entry for entry in changed.values() if entry is not None]
         return came, [key for key, entry in changed.items() if entry is None]
 
-    def take_echoes(self) -> list[Entry]:
+    def drain_echoes(self) -> list[Entry]:
         """Entries of this machine's own name that it did not publish, since the last call."""
         echoes, self._echoes = self._echoes, []
         return echoes
@@ -193,7 +193,7 @@ class EntryTable:
         """Take what this machine held before it restarted; each is verified once more."""
         first_certificates = sorted(entries, key=lambda c: c.entry.kind != EntryKind.CERTIFICATE)
         for carried in first_certificates:
-            self.take(carried, "", now)
+            self.merge(carried, "", now)
 
     def adopt(self, other: EntryTable) -> None:
         """Hold all that another table holds, which has verified it, and goes by the same clock.
@@ -274,7 +274,7 @@ class EntryTable:
 
     # --- dropping --------------------------------------------------------------------------------
 
-    def _bury(self, machine: str, now: Instant) -> None:
+    def _drop_departed(self, machine: str, now: Instant) -> None:
         """A machine left: only that, and what it counted, is kept."""
         for kind in EntryKind:
             if kind not in OUTLIVES_ITS_MACHINE and EntryKey(machine, kind) in self._held:

@@ -124,7 +124,7 @@ class Election:
 
     # --- what it is told -------------------------------------------------------------------------
 
-    def met(self, peers: Iterable[BrokerCandidate], now: Instant) -> list[Effect]:
+    def peers_changed(self, peers: Iterable[BrokerCandidate], now: Instant) -> list[Effect]:
         """Who is there now: all members of the cluster that are not dead."""
         before, now_s = self._peers, now.steady_s
         self._known = ranking(self._cluster, tuple(peers))
@@ -144,9 +144,9 @@ class Election:
         self._reconsider(now)
         if not self._pinned and self._rank and self.broker != self._rank[0] and not self.is_broker:
             self._doubt_of(self._rank[0], now)
-        return self._take(now)
+        return self._drain(now)
 
-    def told(self, sender: str, message: ToSuccession, now: Instant) -> list[Effect]:
+    def receive(self, sender: str, message: ToSuccession, now: Instant) -> list[Effect]:
         """A message of another machine."""
         self._heard_s[sender] = now.steady_s
         match message:
@@ -158,7 +158,7 @@ class Election:
             case Heard(term):
                 self._claim(sender, sender, term, now)
         self._reconsider(now)
-        return self._take(now)
+        return self._drain(now)
 
     def posted(self, sender: str, now: Instant) -> list[Effect]:
         """A machine takes this one for the broker, and said something to it."""
@@ -166,14 +166,14 @@ class Election:
         self._untold.pop(sender, None)
         if not self.is_broker:
             self._say(sender, self._answer())
-        return self._take(now)
+        return self._drain(now)
 
     def doubt(self, now: Instant) -> list[Effect]:
         """The broker does not acknowledge what it was told."""
         if not self._pinned and not self.is_broker and self._doubts_s is None:
             self._doubts_s = now.steady_s
             self._ask([self.broker, *self.candidates])
-        return self._take(now)
+        return self._drain(now)
 
     def handle(self, event: Wake | LinkUp | LinkDown, now: Instant) -> list[Effect]:
         """The alarm went off, or a link came or went."""
@@ -181,7 +181,7 @@ class Election:
             self._beat(now)
         elif isinstance(event, LinkDown) and event.machine == self.broker:
             return self.doubt(now)
-        return self._take(now)
+        return self._drain(now)
 
     # --- who is it -------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Election:
         self.term = max(now.steady_s, self.term + 1e-6)
         self._doubts_s = None
         self._untold = dict.fromkeys((name for name in self._peers if name != self._name), 0)
-        self._tell()
+        self._announce()
 
     # --- what it says ----------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class Election:
         for machine in dict.fromkeys(machines):
             self._say(machine, AskBroker())
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         """Say to all who have not shown that they know: it is me."""
         for machine, times in list(self._untold.items()):
             self._say(machine, self._answer())
@@ -309,7 +309,7 @@ class Election:
         if planned_s is not None and now.steady_s - planned_s > SILENT_S:
             self._slept(now)
         self._reconsider(now)
-        self._tell()
+        self._announce()
         asked = [] if self._doubts_s is None else [self.broker, *self.candidates]
         self._ask([*asked, *self._watched])
 
@@ -320,7 +320,7 @@ class Election:
         if self.is_broker:
             self.begin(now)
 
-    def _take(self, now: Instant) -> list[Effect]:
+    def _drain(self, now: Instant) -> list[Effect]:
         is_busy = self._untold or self._doubts_s is not None or self._is_candidate
         if is_busy and not self._pinned and len(self._peers) > 1 and self._beat_s is None:
             self._beat_s = now.steady_s + ASK_S

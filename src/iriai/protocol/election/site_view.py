@@ -26,9 +26,9 @@ class SiteView:
         self._neighbours: dict[str, ClusterPeer] = {}
         self._changed: dict[str, None] = {}
         """Clusters to be ranked."""
-        self.take((own,))
+        self.update((own,))
 
-    def take(self, members: Iterable[Member]) -> None:
+    def update(self, members: Iterable[Member]) -> None:
         """These are as they are now, this machine perhaps among them."""
         for member in members:
             is_there = member.is_present and member.cluster == self._site

@@ -213,7 +213,7 @@ class Ledger:
         """Whether most machines' clocks are off from ours: then it is ours."""
         return len(self.clocks_off_s) > max(1, len(self._clocks_right))
 
-    def take(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
+    def merge_entry(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
         """Take the body of an entry of kind `ledger`, published so long ago."""
         batch = read_batch(body)
         if isinstance(batch, Taken):

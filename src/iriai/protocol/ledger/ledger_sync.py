@@ -65,7 +65,7 @@ class LedgerSync:
             if entry.machine == self._machine:
                 self._own.echo(entry.body)
                 continue
-            taken = self.ledger.take(entry.machine, entry.body, age_s, now)
+            taken = self.ledger.merge_entry(entry.machine, entry.body, age_s, now)
             if taken.code:
                 self._notices.note(taken.code, entry.machine, taken.words)
             if taken.rows:
@@ -79,9 +79,9 @@ class LedgerSync:
         self.ledger.forget(machine)
         return [UsageForgotten(machine)]
 
-    def take_notices(self) -> list[PeerNoticed]:
+    def drain_incidents(self) -> list[PeerNoticed]:
         """What is wrong with batches that came, to be said since the last call."""
-        return self._notices.take()
+        return self._notices.drain()
 
     def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
         """What to publish now, as one of so many; None: nothing new, or not yet."""

@@ -107,15 +107,15 @@ class ClusterCore:
         self.table.restore(kept, now)
         effects = self._old_news(now)
         self.publisher.announce(self.publisher.member, now)
-        effects = self._settled("", now, effects)
+        effects = self._with_table_changes("", now, effects)
         effects += self.membership.handle("", None, now)
         self.directory.handle("", None, now)
-        return self._settled("", now, effects)
+        return self._with_table_changes("", now, effects)
 
     def adopt(self, table: EntryTable, now: Instant) -> list[Effect]:
         """Hold what all hold for long; see `EntryTable.adopt`."""
         self.table.adopt(table)
-        return self._settled("", now, self._old_news(now))
+        return self._with_table_changes("", now, self._old_news(now))
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
         """Take a message to one of the two parts in, or its alarm."""
@@ -125,35 +125,35 @@ class ClusterCore:
         if event.part is not Part.MEMBERSHIP:
             said = message if isinstance(message, ToDirectory) else None
             self.directory.handle(sender, said, now)
-            return self._settled(sender, now, effects)
+            return self._with_table_changes(sender, now, effects)
         told = message if isinstance(message, ToMembership) else None
         if told is not None and told.news.members:
             for carried in told.news.members:
-                self.table.take(carried, sender, now)
-            effects = self._settled(sender, now)
+                self.table.merge(carried, sender, now)
+            effects = self._with_table_changes(sender, now)
         effects += self.membership.handle(sender, told, now)
-        self.directory.ride(self.membership.take_probed(), now)
-        return self._settled(sender, now, effects)
+        self.directory.ride(self.membership.drain_probed(), now)
+        return self._with_table_changes(sender, now, effects)
 
     def publish(self, kind: EntryKind, body: bytes, now: Instant) -> list[Effect]:
         """Publish what this machine has to say of a kind; soon, where it just did."""
         self.publisher.publish(kind, body, now)
-        return self._settled("", now)
+        return self._with_table_changes("", now)
 
     def announce(self, member: Member, now: Instant) -> list[Effect]:
         """What this machine says of itself is different from now on: its addresses, say."""
         self.publisher.announce(member, now)
-        return self._settled("", now)
+        return self._with_table_changes("", now)
 
     def submit(self, document: Entry, now: Instant) -> list[Effect]:
         """Spread a document that an operator signed."""
-        self.table.take(Carried(document, 0.0), self.name, now)
-        return self._settled("", now)
+        self.table.merge(Carried(document, 0.0), self.name, now)
+        return self._with_table_changes("", now)
 
     def leave(self, now: Instant) -> list[Effect]:
         """This machine goes: say so. Its parts are to be driven for a few seconds more."""
         self.publisher.leave(now)
-        return self._settled("", now)
+        return self._with_table_changes("", now)
 
     def kept(self, now: Instant) -> list[Carried]:
         """The table, for the disk."""
@@ -170,36 +170,36 @@ class ClusterCore:
 
     def _old_news(self, now: Instant) -> list[Effect]:
         """What the table has from before this life: nobody needs to be told."""
-        came, gone = self.table.take_changes()
+        came, gone = self.table.drain_changes()
         if not (came or gone):
             return []
         members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
-        effects = self.membership.heard(members, now, is_old=True)
+        effects = self.membership.entries_changed(members, now, is_old=True)
         return [*effects, EntriesChanged(tuple(came), tuple(gone))]
 
-    def _settled(
+    def _with_table_changes(
         self, sender: str, now: Instant, effects: list[Effect] | None = None
     ) -> list[Effect]:
         """These effects, and those of what the table learned, which goes to both parts."""
         effects = effects or []
-        for entry in self.table.take_echoes():
+        for entry in self.table.drain_echoes():
             self.publisher.echo(entry, now)
             effects.append(EntriesChanged((entry,)))
         while True:
-            came, gone = self.table.take_changes()
+            came, gone = self.table.drain_changes()
             if not (came or gone):
                 break
             members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
-            effects += self.membership.heard(members, now)
+            effects += self.membership.entries_changed(members, now)
             self._lose(_members_of(gone))
             effects += self.membership.forgotten(_members_of(gone), now)
             self.directory.changed(came, gone, sender, now)
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
-        effects += self.directory.settle(now)
-        effects += self.notices.take()
+        effects += self.directory.end_turn(now)
+        effects += self.notices.drain()
         effects += [
             PeerShunned(each.machine, each.words, SHUNNED_S)
-            for each in self.table.checks.take_shunned()
+            for each in self.table.checks.drain_shunned()
         ]
         self._follow_members(effects)
         return effects

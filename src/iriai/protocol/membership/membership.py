@@ -134,17 +134,19 @@ class Membership:
         if message is None:
             self._alarm_s = inf
         elif self._is_within_limits(sender, now):
-            self._hear_news(sender, message.news, now)
-            self._take(sender, message, now)
-        self._look_at_the_clock(now)
+            self._receive_news(sender, message.news, now)
+            self._receive(sender, message, now)
+        self._poll_timers(now)
         return self._taken(now)
 
-    def take_probed(self) -> str:
+    def drain_probed(self) -> str:
         """Who was probed since this was asked last; empty: nobody."""
         probed, self._probed = self._probed, ""
         return probed
 
-    def heard(self, entries: list[Entry], now: Instant, *, is_old: bool = False) -> list[Effect]:
+    def entries_changed(
+        self, entries: list[Entry], now: Instant, *, is_old: bool = False
+    ) -> list[Effect]:
         """These entries of kind `member` are new in the table, this machine's own among them.
 
         `is_old`: the others have them as well. An entry that was only published again says
@@ -225,7 +227,7 @@ class Membership:
             self._notices.note("two-machines-one-name", member.name, words)
         peer.earlier_instance = peer.member.instance
 
-    def _hear_doubt(self, sender: str, doubt: Doubt, now: Instant) -> None:
+    def _receive_suspicion(self, sender: str, doubt: Doubt, now: Instant) -> None:
         """Somebody says that a member is doubted.
 
         It is of the incarnation that the member published, or nothing: of an earlier one it is
@@ -304,11 +306,11 @@ class Membership:
         self._notices.note("flood", sender, words)
         return False
 
-    def _hear_news(self, sender: str, news: News, now: Instant) -> None:
+    def _receive_news(self, sender: str, news: News, now: Instant) -> None:
         for doubt in news.doubts:
-            self._hear_doubt(sender, doubt, now)
+            self._receive_suspicion(sender, doubt, now)
 
-    def _take(self, sender: str, message: ToMembership, now: Instant) -> None:
+    def _receive(self, sender: str, message: ToMembership, now: Instant) -> None:
         match message:
             case Probe(number):
                 self._say(sender, ProbeAnswer(number, self._news_for(sender, now)))
@@ -341,7 +343,7 @@ class Membership:
         if peer is not None and peer.member.state in {MemberState.SUSPECT, MemberState.DEAD}:
             is_dead = peer.member.state is MemberState.DEAD
             about = Doubt(machine, peer.member.incarnation, is_dead, self._publisher.name)
-        return self._news.take(self._present_count, now, about)
+        return self._news.next_batch(self._present_count, now, about)
 
     def _say(self, machine: str, message: ToMembership) -> None:
         self._effects.append(Send(machine, Part.MEMBERSHIP, message))
@@ -359,7 +361,7 @@ class Membership:
         for _, suspicion in self._suspicions():
             suspicion.slept(slept_s)
 
-    def _look_at_the_clock(self, now: Instant) -> None:
+    def _poll_timers(self, now: Instant) -> None:
         if not self._is_taking_part:
             return
         own = self._probes.own

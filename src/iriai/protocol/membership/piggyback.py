@@ -34,7 +34,7 @@ class PiggybackQueue:
         """Somebody doubts it, as of now."""
         self._doubts[doubt.machine] = (doubt, 0)
 
-    def take(self, members: int, now: Instant, about: Doubt | None = None) -> News:
+    def next_batch(self, members: int, now: Instant, about: Doubt | None = None) -> News:
         """For one message, in a cluster of so many; with what is to be told in any case."""
         told_max = ceil(TOLD_FACTOR * log10(members + 1)) + 2
         doubts = {about.machine: about} if about is not None else {}

@@ -69,32 +69,32 @@ class Inquiries:
         too_much = self._too_much(len(question))
         if too_much:
             self._effects.append(InquiryOver(number, None, too_much))
-            return number, self._take()
+            return number, self._drain()
         message = Inquire(number, self._version, question)
         at_s = now.steady_s
         self._open_bytes += len(question)
         self._open[number] = _Open(machine, message, at_s + PATIENCE_S, at_s + AGAIN_S)
         self._say(machine, message)
         self._set_alarm()
-        return number, self._take()
+        return number, self._drain()
 
     def answer(self, machine: str, number: int, answer: bytes) -> list[Effect]:
         """Answer what `Inquired` told of; nothing, where the answer is longer than may be."""
         if len(answer) <= ANSWER_BYTES_MAX:
             self._say(machine, Inform(number, answer))
-        return self._take()
+        return self._drain()
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
         """Take a message of another machine in, or the alarm."""
         if isinstance(event, Wake):
             self._alarm_s = None
-            self._look_at_the_clock(now)
+            self._poll_timers(now)
         elif isinstance(event.message, Inquire):
             self._asked(event.sender, event.message, now)
         elif isinstance(event.message, Inform):
             self._informed(event.sender, event.message)
         self._set_alarm()
-        return self._take()
+        return self._drain()
 
     # --- within ----------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Inquiries:
             return
         self._end(inform.number, inform.answer)
 
-    def _look_at_the_clock(self, now: Instant) -> None:
+    def _poll_timers(self, now: Instant) -> None:
         for number, question in list(self._open.items()):
             if question.until_s <= now.steady_s:
                 self._end(number, None)
@@ -148,6 +148,6 @@ class Inquiries:
             self._alarm_s = due_s
             self._effects.append(WakeAt(Part.INQUIRY, due_s))
 
-    def _take(self) -> list[Effect]:
+    def _drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects

@@ -92,7 +92,7 @@ class Checker:
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
             machine.launcher.on_end = self._has_ended
-        world.watchers.append(self._look)
+        world.watchers.append(self._check)
 
     # --- what really runs ------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Checker:
 
     # --- after each turn -------------------------------------------------------------------------
 
-    def _look(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
+    def _check(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
         parts = machine.plan.parts
         machines = {name: each for name, each in self._world.machines.items() if each.is_up}
         check_cluster(
@@ -139,10 +139,10 @@ class Checker:
             {name: each.clock.at(self._world.now_s) for name, each in machines.items()},
         )
         if Part.NODE in parts:
-            self._look_at_counters(machine)
-            self._look_at_prologs(machine)
+            self._check_counters(machine)
+            self._check_prologs(machine)
         if Part.HOME in parts and self._is_calm:
-            self._look_at_promises(machine)
+            self._check_promises(machine)
         for effect in turn.outward:
             if isinstance(effect, Send):
                 self.hops.sent(machine.plan.name, effect)
@@ -151,7 +151,7 @@ class Checker:
             for record in turn.records:
                 assert type(record) is not JobEvent or record.story, "an event without a cause"
 
-    def _look_at_counters(self, machine: SimulatedMachine) -> None:
+    def _check_counters(self, machine: SimulatedMachine) -> None:
         """(e): counters never fall within an incarnation."""
         name = machine.plan.name
         if self._cores.get(name) is not machine.core:
@@ -164,7 +164,7 @@ class Checker:
                 assert row.counter >= before.counter, f"less use of {row.account} on {name}"
                 assert row.runs >= before.runs, f"fewer runs of {row.account} on {name}"
 
-    def _look_at_prologs(self, machine: SimulatedMachine) -> None:
+    def _check_prologs(self, machine: SimulatedMachine) -> None:
         """A machine that was told of a prolog that failed is drained after that turn."""
         name, failed = machine.plan.name, dict.fromkeys(machine.launcher.unfit)
         core, before = self._unfit.get(name, (machine.core, {}))
@@ -175,7 +175,7 @@ class Checker:
             told = [attempt for attempt in before if attempt not in self._drained_for]
             assert not told, f"{name} goes on: {told[0]}'s prolog"
 
-    def _look_at_promises(self, machine: SimulatedMachine) -> None:
+    def _check_promises(self, machine: SimulatedMachine) -> None:
         """(f), where nothing is an excuse: a promise is only ever improved while a job waits."""
         home = machine.core.home
         for number, job in home.jobs.items():

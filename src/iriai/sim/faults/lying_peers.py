@@ -127,7 +127,7 @@ class _World:
         now = machine.clock.at(self.peers.now_s)
         ledger = self._ledgers[machine.name]
         ledger.learned(machine.peers.aged(changed.entries, now), now)
-        machine.notices += ledger.take_notices()
+        machine.notices += ledger.drain_incidents()
 
     # --- the story -------------------------------------------------------------------------------
 
@@ -146,13 +146,13 @@ class _World:
         peers.agenda.at(self.dice.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
         while peers.now_s < ENDS_S:
             peers.run_until(peers.now_s + LOOK_EACH_S)
-            self._look()
+            self._check()
         peers.run_until_true(self._is_known_dead, ENDS_S + ALONE_S)
-        self._look_for_the_dead()
+        self._check_dead()
         peers.crash(LIAR)  # it is ejected, or stops
         found_s = peers.run_until_true(self._all_alive, peers.now_s + PATIENCE_S)
         assert found_s is not None, f"lost for good: {self._lost()}"
-        self._look()
+        self._check()
 
     def _crash(self, name: str) -> None:
         self.honest.remove(name)
@@ -181,13 +181,13 @@ class _World:
     def _is_known_dead(self) -> bool:
         return all(self._taken_for(name, GONE) is MemberState.DEAD for name in self.honest)
 
-    def _look_for_the_dead(self) -> None:
+    def _check_dead(self) -> None:
         """Nobody answers in the place of one that is gone."""
         for name in self.honest:
             state = self._taken_for(name, GONE)
             assert state is MemberState.DEAD, f"{name} takes {GONE} for {state}"
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """What holds at every moment."""
         now_s = self.peers.now_s
         for name in self.honest:
@@ -208,9 +208,9 @@ class _World:
             used_s = sum(self._ledgers[name].ledger.usage(now.wall_s).values())
             assert used_s <= MOST_S, f"{name} believes that {used_s:.0f} s were used"
             for notice in machine.notices:
-                self._look_at_notice(notice)
+                self._check_incident(notice)
 
-    def _look_at_notice(self, notice: PeerNoticed) -> None:
+    def _check_incident(self, notice: PeerNoticed) -> None:
         is_accused = notice.code in LIES or notice.code == "refuted-doubts"
         assert not is_accused or notice.machine == LIAR, f"an honest machine is accused: {notice}"
 

@@ -80,7 +80,7 @@ class _LyingWorld:
                 arrive(machine, event)
 
         world.network.on_arrival = arrives
-        world.watchers.append(self._look)
+        world.watchers.append(self._check)
 
     def play(self) -> None:
         """Jobs, lies, and what holds in the end."""
@@ -142,7 +142,7 @@ class _LyingWorld:
         if self._runs.get(process.attempt.task, (None, ""))[0] == process.attempt:
             del self._runs[process.attempt.task]
 
-    def _look(self, machine: SimulatedMachine, _turn: Turn, now: Instant) -> None:
+    def _check(self, machine: SimulatedMachine, _turn: Turn, now: Instant) -> None:
         if machine.plan.name == LIAR:
             return
         core = machine.core

@@ -114,7 +114,7 @@ class SlicedCharges:
         self._add(run, charge_of(run, now_s - run.read_s, self._rule), now_s)
         self._ledger.ran(job.account, now_s - run.start_s, job.estimate_s)
 
-    def settle(self, now_s: float) -> None:
+    def end_turn(self, now_s: float) -> None:
         """The turn is over: a slice may be, too, and one may begin."""
         if self._next_slice_s == now_s:
             self._last_slice_s, self._next_slice_s = now_s, inf
@@ -129,7 +129,7 @@ class SlicedCharges:
                 if self._charge_slices(run):
                     whole_s = charge_of(run, run.read_s - run.start_s, self._rule)
                     self._standings.charged(run.key, whole_s)
-        for row in self._ledger.take_changed():
+        for row in self._ledger.drain_changed():
             self._standings.counted(self._machine, row, row.account)
 
     def _charge_slices(self, run: _Run) -> bool:

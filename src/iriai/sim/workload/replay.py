@@ -149,7 +149,7 @@ class _Replay:
             if self._bill is not None:
                 self._bill.began(key, job, now_s)
         if self._bill is not None:
-            self._bill.settle(now_s)
+            self._bill.end_turn(now_s)
         if self._is_checked:
             self._check()
 

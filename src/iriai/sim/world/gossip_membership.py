@@ -63,7 +63,7 @@ class GossipMembers(OracleMembership):
 
     def __init__(self, world: World, network: OpenNetwork, clusters: frozenset[str]) -> None:
         """`clusters` are those that gossip, all with each other."""
-        super().__init__(world.agenda, world.seed, self._tell_if_by_hand)
+        super().__init__(world.agenda, world.seed, self._update_if_scripted)
         self._world = world
         self._network = network
         self._clusters = clusters
@@ -93,7 +93,7 @@ class GossipMembers(OracleMembership):
             self._count_within(joined.name, pace_s(len(machines)))
         super().gathered()
         for machine in machines:
-            self._tell(machine)
+            self._update(machine)
 
     def _table_of_all(self) -> EntryTable:
         """What all published, verified once."""
@@ -112,7 +112,7 @@ class GossipMembers(OracleMembership):
             name = machine.plan.name
             seeds = some([each for each in self.peers.machines if each != name], SEEDS, self._rng)
             self._join(machine, seeds=seeds)
-            self._tell(machine)
+            self._update(machine)
             self._count_within(name, PUBLISH_S)
 
     def went_down(self, machine: SimulatedMachine) -> None:
@@ -167,7 +167,7 @@ class GossipMembers(OracleMembership):
 
     # --- what the daemon makes of it -------------------------------------------------------------
 
-    def _tell_if_by_hand(
+    def _update_if_scripted(
         self, machine: SimulatedMachine, event: PeersChanged | MachineForgotten
     ) -> None:
         """The stand-in has something to say: of those that gossip only what is beyond gossip."""
@@ -179,7 +179,7 @@ class GossipMembers(OracleMembership):
 
     def _members_changed(self, joined: PeerMachine, members: tuple[Member, ...]) -> None:
         machine, site_peers = self._machines[joined.name], self._site_peers[joined.name]
-        site_peers.take(members)
+        site_peers.update(members)
         is_in = machine.is_up and joined.name in self.peers.machines
         if is_in and not self._is_gathering and site_peers.has_news:
             self._world.arrive(machine, self._believed(joined.name))

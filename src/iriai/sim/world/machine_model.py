@@ -245,7 +245,7 @@ class SimulatedMachine:
     def kill_launcher(self, now_s: float) -> None:
         """The launcher dies; what it runs is ended by the next one."""
         self.launcher.die(now_s)
-        self._hear([LauncherLost()])
+        self._receive([LauncherLost()])
 
     def start_launcher(self, now_s: float) -> None:
         """A new launcher comes up, with the journal of the old one."""
@@ -258,15 +258,15 @@ class SimulatedMachine:
         if self._waits_for_welcome:
             self._greeted()
         else:
-            self._hear(events)
+            self._receive(events)
 
     def _greeted(self) -> None:
         """A daemon has connected: it is told all, once the launcher is awake."""
         self._waits_for_welcome = self.launcher.is_stopped
         if not self.launcher.is_stopped:
-            self._hear(self.launcher.welcome())
+            self._receive(self.launcher.welcome())
 
-    def _hear(self, events: list[LauncherEvent]) -> None:
+    def _receive(self, events: list[LauncherEvent]) -> None:
         """What the launcher says; it is lost where nobody listens, and told again some day."""
         if self.is_up and Part.NODE in self.plan.parts:
             self.inbox.extend(events)
@@ -312,7 +312,7 @@ class SimulatedMachine:
         assert self._steps_at_once < STEPS_AT_ONCE_MAX, f"no time passes on {self.plan.name}"
         launcher = self.launcher
         if launcher.next_end_s() <= now_s:
-            self._hear(launcher.ends_until(now_s))
+            self._receive(launcher.ends_until(now_s))
         if not self.is_up or self.is_stopped:
             return
         if self.commits.next_s <= now_s:
@@ -326,7 +326,7 @@ class SimulatedMachine:
 
     def turn(self, now_s: float) -> None:
         """What has arrived is handled, its records are written, its effects performed."""
-        turn, now = self.settle(now_s)
+        turn, now = self.end_turn(now_s)
         if turn.records:
             self.commits.write(turn.records, turn.is_urgent, now_s)
         if turn.outward or self._answers:
@@ -347,14 +347,14 @@ class SimulatedMachine:
         else:
             self.commits.leave(lambda at_s: self._leave(orders, answers, at_s))
 
-    def settle(self, now_s: float) -> tuple[Turn, Instant]:
+    def end_turn(self, now_s: float) -> tuple[Turn, Instant]:
         """Handle what has arrived and settle: a turn that a crash may still undo."""
         self._has_requests = False
         now = self._now(now_s)
         core, inbox = self.core, self.inbox
         while inbox:
             core.handle(inbox.popleft(), now)
-        return core.settle(now), now
+        return core.end_turn(now), now
 
     def _leave(
         self, effects: list[Effect], answers: list[Callable[[], None]], now_s: float

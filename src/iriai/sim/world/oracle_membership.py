@@ -95,7 +95,7 @@ class OracleMembership:
         if self._is_gathering:
             return
         self._rank(cluster, [*self._candidates.get(cluster, ()), name])
-        self._tell(machine)
+        self._update(machine)
         self._spread(machine)
 
     def went_down(self, machine: SimulatedMachine) -> None:
@@ -154,7 +154,7 @@ class OracleMembership:
                     if all(each.plan.outward_only for each in machines):
                         machines = self._of_clusters[other]
                     for machine in machines:
-                        self._tell_soon(machine)
+                        self._update_soon(machine)
 
     def _named(self, names: Iterable[str]) -> list[SimulatedMachine]:
         return [self._machines[name] for name in dict.fromkeys(names)]
@@ -164,16 +164,16 @@ class OracleMembership:
     def _spread(self, about: SimulatedMachine) -> None:
         for machine in self._of_clusters.get(about.plan.cluster, ()):
             if machine is not about:
-                self._tell_soon(machine)
+                self._update_soon(machine)
 
-    def _tell_soon(self, machine: SimulatedMachine) -> None:
+    def _update_soon(self, machine: SimulatedMachine) -> None:
         name = machine.plan.name
         if name not in self._is_due:
             self._is_due[name] = None
             delay_s = self._notice_s * self._dice.random()
-            self._agenda.after(delay_s, partial(self._tell, machine))
+            self._agenda.after(delay_s, partial(self._update, machine))
 
-    def _tell(self, machine: SimulatedMachine) -> None:
+    def _update(self, machine: SimulatedMachine) -> None:
         """What a machine believes from now on."""
         self._is_due.pop(machine.plan.name, None)
         if machine.is_up:

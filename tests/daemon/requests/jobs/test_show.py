@@ -30,7 +30,7 @@ class Scene:
 
     def tell(self, message) -> None:
         self.machine.handle(Delivered("b1", Part.HOME, message), instant(1.0))
-        self.machine.settle(instant(1.0))
+        self.machine.end_turn(instant(1.0))
 
     def message(self) -> str:
         """What is said of its only attempt."""

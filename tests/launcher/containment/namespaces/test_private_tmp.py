@@ -187,14 +187,14 @@ def test_only_so_many_are_kept(tmp_path: Path, monkeypatch):
     scratch.use(str(tmp_path / "tmp"))
     namespaces = pool.Namespaces(scratch, str(tmp_path))
     namespaces.use(str(tmp_path / "tmp"), wanted=True)
-    taken = [namespaces.take(uid, Visible()) for uid in (1001, 1001, 1001, 1002, 1003)]
+    taken = [namespaces.acquire(uid, Visible()) for uid in (1001, 1001, 1001, 1002, 1003)]
     for each in taken:
         assert each is not None
         namespaces.give_back(each, 0.0)
-    assert namespaces.take(1003, Visible()) is taken[4]
-    assert namespaces.take(1002, Visible()) is taken[3]
-    assert namespaces.take(1001, Visible()) is taken[2]
-    assert namespaces.take(1001, Visible()) not in taken
+    assert namespaces.acquire(1003, Visible()) is taken[4]
+    assert namespaces.acquire(1002, Visible()) is taken[3]
+    assert namespaces.acquire(1001, Visible()) is taken[2]
+    assert namespaces.acquire(1001, Visible()) not in taken
     namespaces.close()
     scratch.close(10)
 

@@ -60,7 +60,7 @@ class JobFollower:
             self._finish()
             return outcomes
         if time.monotonic() >= self._next_look_s and not self._waiting.is_lost:
-            self._look_again()
+            self._refresh_again()
         self._files.advance()
         return None
 
@@ -72,17 +72,17 @@ class JobFollower:
     def _pause_until_look_s(self) -> float:
         return min(PAUSE_MAX_S, max(0.0, self._next_look_s - time.monotonic()))
 
-    def _look_again(self) -> None:
+    def _refresh_again(self) -> None:
         now_s = time.monotonic()
         self._look_s = min(PAUSE_MAX_S, self._look_s * 2)
         is_soon = not self.is_started and now_s < self._began_s + LOOK_FOR_S
         self._next_look_s = now_s + self._look_s if is_soon else float("inf")
         try:
-            self._look(self._over_until)
+            self._refresh(self._over_until)
         except ConnectionLost:
             return  # the wait notices too, and comes back
 
-    def _look(self, after_index: int = -1) -> None:
+    def _refresh(self, after_index: int = -1) -> None:
         """Follow the output of attempts that were not known yet, end with that of those over."""
         is_over_so_far = True
         for file in self._client.logs(self._name, after_index):
@@ -112,7 +112,7 @@ class JobFollower:
         while True:
             try:
                 with suppress(NotFound):  # withdrawn before anything was started
-                    self._look()
+                    self._refresh()
                 self._files.finish()
             except ConnectionLost:
                 self._client.wait([self._name])  # comes back first

@@ -89,22 +89,22 @@ class _Relay:
             poll.register(STDIN, select.POLLIN)
         for descriptor, _ in poll.poll(timeout_s * 1000):
             if descriptor == STDIN:
-                self._take_input()
+                self._relay_input()
             else:
-                self._take_output()
+                self._relay_output()
         self._send()
 
     def drain(self) -> None:
         """Copy what the task has written up to its end."""
-        while self._is_output_open and self._take_output():
+        while self._is_output_open and self._relay_output():
             pass
 
-    def _take_input(self) -> None:
+    def _relay_input(self) -> None:
         data = os.read(STDIN, READ_BYTES)
         self._unsent += data or _END_OF_FILE
         self._is_input_open = bool(data)
 
-    def _take_output(self) -> bool:
+    def _relay_output(self) -> bool:
         try:
             data = os.read(self._master, READ_BYTES)
         except BlockingIOError:

@@ -85,20 +85,20 @@ class ClusterAuthority:
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
         self._answers.on_revoked = self.strangers.revoked
-        self._look(self.state)
+        self._poll(self.state)
 
     def close(self) -> None:
         """Look after nothing any more."""
         if self._looking is not None:
             self._looking.cancel()
 
-    def take_document(self, kind: DocumentKind, raw: bytes, source: str) -> None:
+    def receive_document(self, kind: DocumentKind, raw: bytes, source: str) -> None:
         """A document of an operator came from the machine `source`, which need not be trusted."""
         state = self.state
         if state is None:
             return
         try:
-            is_news = state.take_document(kind, raw)
+            is_news = state.receive_document(kind, raw)
         except Problem as problem:
             log.warning("a document from %s was refused: %s", source, problem)
             state.refused_document(f"from {source}: {problem}")
@@ -133,14 +133,14 @@ class ClusterAuthority:
 
     # --- renewal ---------------------------------------------------------------------------------
 
-    def _look(self, state: ClusterState) -> None:
+    def _poll(self, state: ClusterState) -> None:
         if state.wants_renewal() and state.registrar is not None:
             state.renew_by_itself()
         elif state.wants_renewal():
             addresses = [each for member in self._renewers(state) for each in member]
             self._engine.in_thread(lambda: renew(state, addresses), _tell_renewed)
         loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(LOOK_S, self._look, state)
+        self._looking = loop.call_later(LOOK_S, self._poll, state)
 
     def _renewers(self, state: ClusterState) -> list[tuple[str, ...]]:
         seeds = [seed.addresses for seed in state.seeds]

@@ -81,7 +81,7 @@ class ClusterHandlers:
     def handlers(self) -> dict[type, Handler]:
         """Each request's handler."""
         return {
-            TakeUpIdentity: self._take_up,
+            TakeUpIdentity: self._reload_identity,
             ShowCluster: self._show,
             MakeToken: self._make_token,
             ListTokens: self._list_tokens,
@@ -112,7 +112,7 @@ class ClusterHandlers:
 
     # --- identity --------------------------------------------------------------------------------
 
-    def _take_up(self, asked: RequestContext, body: TakeUpIdentity, now: Instant) -> None:
+    def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity, now: Instant) -> None:
         self._require_owner(asked)
         is_member = Path(self._settings.paths.cluster).is_dir()
         if is_member == (self._settings.cluster is not None):
@@ -217,7 +217,7 @@ class ClusterHandlers:
         if body.kind not in frozenset(DocumentKind):
             raise UsageProblem("bad-document-kind", f"there are no documents '{body.kind}'")
         kind = DocumentKind(body.kind)
-        if not cluster.take_document(kind, body.document):
+        if not cluster.receive_document(kind, body.document):
             raise Refused(
                 "no-news",
                 f"this {kind} is known here, or an older one than is in force",

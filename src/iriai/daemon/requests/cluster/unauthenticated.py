@@ -1,7 +1,7 @@
 """Connections over a network whose peer has shown no certificate: newcomers, and people elsewhere.
 
 They may ask which authority this is, join, renew, or show a token; with a token of a user they are
-that user from then on. Whoever listens brings them here (`UnauthenticatedClients.take`), TLS done.
+that user from then on. Whoever listens brings them here (`UnauthenticatedClients.serve`), TLS done.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class UnauthenticatedClients:
         self._by_token: dict[str, dict[ClientSession, None]] = {}
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
-    def take(self, stream: UnauthenticatedStream, address: str) -> None:
+    def serve(self, stream: UnauthenticatedStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
         limited = partial(self._limited, address)
         handlers: dict[type, Handler] = {
@@ -107,7 +107,7 @@ class UnauthenticatedClients:
         source = source_of(address)
 
         def handle(asked: RequestContext, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
-            if not self._of_source.take(source, now.steady_s):
+            if not self._of_source.consume(source, now.steady_s):
                 wait_s = self._of_source.wait_s(source, now.steady_s)
                 raise Unreachable(
                     "too-many-requests",

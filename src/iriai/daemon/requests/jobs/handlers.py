@@ -124,10 +124,10 @@ class JobHandlers:
         allowances = (self.waits.per_user, self._descriptors.per_user)
         return self.held.refusals | {each.key: each.refusals for each in allowances}
 
-    def settled(self, number: int) -> None:
+    def job_finished(self, number: int) -> None:
         """A job has finished, durably."""
         self._descriptors.drop(number)
-        self.held.settled(number)
+        self.held.job_finished(number)
         self.waits.job_settled(number)
 
     # --- submission ------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class JobHandlers:
         job = self._home.submit(spec, payloads, now, ended)
         self.held.add(job.number, person.name, spec.account, asked.size_bytes)
         if body.descriptors:
-            self._descriptors.keep(job.number, asked.take_descriptors(), person.name)
+            self._descriptors.keep(job.number, asked.detach_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array), warnings)

@@ -63,7 +63,7 @@ class StoryBuilder:
             record.submitted_wall_s, "submitted", "", "", record.spec.user, self._submitted(), ""
         )
         for event in events:
-            for what, tasks, machine, by, text in self._told(event):
+            for what, tasks, machine, by, text in self._event_rows(event):
                 yield StoryRow(event.wall_s, what, _ranges(tasks), machine, by, text, event.story)
         if record.finished_wall_s is not None:
             ended = "" if record.cause is None else str(record.cause)
@@ -77,7 +77,7 @@ class StoryBuilder:
         parts.append(" ".join(["after", *map(str, spec.after)]) if spec.after else "")
         return ", ".join(part for part in parts if part)
 
-    def _told(self, event: JobEvent) -> Iterator[_Row]:
+    def _event_rows(self, event: JobEvent) -> Iterator[_Row]:
         change = event.change
         match change:
             case Attempted(tasks, machine):
@@ -99,7 +99,7 @@ class StoryBuilder:
                 text = "taken back" if in_s is None else f"a start within {format_duration(in_s)}"
                 yield "promised", [], machine, "", text
             case DependencyMet() | DependencyFailed():
-                yield from self._settled(change, event.wall_s)
+                yield from self._dependency_rows(change, event.wall_s)
             case Altered(was, now, by):
                 for each in differences(was, now):
                     yield "altered", [], "", by, f"{each.field}: {each.was} -> {each.now}"
@@ -138,7 +138,9 @@ class StoryBuilder:
         for (what, machine, text), indices in alike.items():
             yield what, indices, machine, "", text
 
-    def _settled(self, change: DependencyMet | DependencyFailed, wall_s: float) -> Iterator[_Row]:
+    def _dependency_rows(
+        self, change: DependencyMet | DependencyFailed, wall_s: float
+    ) -> Iterator[_Row]:
         if isinstance(change, DependencyFailed):
             text = change.dependency.failed_text(change.cause)
             yield "cancelled", [], "", "", f"{text}, so {change.dependency} can never hold"

@@ -108,7 +108,7 @@ class JobWaiters:
         weight = REQUEST_WEIGHT + sum(len(item.indices) or 1 for item in selected)
         waiter = _Waiter(asked, selected, {}, progress, weight)
         looked_at = [_Open(item) for item in selected]
-        yield from self._look_at(looked_at)
+        yield from self._resolve(looked_at)
         for each in looked_at:  # at one moment: nothing may finish in between
             if each.is_open(self._job(each.item)):
                 waiter.open.setdefault(each.item.job.number, []).append(each)
@@ -124,7 +124,7 @@ class JobWaiters:
             self._watched[waiter] = None
             self._tick_later()
 
-    def _look_at(self, looked_at: list[_Open]) -> Steps:
+    def _resolve(self, looked_at: list[_Open]) -> Steps:
         """Find what there is to wait for, and how far it is, in steps; raises `NotFound`."""
         for each in looked_at:
             job = self._job(each.item)
@@ -173,9 +173,9 @@ class JobWaiters:
             self._finish(waiter)
 
     def _finish(self, waiter: _Waiter) -> None:
-        waiter.asked.go_on(self._tell(waiter))
+        waiter.asked.go_on(self._report(waiter))
 
-    def _tell(self, waiter: _Waiter) -> Steps:
+    def _report(self, waiter: _Waiter) -> Steps:
         if waiter.progress:
             waiter.asked.notice((yield from self._progress(waiter)))
         outcomes = []
@@ -202,7 +202,7 @@ class JobWaiters:
 
     def _weigh(self, waiter: _Waiter, sign: int) -> None:
         self._weight += sign * waiter.weight
-        change = self.per_user.take if sign > 0 else self.per_user.give_back
+        change = self.per_user.add if sign > 0 else self.per_user.give_back
         change(waiter.asked.caller.person.name, waiter.weight)
 
     def _gone(self, connection: ClientSession) -> None:

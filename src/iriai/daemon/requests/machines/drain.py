@@ -29,12 +29,12 @@ class _Bidder:
 
     def answer(self, body: AnswerBody) -> None:
         """It is done."""
-        self.link.say(Obeyed(self.number))
+        self.link.send_frame(Obeyed(self.number))
 
     def fail(self, problem: Problem) -> None:
         """It is not."""
         words = (problem.exit_code, problem.code, problem.message, problem.hint)
-        self.link.say(Obeyed(self.number, *words))
+        self.link.send_frame(Obeyed(self.number, *words))
 
 
 class DrainHandlers:

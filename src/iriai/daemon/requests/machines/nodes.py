@@ -94,7 +94,7 @@ class NodeTables:
         broker = self._engine.machine.broker
         rows = {}
         for name, view in broker.state.machines.items():
-            heard_s = broker.attendance.heard_ago_s(name, now.steady_s)
+            heard_s = broker.attendance.last_contact_ago_s(name, now.steady_s)
             is_broker = name == self._settings.home
             row = self._row(view, now)
             rows[name] = replace(row, heard_s=heard_s, is_broker=is_broker)

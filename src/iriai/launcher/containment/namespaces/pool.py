@@ -107,7 +107,7 @@ class Namespaces:
         is_off = not self._settings[0]
         return private_tmp_row("private_tmp = false in [machine]" if is_off else self._refusal)
 
-    def take(self, uid: int, visible: Visible) -> Namespace | None:
+    def acquire(self, uid: int, visible: Visible) -> Namespace | None:
         """One for a task; None where it has the machine's. Raises `NoDirectory`."""
         if not self._is_used or visible == EVERYTHING:
             return None
