@@ -1,6 +1,6 @@
 """Build hook: wheels, editable ones too, come with the compiled program of the launcher.
 
-Without a C compiler the installation goes on without it; docs/adr/0001 argues both.
+Without a C compiler the installation goes on without it; docs/adr/0010 argues both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiles the small C program between launcher and task, beside its source.
 
 It is optional: without a C compiler, or when the compiler fails, the launcher takes its slower way
-(`iriai doctor` says so). Used by the build hook and by make; docs/adr/0001 argues it.
+(`iriai doctor` says so). Used by the build hook and by make; docs/adr/0010 argues it.
 """
 
 from __future__ import annotations

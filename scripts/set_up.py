@@ -5,7 +5,7 @@ a stamp in .venv holds their digest and the extras that were installed.
 
 Root's daemon runs as another user. Where only root may enter the checkout, .venv is a link to an
 environment below /opt/iriai-checkouts, and what is installed there is a copy of the program that
-each call brings up to date (docs/adr/0082).
+each call brings up to date (docs/adr/0040).
 
     python3 scripts/set_up.py [--extra NAME]... [--packages FILE] [--remove]
 """

@@ -14,6 +14,8 @@ from tests.architecture.source import ROOT
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 ROW = re.compile(r"\| (?P<name>[a-z]+) \| (?P<allowed>[^|]+) \| [^|]+ \|")
+STATUS = re.compile(r"^Status: \w+\. Date: 2\d{3}-\d\d-\d\d\.$", re.MULTILINE)
+MENTION = re.compile(r"\badr[ /](\d{4})", re.IGNORECASE)
 DOCUMENTS = sorted(
     path
     for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("newsfragments", "README.md"))
@@ -76,10 +78,51 @@ def test_the_folders_in_the_architecture_are_those_that_are_there():
     assert rest.split("```")[1].strip("\n") == folder_tree()
 
 
-def test_every_decision_is_in_the_index():
-    folder = ROOT / "docs" / "adr"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    decisions = [path.name for path in sorted(folder.glob("[0-9]*.md"))]
-    assert decisions
-    assert [name for name in decisions if f"]({name})" not in index] == []
-    assert len({name[:4] for name in decisions}) == len(decisions), "two decisions of one number"
+def decisions() -> dict[str, Path]:
+    """The decisions by number."""
+    paths = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    assert len({path.name[:4] for path in paths}) == len(paths), "two decisions of one number"
+    return {path.name[:4]: path for path in paths}
+
+
+def gone_decisions(text: str) -> list[str]:
+    """The decisions that a text mentions by number and that have no file."""
+    there = decisions()
+    return [number for number in MENTION.findall(text) if number not in there]
+
+
+def test_every_decision_has_a_status_a_date_and_a_place_in_the_index():
+    index = (ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
+    kept, _, _ = index.partition("## Merged")
+    assert decisions()
+    for path in decisions().values():
+        assert STATUS.search(path.read_text(encoding="utf-8")), path.name
+        assert kept.count(f"]({path.name})") == 1, path.name
+
+
+def test_every_merged_decision_is_listed_once_with_its_new_place():
+    index = (ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
+    merged = re.findall(r"^\| (\d{4}) \| [^|]+ \| \[", index, re.MULTILINE)
+    assert len(merged) == 28
+    assert len(set(merged)) == 28
+    assert not set(merged) & set(decisions())
+
+
+def test_every_mention_of_a_decision_leads_to_one():
+    folders = ("src", "tests", "benchmarks", "scripts", "docs", "examples", "newsfragments", ".")
+    named = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
+        if path.suffix in {".py", ".c", ".h", ".md", ".toml"} or path.name == "Makefile"
+    ]
+    assert ROOT / "pyproject.toml" in named
+    texts = {path: path.read_text(encoding="utf-8") for path in named}
+    assert sum(len(MENTION.findall(text)) for text in texts.values()) > 40
+    gone = {path: gone_decisions(text) for path, text in texts.items()}
+    assert {path: numbers for path, numbers in gone.items() if numbers} == {}
+
+
+def test_a_mention_of_a_merged_decision_is_found():
+    text = "see AD" + "R 0077, docs/ad" + "r/0042 and [0006](../ad" + "r/0006-turns.md)"
+    assert gone_decisions(text) == ["0077", "0042"]

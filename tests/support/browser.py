@@ -1,4 +1,4 @@
-"""A page as a real browser shows it (docs/adr/0051-report.md)."""
+"""A page as a real browser shows it (docs/adr/0050-simulated-worlds.md)."""
 
 from __future__ import annotations
 

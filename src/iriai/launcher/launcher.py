@@ -69,7 +69,7 @@ RETRY_S = 1.0
 """Until ends are written again that could not be (the disk is full)."""
 SYNC_WITHIN_S = 1.0
 """Until what was written is synced: a power cut takes at most the ends of one second, and of those
-only what no daemon has stored (docs/adr/0042). Seldom enough to cost nothing."""
+only what no daemon has stored (docs/adr/0006). Seldom enough to cost nothing."""
 SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 

@@ -2,7 +2,7 @@
 
 Input: moments of the steady clock, when something is said or comes. Output: whether a ping is due,
 and whether the other end is silent. Over a network every frame costs, some two hundred bytes of a
-machine that has nothing to do: what is an answer itself asks for none (docs/adr/0077).
+machine that has nothing to do: what is an answer itself asks for none (docs/adr/0073).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An append-only file of records, each `length (4 bytes), CRC-32 (4 bytes), msgpack`. Intents are
 written before anything is spawned and exits before they are reported, so that they outlive this
-process; they are synced soon after (docs/adr/0042): what a power cut takes with them had no process
+process; they are synced soon after (docs/adr/0006): what a power cut takes with them had no process
 left, or had not been stored by the daemon.
 
 After a crash the last record may be torn; it is dropped. After a crash of the whole machine the
