@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from types import TracebackType
 
@@ -43,23 +42,38 @@ def read_file(path: Path) -> bytes:
 
 
 def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None:
-    """Make `content` what `path` holds: durable, and at no moment anything between old and new.
-
-    `owner` defaults to who owned the old file.
+    """As `write_whole`; `owner` defaults to who owned the old file.
 
     Raises:
         Refused: it cannot be written; the old content stays.
     """
-    fresh = path.with_name(path.name + FRESH)
     try:
         if owner is None and path.exists() and os.geteuid() == 0:
             status = path.stat()
             owner = status.st_uid, status.st_gid
-        _write(fresh, content, owner)
-        fresh.replace(path)
-        _sync_directory(path.parent)
+        write_whole(path, content, owner)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def write_whole(path: Path, content: bytes, owner: Owner | None = None) -> None:
+    """Make `content` what `path` holds: durable, and at no moment anything between old and new.
+
+    Raises OSError; then the old content stays.
+    """
+    fresh = path.with_name(path.name + FRESH)
+    _write(fresh, content, owner)
+    fresh.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Bring the names in a directory to the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class WholeDirectory:
@@ -85,7 +99,7 @@ class WholeDirectory:
                 "a machine is in one cluster at a time: 'iriai leave' first",
             )
         try:
-            shutil.rmtree(self._fresh, ignore_errors=True)
+            self._discard()
             self._fresh.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True)
             if self._owner is not None:
                 os.chown(self._fresh, *self._owner)
@@ -100,15 +114,20 @@ class WholeDirectory:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            shutil.rmtree(self._fresh, ignore_errors=True)
+            self._discard()
             return
         try:
-            _sync_directory(self._fresh)
+            sync_directory(self._fresh)
             self._fresh.rename(self._path)
-            _sync_directory(self._path.parent)
+            sync_directory(self._path.parent)
         except OSError as failure:
-            shutil.rmtree(self._fresh, ignore_errors=True)
+            self._discard()
             raise _unwritable(self._path, failure) from None
+
+    def _discard(self) -> None:
+        import shutil  # which the launcher does not need
+
+        shutil.rmtree(self._fresh, ignore_errors=True)
 
 
 def _write(path: Path, content: bytes, owner: Owner | None) -> None:
@@ -119,14 +138,6 @@ def _write(path: Path, content: bytes, owner: Owner | None) -> None:
         if owner is not None:
             os.fchown(file.fileno(), *owner)
         os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unwritable(path: Path, error: OSError) -> Refused:

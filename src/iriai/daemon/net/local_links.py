@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -22,6 +21,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import Message
+from iriai.system.atomic_files import write_whole
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import Person
 from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
@@ -71,17 +71,7 @@ class LocalMachines:
             self._write({each: token for each, token in self._tokens.items() if each != name})
 
     def _write(self, tokens: dict[str, str]) -> None:
-        fresh = self._path.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(tokens, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_whole(self._path, json.dumps(tokens).encode())
         self._tokens = tokens
 
     def _read(self) -> dict[str, str]:

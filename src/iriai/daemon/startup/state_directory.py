@@ -8,7 +8,7 @@ import json
 import os
 import pwd
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from iriai.daemon.startup.role import AS_BEFORE, EVERY_PART, RequestedRole, Role
 from iriai.model.paths import SOCKET_PATH_BYTES_MAX, SYSTEM_SOCKET, StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.protocol.messages.effects import Part
-from iriai.system.atomic_files import PRIVATE_FILE_MODE
+from iriai.system.atomic_files import PRIVATE_FILE_MODE, write_whole
 from iriai.system.lock_file import LockHeld, take_lock
 from iriai.system.privileges import (
     DAEMON_USER,
@@ -144,7 +144,7 @@ def prepare(
                 name = _name(paths, wanted, home, home_given=home_given)
                 role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
                 identity = StateIdentity(STATE_VERSION, name, daemon_user, *role, token)
-                _write_identity(paths, identity)
+                write_identity(paths, identity._asdict())
             elif conflict := wanted.conflict(identity.home, identity.role):
                 raise _settled(paths, identity, conflict)
             elif home_given and identity.home != home:
@@ -298,20 +298,9 @@ def _daemon_user(paths: StatePaths, identity: StateIdentity | None, wanted: str 
     return (ensure_daemon_user() if name == DAEMON_USER else find_user(name)).pw_name
 
 
-def _write_identity(paths: StatePaths, identity: StateIdentity) -> None:
-    fresh = Path(f"{paths.identity}.new")
-    with fresh.open("w") as file:
-        json.dump(identity._asdict(), file)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.chmod(PRIVATE_FILE_MODE)
-    fresh.replace(paths.identity)
-    descriptor = os.open(paths.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_identity(paths: StatePaths, identity: Mapping[str, object]) -> None:
+    """Keep what a state directory remembers of itself. Raises OSError."""
+    write_whole(Path(paths.identity), json.dumps(identity).encode() + b"\n")
 
 
 def _make_directories(paths: StatePaths, daemon_user: str) -> None:

@@ -16,11 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.daemon.startup.state_directory import absolute_paths, problem_of, read_identity
+from iriai.daemon.startup.state_directory import (
+    absolute_paths,
+    problem_of,
+    read_identity,
+    write_identity,
+)
 from iriai.daemon.storage.backup_archive import CONFIGURATION, IDENTITY, Manifest, read_backup
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.store.copying import Contents, begin_anew, check_copy
+from iriai.system.atomic_files import sync_directory
 from iriai.system.lock_file import lock_holder
 from iriai.system.privileges import (
     DAEMON_USER,
@@ -171,19 +177,9 @@ def _settle(paths: StatePaths) -> None:
         owner = pwd.getpwnam(user)
         for path in (store, *store.iterdir()):
             os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
-    fresh = Path(f"{paths.identity}.new")
-    with fresh.open("w") as stream:
-        json.dump(identity, stream)
-        stream.write("\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.chmod(0o600)
-    fresh.rename(paths.identity)
+    sync_directory(store)
+    write_identity(paths, identity)
     read_identity(paths)
-    for directory in (paths.store, paths.directory):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.fsync(descriptor)
-        os.close(descriptor)
 
 
 def _daemon_user(before: str) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import msgspec
 
 from iriai.model.admission_rules import HomeRules
 from iriai.model.decoding import decoded
+from iriai.system.atomic_files import write_whole
 
 NAME = "machine.json"
 TMP_DEFAULT = "/var/tmp"  # noqa: S108 - a directory of our own is made in it, with care
@@ -90,12 +92,4 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
 
 def write_machine_file(directory: str, settings: MachineSettings) -> None:
     """Leave `settings` for the launcher, as a whole or not at all. Raises OSError."""
-    fresh = f"{directory}/{NAME}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(fresh, flags, 0o600)
-    try:
-        os.write(fd, msgspec.json.encode(settings) + b"\n")
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(fresh, f"{directory}/{NAME}")
+    write_whole(Path(directory, NAME), msgspec.json.encode(settings) + b"\n")
