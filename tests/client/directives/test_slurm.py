@@ -40,7 +40,7 @@ from tests.client.directives.reading import read, words
         ("-i in.txt", ["--stdin=in.txt"]),
         ("--export=NONE", ["--no-env"]),
         ("--export=ALL,A=1", ["--env=A=1"]),
-        ("--export=A=1,FLAVOUR", ["--no-env", "--env=A=1", "--env=FLAVOUR"]),
+        ("--export=A=1,FLAVOUR", ["--env=A=1", "--env=FLAVOUR", "--no-env"]),
         ("-H --no-requeue", ["--hold", "--no-restart"]),
         (
             "-d afterok:ume-1:ume-2,afterany:ume-3.4",

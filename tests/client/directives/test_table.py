@@ -26,9 +26,9 @@ SHOWN = {
 def table(heading: str, options: Iterable[Option]) -> str:
     """The options as a table in Markdown."""
     rows = [f"| {heading} | what becomes of it | how, or why |", "|---|---|---|"]
-    for each in options:
+    order = list(Treatment)
+    for each in sorted(options, key=lambda each: (order.index(each.treatment), each.names)):
         names = ", ".join(f"`{name}`" for name in each.names)
-
         rows.append(f"| {names} | {each.treatment.split(',')[0]} | {each.note} |")
     return "\n".join(rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,6 +15,15 @@ from iriai.model.batch_variables import (
 )
 from iriai.model.problem import Refused, UsageProblem
 
+Reader = Callable[["Given", "Collected"], Iterable[str | None]]
+"""The values of an option of iriai that an option of a script asks for, None where it takes none;
+warns and refuses in what the script gave together with it."""
+
+
+def as_written(given: Given, _: Collected) -> Iterable[str | None]:
+    """The value itself."""
+    return (None if given.option.argument is Argument.NONE else given.value,)
+
 
 class Treatment(StrEnum):
     """What becomes of a directive."""
@@ -25,11 +34,11 @@ class Treatment(StrEnum):
 
 
 class Argument(StrEnum):
-    """Whether an option has a value."""
+    """Whether an option has a value, as manual pages write it behind the option's name."""
 
-    NONE = "none"
-    REQUIRED = "required"
-    OPTIONAL = "optional"
+    NONE = ""
+    REQUIRED = "="
+    OPTIONAL = "[=]"
     """Only after `=`."""
 
 
@@ -43,6 +52,31 @@ class Option(NamedTuple):
     """Understood: what it is here. Ignored: why that does no harm, or what is missing. Refused:
     what would run differently from what the script says."""
     argument: Argument = Argument.REQUIRED
+    becomes: str = ""
+    """The option of iriai that it alone decides; empty where others count with it."""
+    read: Reader = as_written
+
+
+def understood(spec: str, note: str, becomes: str = "", read: Reader = as_written) -> Option:
+    """An option that is followed; `spec` is as `--exclusive[=] -x`, a value only where it says."""
+    first, *others = spec.split()
+    name = first.rstrip("[=]")
+    argument = Argument(first[len(name) :])
+    return Option((name, *others), Treatment.UNDERSTOOD, note, argument, becomes, read)
+
+
+def ignored(note: str, specs: str) -> tuple[Option, ...]:
+    """Options that are ignored for one reason; `specs` has a comma between two."""
+    return _alike(Treatment.IGNORED, note, specs)
+
+
+def refused(note: str, specs: str) -> tuple[Option, ...]:
+    """Options that are refused for one reason."""
+    return _alike(Treatment.REFUSED, note, specs)
+
+
+def _alike(treatment: Treatment, note: str, specs: str) -> tuple[Option, ...]:
+    return tuple(understood(e, note)._replace(treatment=treatment) for e in specs.split(", "))
 
 
 class Given(NamedTuple):
@@ -112,18 +146,14 @@ class Translation(NamedTuple):
         return BatchVariables(self.system, tuple(kept))
 
 
-_BEGINNING = frozenset({"BEGIN", "b"})
-_NEVER = frozenset({"NONE", "n", "p"})
-"""What says that no mail is wanted."""
-
-
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
     """Each option by each of its names."""
     return {name: option for option in options for name in option.names}
 
 
-def contradiction(first: Given, second: Given) -> UsageProblem:
+def contradiction(*two: Given) -> UsageProblem:
     """Two directives that cannot both be meant."""
+    first, second = sorted(two, key=lambda each: each.place.number)
     return UsageProblem(
         "contradicting-directives",
         f"{first.place}: {first.text} contradicts line {second.place.number}: {second.text}",
@@ -136,46 +166,36 @@ def bad_value(given: Given, why: str, hint: str) -> UsageProblem:
     return UsageProblem("bad-directive", f"{given.place}: {given.text}: {why}", hint)
 
 
-def refused(refusals: Sequence[tuple[Given, str]]) -> Refused:
-    """Directives that cannot be followed, each with the reason; at least one."""
-    script = refusals[0][0].place.script
-    told = [f"line {given.place.number}: {given.text}: {why}" for given, why in refusals]
-    return Refused(
-        "directive",
-        f"{script}, {'; '.join(told)}",
-        "change the script, or say --no-directives to read none of them",
-    )
-
-
-def check_families(given: Mapping[str, Given], families: Iterable[tuple[str, ...]]) -> None:
-    """Raise `UsageProblem` where two options are given of which one alone can be meant."""
-    for family in families:
-        found = [given[name] for name in family if name in given]
-        if len(found) > 1:
-            raise contradiction(*sorted(found[:2], key=lambda each: each.place.number))
-
-
 class Collected:
     """The options of a script by name, sorted by what becomes of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
         self.given: dict[str, Given] = {}
         self.warnings: list[str] = []
         self.refusals: list[tuple[Given, str]] = []
 
+    def part(self) -> Collected:
+        """Options with names of their own, whose warnings and refusals are counted here."""
+        part = Collected(self.around)
+        part.warnings, part.refusals = self.warnings, self.refusals
+        return part
+
     def add(self, given: Given) -> None:
         """Take one in; the same again is nothing new, another value a contradiction."""
-        name = given.option.names[0]
-        before = self.given.get(name)
-        if before is not None and before.value != given.value:
+        before = self.given.setdefault(given.option.names[0], given)
+        if before.value != given.value:
             raise contradiction(before, given)
-        if before is not None:
+        if before is not given:
             return
-        self.given[name] = given
         if given.option.treatment is Treatment.IGNORED:
             self.warn(given, given.option.note)
         elif given.option.treatment is Treatment.REFUSED:
-            self.refusals.append((given, given.option.note))
+            self.refuse(given, given.option.note)
+
+    def find(self, *names: str) -> list[Given]:
+        """Those of `names` that were given, in this order."""
+        return [self.given[name] for name in names if name in self.given]
 
     def value(self, name: str) -> str | None:
         """What was given for `name`."""
@@ -190,47 +210,57 @@ class Collected:
         """Refuse one."""
         self.refusals.append((given, why))
 
-    def mail(
-        self, when: str, whom: str, events: tuple[frozenset[str], str], user: str
-    ) -> list[OptionValue]:
-        """Settings for mail, from the options `when` and `whom`.
-
-        `events` are those that tell of every end, and what separates them; any other tells of
-        failures at most, and of the beginning nobody is told.
-        """
-        given = self.given.get(when)
-        if given is None:
-            return []
-        every, separator = events
-        asked = set(filter(None, given.value.split(separator) if separator else given.value))
-        if asked & _BEGINNING:
-            self.warnings.append(f"{given.place}: {given.text}: no mail is sent at the beginning")
-        asked -= _BEGINNING | _NEVER
-        if not asked:
-            return []
-        address = (self.value(whom) or user).split(",")[0]
-        return [
-            OptionValue("--notify", f"mailto:{address}", given.place),
-            OptionValue("--notify-on", "end" if asked & every else "fail", given.place),
-        ]
+    def check_families(self, families: Iterable[tuple[str, ...]]) -> None:
+        """Raise `UsageProblem` where two options are given of which one alone can be meant."""
+        for family in families:
+            if len(found := self.find(*family)) > 1:
+                raise contradiction(*found[:2])
 
     def check(self) -> None:
         """Raise `Refused` where something was."""
         if self.refusals:
-            raise refused(sorted(self.refusals, key=lambda each: each[0].place.number))
+            refusals = sorted(self.refusals, key=lambda each: each[0].place.number)
+            told = [f"line {given.place.number}: {given.text}: {why}" for given, why in refusals]
+            raise Refused(
+                "directive",
+                f"{refusals[0][0].place.script}, {'; '.join(told)}",
+                "change the script, or say --no-directives to read none of them",
+            )
 
 
-def unknown(line: DirectiveLine, word: str, system: str) -> UsageProblem:
-    """A word that its own batch system would not understand."""
-    return UsageProblem(
-        "bad-directive",
-        f"{line.place}: '{word}' is not an option of {system}",
-        "correct it, or say --no-directives to read none",
-    )
+def scan(line: DirectiveLine, known: Mapping[str, Option], command: str) -> Iterator[Given]:
+    """The options of one line, as `command` reads them: `--nodes 1`, `--nodes=1`, `-N1`, `-HN 1`.
+
+    Raises:
+        UsageProblem: `command` has no such option, or one lacks its value.
+    """
+    words = iter(line.words)
+    for word in words:
+        name, equals, value = word.partition("=")
+        is_short = word.startswith("-") and not word.startswith("--")
+        if is_short:
+            name, equals, value = word[:2], "", word[2:]
+        option = _find(known, name, line, command)
+        while is_short and value and option.argument is Argument.NONE:
+            yield Given(option, "", line.place)
+            name, value = f"-{value[0]}", value[1:]
+            option = _find(known, name, line, command)
+        if option.argument is Argument.REQUIRED and not (value or equals):
+            following = next(words, None)
+            if following is None:
+                raise UsageProblem(
+                    "bad-directive", f"{line.place}: {name} needs a value", "write one after it"
+                )
+            value = following
+        yield Given(option, value, line.place)
 
 
-def without_value(line: DirectiveLine, name: str) -> UsageProblem:
-    """An option that ends where its value should be."""
-    return UsageProblem(
-        "bad-directive", f"{line.place}: {name} needs a value", "write one after it"
-    )
+def _find(known: Mapping[str, Option], name: str, line: DirectiveLine, command: str) -> Option:
+    try:
+        return known[name]
+    except KeyError:
+        raise UsageProblem(
+            "bad-directive",
+            f"{line.place}: '{name}' is not an option of {command}",
+            "correct it, or use --no-directives to read none",
+        ) from None

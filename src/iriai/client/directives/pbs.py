@@ -7,132 +7,175 @@ The options are those of the manual pages of Torque
 
 from __future__ import annotations
 
-from iriai.client.directives.option import Argument, Option, Treatment, by_name
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
-_NO = Argument.NONE
+from iriai.client.directives.option import (
+    Collected,
+    Given,
+    Option,
+    Treatment,
+    bad_value,
+    ignored,
+    refused,
+    understood,
+)
+from iriai.client.directives.translator import dependencies, environment, whole
+
+_SIZE = re.compile(r"(\d+)([KMGTP]?)([BW]?)", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
+_SHIFT = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+_WORD_BYTES = 8
+_NAMED = re.compile(r"[A-Za-z][\w.-]*")
 
 
-def _understood(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.UNDERSTOOD, note, argument)
+def parts(given: Given, known: Mapping[str, Option], separator: str = ",") -> Iterator[Given]:
+    """The `name=value` in the value of `-l` or `-W`; a name that is not `known` is a resource."""
+    for text in given.value.split(separator):
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise bad_value(given, f"'{text}' is not NAME=VALUE", "write as in walltime=1:00:00")
+        option = known.get(name) or Option(
+            (name,), Treatment.UNDERSTOOD, "", becomes="--resource", read=_named
+        )
+        yield Given(option, value, given.place)
 
 
-def _ignored(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.IGNORED, note, argument)
+def size_bytes(given: Given, text: str) -> int:
+    """A size; without a unit it is in bytes, and `w` is a word of eight."""
+    match = _SIZE.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise bad_value(given, f"'{text}' is not a size", "write a number and kb, mb, gb or tb")
+    size = int(match[1]) << _SHIFT[match[2].upper()]
+    return size * _WORD_BYTES if match[3].upper() == "W" else size
 
 
-def _refused(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.REFUSED, note, argument)
+def _named(given: Given, _: Collected) -> Iterable[str]:
+    name = given.option.names[0]
+    if not _NAMED.fullmatch(name):
+        raise bad_value(given, f"'{name}' is no resource", "write NAME=N")
+    yield f"{name}={whole(given)}"
+
+
+def _duration(given: Given, _: Collected) -> Iterable[str]:
+    """Seconds, M:S or H:M:S."""
+    match = _CLOCK.fullmatch(given.value)
+    if match is None:
+        raise bad_value(given, "this is not a duration", "write H:MM:SS, or seconds")
+    hours, minutes, seconds = (int(each or 0) for each in match.groups())
+    yield f"{hours * 3600 + minutes * 60 + seconds}s"
+
+
+def _exclusive(given: Given, _: Collected) -> Iterable[None]:
+    """`excl` or `exclhost` of `place`, `singlejob` of `naccesspolicy`."""
+    words = given.value.split(":")
+    if any(
+        each.startswith("excl") or each.lower() in ("singlejob", "singletask") for each in words
+    ):
+        yield None
+
+
+def _not_rerun(given: Given, _: Collected) -> Iterable[None]:
+    if given.value not in ("y", "n"):
+        raise bad_value(given, f"'{given.value}' is neither y nor n", "write -r n")
+    if given.value == "n":
+        yield None
 
 
 OPTIONS = (
-    _understood("-J", "`--array`, with `%N`"),
-    _understood("-M", "`--notify mailto:ADDRESS`, the first; without it you"),
-    _understood("-N", "`--name`"),
-    _understood("-S", "what runs a script that does not begin with `#!`; else your shell does"),
-    _understood("-V", "your environment is passed on; without it, it is not", _NO),
-    _understood("-d", "`--chdir`"),
-    _understood("-e", "`--error`; without it `NAME.e%n`, of arrays `NAME.e%n.%t`"),
-    _understood("-h", "`--hold`", _NO),
-    _understood("-j", "oe: into the output; eo: into the errors; n: apart"),
-    _understood("-l", "resources: see below"),
-    _understood(
-        "-m",
+    understood("-J=", "`--array`, with `%N`", "--array"),
+    understood("-M=", "`--notify mailto:ADDRESS`, the first; without it you"),
+    understood("-N=", "`--name`", "--name"),
+    understood("-S=", "what runs a script that does not begin with `#!`; else your shell does"),
+    understood("-V", "your environment is passed on; without it, it is not"),
+    understood("-d=", "`--chdir`"),
+    understood("-e=", "`--error`; without it `NAME.e%n`, of arrays `NAME.e%n.%t`"),
+    understood("-h", "`--hold`", "--hold"),
+    understood("-j=", "oe: into the output; eo: into the errors; n: apart"),
+    understood("-l=", "resources: see below"),
+    understood(
+        "-m=",
         "e: `--notify-on end`; a: `--notify-on fail`; n; of b nothing is told. Ignored with a "
         "warning where the machine cannot send mail",
     ),
-    _understood("-n", "`--exclusive`", _NO),
-    _understood("-o", "`--output`; without it `NAME.o%n`, of arrays `NAME.o%n.%t`"),
-    _understood("-r", "n: `--no-restart`; y: so it is in any case"),
-    _understood("-t", "`--array`, with `%N`"),
-    _understood("-v", "`--env`"),
-    _understood("-W", "attributes: see below"),
-    _understood("-w", "`--chdir`"),
-    _ignored("-A", "no use is counted for it; say whose right to use with --group"),
-    _ignored("-P", "no use is counted for it; say whose right to use with --group"),
-    _ignored("-R", "no file is removed"),
-    _ignored("-b", "submit waits as long as the daemon needs"),
-    _ignored("-c", "no checkpoints are made"),
-    _ignored("-f", "a job is repeated where its machine failed", _NO),
-    _ignored("-k", "output files are written where they belong from the start"),
-    _ignored("-p", "the order is drawn by what each account has used"),
-    _ignored("-q", "there are no queues"),
-    _ignored("-z", "submit prints the id alone", _NO),
-    _refused("-C", "its directives have another prefix: write #PBS"),
-    _refused("-D", "it would see the whole file system"),
-    _refused("-F", "it would have other arguments: write them after the script"),
-    _refused("-G", "it would run without a terminal of its own: say iriai run --pty", _NO),
-    _refused("-I", "it would run without a terminal: say iriai run --pty", _NO),
-    _refused("-L", "it would be placed otherwise"),
-    _refused("-T", "the machine's prolog would run instead"),
-    _refused("-X", "it would run without your display", _NO),
-    _refused("-a", "it could start before that time"),
-    _refused("-u", "it would run as you"),
-    _refused("-x", "the script would run otherwise", _NO),
+    understood("-n", "`--exclusive`", "--exclusive"),
+    understood("-o=", "`--output`; without it `NAME.o%n`, of arrays `NAME.o%n.%t`"),
+    understood("-r=", "n: `--no-restart`; y: so it is in any case", "--no-restart", _not_rerun),
+    understood("-t=", "`--array`, with `%N`", "--array"),
+    understood("-v=", "`--env`", "--env", environment),
+    understood("-W=", "attributes: see below"),
+    understood("-w=", "`--chdir`"),
+    *ignored("no use is counted for it; say whose right to use with --group", "-A=, -P="),
+    *ignored("no file is removed", "-R="),
+    *ignored("submit waits as long as the daemon needs", "-b="),
+    *ignored("no checkpoints are made", "-c="),
+    *ignored("a job is repeated where its machine failed", "-f"),
+    *ignored("output files are written where they belong from the start", "-k="),
+    *ignored("the order is drawn by what each account has used", "-p="),
+    *ignored("there are no queues", "-q="),
+    *ignored("submit prints the id alone", "-z"),
+    *refused("its directives have another prefix: write #PBS", "-C="),
+    *refused("it would see the whole file system", "-D="),
+    *refused("it would have other arguments: write them after the script", "-F="),
+    *refused("it would run without a terminal of its own: say iriai run --pty", "-G"),
+    *refused("it would run without a terminal: say iriai run --pty", "-I"),
+    *refused("it would be placed otherwise", "-L="),
+    *refused("the machine's prolog would run instead", "-T="),
+    *refused("it would run without your display", "-X"),
+    *refused("it could start before that time", "-a="),
+    *refused("it would run as you", "-u="),
+    *refused("the script would run otherwise", "-x"),
 )
-"""In the order of the table in docs/guide/scripts.md, which is made from it."""
+"""The tables in docs/guide/scripts.md are made from these."""
 
 RESOURCES = (
-    _understood("cput", "`--cpu-time`"),
-    _understood("mem", "`--memory`"),
-    _understood("ncpus", "`--cpus`"),
-    _understood("ngpus gpus", "`--gpus`"),
-    _understood("naccesspolicy", "singlejob: `--exclusive`"),
-    _understood("nodes", "1, with `ppn` and `gpus`; more, names and properties are refused"),
-    _understood("place", "excl, exclhost: `--exclusive`"),
-    _understood("pmem", "`--memory`, times the CPUs"),
-    _understood("procs", "`--cpus`"),
-    _understood("select", "one chunk with `ncpus`, `mem`, `ngpus`; more are refused"),
-    _understood("walltime", "`--time`"),
-    _ignored("file", "free space is not checked"),
-    _ignored("nice", "the order is drawn by what each account has used"),
-    _ignored("pcput", "only the CPU time of all its processes is limited"),
-    _ignored("pvmem", "virtual memory is not limited"),
-    _ignored("qos", "there are no classes of service"),
-    _ignored("vmem", "virtual memory is not limited"),
-    _refused("advres", "it would run outside of the reservation"),
-    _refused("arch", "it could run on a machine of another kind"),
-    _refused("feature", "it could run on a machine without that feature"),
-    _refused("host", "it could run on another machine"),
-    _refused("opsys", "it could run on a machine of another kind"),
-    _refused("software", "the licence would not be counted: say #IRIAI --resource"),
-    _refused("vnode", "it could run on another machine"),
+    understood("cput=", "`--cpu-time`", "--cpu-time", _duration),
+    understood("mem=", "`--memory`"),
+    understood("ncpus=", "`--cpus`"),
+    understood("ngpus= gpus", "`--gpus`"),
+    understood("naccesspolicy=", "singlejob: `--exclusive`", "--exclusive", _exclusive),
+    understood("nodes=", "1, with `ppn` and `gpus`; more, names and properties are refused"),
+    understood("place=", "excl, exclhost: `--exclusive`", "--exclusive", _exclusive),
+    understood("pmem=", "`--memory`, times the CPUs"),
+    understood("procs=", "`--cpus`"),
+    understood("select=", "one chunk with `ncpus`, `mem`, `ngpus`; more are refused"),
+    understood("walltime=", "`--time`", "--time", _duration),
+    *ignored("free space is not checked", "file="),
+    *ignored("the order is drawn by what each account has used", "nice="),
+    *ignored("only the CPU time of all its processes is limited", "pcput="),
+    *ignored("virtual memory is not limited", "pvmem=, vmem="),
+    *ignored("there are no classes of service", "qos="),
+    *refused("it would run outside of the reservation", "advres="),
+    *refused("it could run on a machine of another kind", "arch=, opsys="),
+    *refused("it could run on a machine without that feature", "feature="),
+    *refused("it could run on another machine", "host=, vnode="),
+    *refused("the licence would not be counted: say #IRIAI --resource", "software="),
 )
 """What may stand after `-l`; anything else is a named resource, `--resource`."""
 
 CHUNK = (
-    _understood("ncpus", ""),
-    _understood("mem", ""),
-    _understood("ngpus", ""),
-    _ignored("mpiprocs", "the script runs once"),
-    _ignored("ompthreads", "OMP_NUM_THREADS is the number of CPUs"),
-    _ignored("vmem", "virtual memory is not limited"),
+    *ignored("the script runs once", "mpiprocs="),
+    *ignored("OMP_NUM_THREADS is the number of CPUs", "ompthreads="),
 )
-"""What may stand in the one chunk of `select`; other names are as after `-l`."""
+"""What else may stand in the one chunk of `select`."""
 
 ATTRIBUTES = (
-    _understood("depend", "`--after`: afterok, afterany, afternotok with ids of iriai"),
-    _ignored("block", "submit does not wait; iriai wait does"),
-    _ignored("group_list", "it runs with your own groups; say whose right to use with --group"),
-    _ignored("job_radix", "the script runs on one machine"),
-    _ignored("sandbox", "the directories are those that the script names"),
-    _ignored("umask", "files get the modes that your umask gives them"),
-    _ignored("x", "nothing reads it"),
-    _refused("interactive", "it would run without a terminal: say iriai run --pty"),
-    _refused("release_nodes_on_stageout", "no files are moved"),
-    _refused("run_count", "it would run although it has run too often"),
-    _refused("stagein", "the files would not be there"),
-    _refused("stageout", "the files would not come back"),
+    understood(
+        "depend=",
+        "`--after`: afterok, afterany, afternotok with ids of iriai",
+        "--after",
+        dependencies,
+    ),
+    *ignored("submit does not wait; iriai wait does", "block="),
+    *ignored("it runs with your own groups; say whose right to use with --group", "group_list="),
+    *ignored("the script runs on one machine", "job_radix="),
+    *ignored("the directories are those that the script names", "sandbox="),
+    *ignored("files get the modes that your umask gives them", "umask="),
+    *ignored("nothing reads it", "x="),
+    *refused("it would run without a terminal: say iriai run --pty", "interactive="),
+    *refused("no files are moved", "release_nodes_on_stageout="),
+    *refused("it would run although it has run too often", "run_count="),
+    *refused("the files would not be there", "stagein="),
+    *refused("the files would not come back", "stageout="),
 )
 """What may stand after `-W`."""
-
-NAMES = by_name(OPTIONS)
-"""By each name."""
-FAMILIES = (("-J", "-t"), ("-d", "-w"))
-"""One alone of each can be meant."""
-RESOURCE_FAMILIES = (
-    ("mem", "pmem"),
-    ("nodes", "select", "ncpus", "procs"),
-    ("select", "mem"),
-    ("select", "ngpus"),
-)
-"""The same of what stands after `-l`."""

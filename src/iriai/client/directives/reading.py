@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iriai.client.directives.block import Block, Dialect
 from iriai.client.directives.option import Surroundings, Translation
-from iriai.client.directives.pbs_translation import translate_pbs
-from iriai.client.directives.slurm_translation import translate_slurm
+from iriai.client.directives.pbs_translation import PbsTranslator
+from iriai.client.directives.slurm_translation import SlurmTranslator
 from iriai.model.batch_variables import VALUE_LENGTH_MAX
 
 
@@ -23,9 +23,9 @@ def translate(block: Block, around: Surroundings) -> Translation:
         for dialect in (Dialect.SLURM, Dialect.PBS)
     )
     if slurm:
-        found = translate_slurm(slurm, around)
+        found = SlurmTranslator(slurm, around).translation()
     elif pbs:
-        found = translate_pbs(pbs, around)
+        found = PbsTranslator(pbs, around).translation()
     else:
         return Translation(warnings=_unread(block))
     both: tuple[str, ...] = ()

@@ -5,150 +5,181 @@ The options are those of Slurm's own page (https://slurm.schedmd.com/sbatch.html
 
 from __future__ import annotations
 
-from iriai.client.directives.option import Argument, Option, Treatment, by_name
+import re
+from collections.abc import Iterable
+from functools import partial
 
-_NO, _MAYBE = Argument.NONE, Argument.OPTIONAL
+from iriai.client.directives.option import (
+    Collected,
+    Given,
+    bad_value,
+    ignored,
+    refused,
+    understood,
+)
+from iriai.client.directives.translator import dependencies, environment, whole
+
+_SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_UNLIMITED = ("0", "UNLIMITED", "INFINITE")
 
 
-def _understood(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.UNDERSTOOD, note, argument)
+def size_bytes(given: Given) -> int:
+    """A size; without a unit it is in MiB."""
+    match = _SIZE.fullmatch(given.value)
+    if match is None:
+        raise bad_value(given, "this is not a size", "write a number and K, M, G or T")
+    return int(match[1]) << {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 
-def _ignored(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.IGNORED, note, argument)
+def _time(given: Given, found: Collected) -> Iterable[str]:
+    """M, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
+    if given.value.upper() in _UNLIMITED:
+        found.warn(given, "the machine's default limit applies, where it has one")
+        return
+    match = _CLOCK.fullmatch(given.value)
+    if match is None:
+        raise bad_value(given, "this is not a time limit", "write H:MM:SS or D-HH:MM:SS")
+    days, first, second, third = (int(each or 0) for each in match.groups())
+    if match[1] is None and match[4] is None:
+        first, second, third = 0, first, second
+    yield f"{days * 86400 + first * 3600 + second * 60 + third}s"
 
 
-def _refused(names: str, note: str, argument: Argument = Argument.REQUIRED) -> Option:
-    return Option(tuple(names.split()), Treatment.REFUSED, note, argument)
+def _exclusive(given: Given, found: Collected) -> Iterable[None]:
+    if given.value in ("", "exclusive"):
+        yield None
+    else:
+        found.refuse(given, "it would share the machine: use --exclusive without a value")
 
 
+def _resources(given: Given, _: Collected) -> Iterable[str]:
+    """`matlab:2,r`; the GPUs of `--gres` are counted elsewhere."""
+    for name, count in _amounts(given):
+        if name != "gpu" or given.option.names[0] != "--gres":
+            yield f"{name}={whole(given, count or '1')}"
+
+
+def gpu_count(given: Given, found: Collected) -> int | None:
+    """How many GPUs: `2` or `a100:2`, of `--gres` the sum of its parts if it names any."""
+    if given.option.names[0] != "--gres":
+        texts = [given.value]
+    elif not (texts := [count for name, count in _amounts(given) if name == "gpu"]):
+        return None
+    total = 0
+    for text in texts:
+        kind, _, count = text.rpartition(":")
+        if not count.isdecimal():
+            kind, count = count, "1"
+        if kind:
+            found.refuse(given, f"the GPU might not be one of the kind '{kind}'")
+        total += whole(given, count)
+    return total
+
+
+def _amounts(given: Given) -> Iterable[tuple[str, str]]:
+    for each in given.value.split(","):
+        name, _, count = each.removeprefix("gres/").replace("=", ":").partition(":")
+        yield name, count
+
+
+_exported = partial(environment, skipped=("", "ALL", "NIL", "NONE"))
 _ONE = "the script runs on one machine, and placement within it is the kernel's"
 _SITE = "it names something of another site"
 
 OPTIONS = (
-    _understood("--array -a", "`--array`, with `%N`"),
-    _understood("--chdir -D", "`--chdir`"),
-    _understood("--cpus-per-gpu", "`--cpus`, times the GPUs"),
-    _understood("--cpus-per-task -c", "`--cpus`, times the tasks"),
-    _understood(
-        "--dependency -d",
+    understood("--array= -a", "`--array`, with `%N`", "--array"),
+    understood("--chdir= -D", "`--chdir`", "--chdir"),
+    understood("--cpus-per-gpu=", "`--cpus`, times the GPUs"),
+    understood("--cpus-per-task= -c", "`--cpus`, times the tasks"),
+    understood(
+        "--dependency= -d",
         "`--after`: afterok, afterany, afternotok with ids of iriai; the other kinds are refused",
+        "--after",
+        dependencies,
     ),
-    _understood("--error -e", "`--error`"),
-    _understood("--exclusive", "`--exclusive`", _MAYBE),
-    _understood("--export", "ALL, NONE, or the variables: `--no-env` and `--env`"),
-    _understood("--gpus -G", "`--gpus`; a type is refused"),
-    _understood("--gpus-per-node", "`--gpus`"),
-    _understood("--gpus-per-task", "`--gpus`, times the tasks"),
-    _understood("--gres", "gpu: `--gpus`; others: `--resource`"),
-    _understood("--hold -H", "`--hold`", _NO),
-    _understood("--ignore-pbs", "so it is in any case: with #SBATCH no #PBS is read", _NO),
-    _understood("--input -i", "`--stdin`"),
-    _understood("--job-name -J", "`--name`"),
-    _understood("--licenses -L", "`--resource`"),
-    _understood(
-        "--mail-type",
+    understood("--error= -e", "`--error`"),
+    understood("--exclusive[=]", "`--exclusive`", "--exclusive", _exclusive),
+    understood(
+        "--export=", "ALL, NONE, or the variables: `--no-env` and `--env`", "--env", _exported
+    ),
+    understood("--gpus= -G", "`--gpus`; a type is refused"),
+    understood("--gpus-per-node=", "`--gpus`"),
+    understood("--gpus-per-task=", "`--gpus`, times the tasks"),
+    understood("--gres=", "gpu: `--gpus`; others: `--resource`", "--resource", _resources),
+    understood("--hold -H", "`--hold`", "--hold"),
+    understood("--ignore-pbs", "so it is in any case: with #SBATCH no #PBS is read"),
+    understood("--input= -i", "`--stdin`", "--stdin"),
+    understood("--job-name= -J", "`--name`", "--name"),
+    understood("--licenses= -L", "`--resource`", "--resource", _resources),
+    understood(
+        "--mail-type=",
         "END, ALL: `--notify-on end`; FAIL: `--notify-on fail`; NONE; of the rest nothing is told. "
         "Ignored with a warning where the machine cannot send mail",
     ),
-    _understood("--mail-user", "`--notify mailto:ADDRESS`; without it you"),
-    _understood("--mem", "`--memory`; 0 only with `--exclusive`"),
-    _understood("--mem-per-cpu", "`--memory`, times the CPUs"),
-    _understood("--mem-per-gpu", "`--memory`, times the GPUs"),
-    _understood("--mincpus", "`--cpus`, at least"),
-    _understood("--no-requeue", "`--no-restart`", _NO),
-    _understood("--nodes -N", "1; more are refused"),
-    _understood(
-        "--ntasks -n", "`--cpus`: a CPU for each, or `--cpus-per-task`; the script runs once"
+    understood("--mail-user=", "`--notify mailto:ADDRESS`; without it you"),
+    understood("--mem=", "`--memory`; 0 only with `--exclusive`"),
+    understood("--mem-per-cpu=", "`--memory`, times the CPUs"),
+    understood("--mem-per-gpu=", "`--memory`, times the GPUs"),
+    understood("--mincpus=", "`--cpus`, at least"),
+    understood("--no-requeue", "`--no-restart`", "--no-restart"),
+    understood("--nodes= -N", "1; more are refused"),
+    understood(
+        "--ntasks= -n", "`--cpus`: a CPU for each, or `--cpus-per-task`; the script runs once"
     ),
-    _understood("--ntasks-per-node --tasks-per-node", "as `--ntasks`"),
-    _understood("--ntasks-per-gpu", "`--ntasks`: times the GPUs"),
-    _understood(
-        "--output -o", "`--output`; without it `slurm-%j.out`, of arrays `slurm-%A_%a.out`"
+    understood("--ntasks-per-node= --tasks-per-node", "as `--ntasks`"),
+    understood("--ntasks-per-gpu=", "`--ntasks`: times the GPUs"),
+    understood(
+        "--output= -o", "`--output`; without it `slurm-%j.out`, of arrays `slurm-%A_%a.out`"
     ),
-    _understood("--requeue", "so it is in any case", _NO),
-    _understood("--time -t", "`--time`"),
-    _ignored("--account -A", "no use is counted for it; say whose right to use with --group"),
-    _ignored("--acctg-freq", "use is sampled as often as this machine needs it"),
-    _ignored("--clusters -M", "it runs where it is handed in"),
-    _ignored("--comment", "nothing keeps it"),
-    _ignored("--contiguous", _ONE, _NO),
-    _ignored("--core-spec -S", _ONE),
-    _ignored("--cores-per-socket", _ONE),
-    _ignored("--cpu-bind", _ONE),
-    _ignored("--cpu-freq", "the frequency is the machine's affair"),
-    _ignored("--delay-boot", "no machine is started for a job"),
-    _ignored("--distribution -m", _ONE),
-    _ignored("--extra-node-info -B", _ONE),
-    _ignored("--get-user-env", "your present environment is passed on", _MAYBE),
-    _ignored("--gpu-bind", _ONE),
-    _ignored("--gpu-freq", "the frequency is the machine's affair"),
-    _ignored("--gres-flags", _ONE),
-    _ignored("--hint", _ONE),
-    _ignored("--kill-on-invalid-dep", "a job whose dependency cannot hold is cancelled"),
-    _ignored("--mcs-label", _SITE),
-    _ignored("--mem-bind", _ONE),
-    _ignored("--network", _SITE),
-    _ignored("--nice", "the order is drawn by what each account has used", _MAYBE),
-    _ignored("--no-kill -k", "the script runs on one machine", _MAYBE),
-    _ignored("--ntasks-per-core", _ONE),
-    _ignored("--ntasks-per-socket", _ONE),
-    _ignored("--open-mode", "output is always added to the end of the file"),
-    _ignored("--overcommit -O", _ONE, _NO),
-    _ignored("--oversubscribe -s", "no CPU is given to two jobs"),
-    _ignored("--parsable", "submit prints the id alone", _NO),
-    _ignored("--partition -p", "there are no partitions"),
-    _ignored("--power", _SITE),
-    _ignored("--prefer", _SITE),
-    _ignored("--priority", "the order is drawn by what each account has used"),
-    _ignored("--profile", "nothing is profiled"),
-    _ignored("--propagate", "limits are those of the machine", _MAYBE),
-    _ignored("--qos -q", "there are no classes of service"),
-    _ignored("--quiet -Q", "submit prints the id alone", _NO),
-    _ignored(
-        "--signal",
-        "no signal comes before the time limit; at the limit SIGTERM comes, and SIGKILL after "
-        "the grace",
+    understood("--requeue", "so it is in any case"),
+    understood("--time= -t", "`--time`", "--time", _time),
+    *ignored("no use is counted for it; say whose right to use with --group", "--account= -A"),
+    *ignored("use is sampled as often as this machine needs it", "--acctg-freq="),
+    *ignored("it runs where it is handed in", "--clusters= -M"),
+    *ignored("nothing keeps it", "--comment="),
+    *ignored(
+        _ONE,
+        "--contiguous, --core-spec= -S, --cores-per-socket=, --cpu-bind=, --distribution= "
+        "-m, --extra-node-info= -B, --gpu-bind=, --gres-flags=, --hint=, --mem-bind=, "
+        "--ntasks-per-core=, --ntasks-per-socket=, --overcommit -O, --sockets-per-node=, "
+        "--spread-job, --switches=, --thread-spec=, --threads-per-core=, --use-min-nodes",
     ),
-    _ignored("--sockets-per-node", _ONE),
-    _ignored("--spread-job", _ONE, _NO),
-    _ignored("--switches", _ONE),
-    _ignored("--thread-spec", _ONE),
-    _ignored("--threads-per-core", _ONE),
-    _ignored("--time-min", "the time limit is not shortened"),
-    _ignored("--tmp", "free space is not checked"),
-    _ignored("--use-min-nodes", _ONE, _NO),
-    _ignored("--verbose -v", "submit prints the id alone", _NO),
-    _ignored("--wait -W", "submit does not wait; iriai wait does", _NO),
-    _ignored("--wait-all-nodes", "the script runs on one machine"),
-    _ignored("--wckey", _SITE),
-    _refused("--batch", "it could run on a machine without that feature"),
-    _refused("--bb", "there is no burst buffer for it to find its files in"),
-    _refused("--bbf", "there is no burst buffer for it to find its files in"),
-    _refused("--begin -b", "it could start before that time"),
-    _refused("--constraint -C", "it could run on a machine without that feature"),
-    _refused("--container", "it would run outside of the container"),
-    _refused("--container-id", "it would run outside of the container"),
-    _refused("--deadline", "it could run after that time"),
-    _refused("--exclude -x", "it could run on that machine"),
-    _refused("--export-file", "it would run without these variables"),
-    _refused("--gid", "it would run with another group"),
-    _refused("--nodefile -F", "it could run on another machine"),
-    _refused("--nodelist -w", "it could run on another machine"),
-    _refused("--reboot", "the machine would not be started anew", _NO),
-    _refused("--reservation", "it would run outside of the reservation"),
-    _refused("--test-only", "it would be handed in; say iriai submit --dry-run", _NO),
-    _refused("--uid", "it would run as you"),
-    _refused("--wrap", "the script would run instead"),
+    *ignored("the frequency is the machine's affair", "--cpu-freq=, --gpu-freq="),
+    *ignored("no machine is started for a job", "--delay-boot="),
+    *ignored("your present environment is passed on", "--get-user-env[=]"),
+    *ignored("a job whose dependency cannot hold is cancelled", "--kill-on-invalid-dep="),
+    *ignored(_SITE, "--mcs-label=, --network=, --power=, --prefer=, --wckey="),
+    *ignored("the order is drawn by what each account has used", "--nice[=], --priority="),
+    *ignored("the script runs on one machine", "--no-kill[=] -k, --wait-all-nodes="),
+    *ignored("output is always added to the end of the file", "--open-mode="),
+    *ignored("no CPU is given to two jobs", "--oversubscribe= -s"),
+    *ignored("submit prints the id alone", "--parsable, --quiet -Q, --verbose -v"),
+    *ignored("there are no partitions", "--partition= -p"),
+    *ignored("nothing is profiled", "--profile="),
+    *ignored("limits are those of the machine", "--propagate[=]"),
+    *ignored("there are no classes of service", "--qos= -q"),
+    *ignored(
+        "no signal comes before the time limit; at the limit SIGTERM comes, and SIGKILL after the "
+        "grace",
+        "--signal=",
+    ),
+    *ignored("the time limit is not shortened", "--time-min="),
+    *ignored("free space is not checked", "--tmp="),
+    *ignored("submit does not wait; iriai wait does", "--wait -W"),
+    *refused("it could run on a machine without that feature", "--batch=, --constraint= -C"),
+    *refused("there is no burst buffer for it to find its files in", "--bb=, --bbf="),
+    *refused("it could start before that time", "--begin= -b"),
+    *refused("it would run outside of the container", "--container=, --container-id="),
+    *refused("it could run after that time", "--deadline="),
+    *refused("it could run on that machine", "--exclude= -x"),
+    *refused("it would run without these variables", "--export-file="),
+    *refused("it would run with another group", "--gid="),
+    *refused("it could run on another machine", "--nodefile= -F, --nodelist= -w"),
+    *refused("the machine would not be started anew", "--reboot"),
+    *refused("it would run outside of the reservation", "--reservation="),
+    *refused("it would be handed in; say iriai submit --dry-run", "--test-only"),
+    *refused("it would run as you", "--uid="),
+    *refused("the script would run instead", "--wrap="),
 )
-"""In the order of the table in docs/guide/scripts.md, which is made from it."""
-
-NAMES = by_name(OPTIONS)
-"""By each name."""
-FAMILIES = (
-    ("--mem", "--mem-per-cpu", "--mem-per-gpu"),
-    ("--requeue", "--no-requeue"),
-    ("--cpus-per-task", "--cpus-per-gpu"),
-    ("--ntasks-per-node", "--ntasks-per-gpu"),
-)
-"""One alone of each can be meant."""
+"""The table in docs/guide/scripts.md is made from these."""
