@@ -31,6 +31,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "Run a site": (
         "guide/configuration",
+        "guide/resource-kinds",
         "guide/joining",
         "guide/network",
         "guide/operators",

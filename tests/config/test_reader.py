@@ -170,7 +170,7 @@ def test_rows_hold_every_key():
         ("[machine]\nmemory = 'much'", "machine.memory is 'much'", "a size such as '16G'"),
         ("[machine]\nmemory = true", "machine.memory is true", "a size"),
         ("[machine]\nname = 'Ume'", "machine.name is 'Ume'", "small letters"),
-        ("[machine.resources]\nlicence = 0", "machine.resources.licence is 0", "from 1"),
+        ("[machine.resources]\nlicence = -1", "machine.resources.licence is -1", "from 0"),
         ("[machine.resources]\n'a/b' = 1", "has a name that cannot be one: 'a/b'", "without /"),
         ("[groups.a]\nright = 0", "groups.a.right is 0", "above 0"),
         ("[groups.a]\nright = nan", "groups.a.right is nan", "a number"),

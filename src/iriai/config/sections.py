@@ -32,9 +32,11 @@ from iriai.config.values import (
     Program,
     Seconds,
     Users,
+    ValueFormat,
 )
 from iriai.model.job import DEFAULT_LEASE_S
 from iriai.model.resources import CPUS, GPUS, MEMORY
+from iriai.model.units import parse_size
 
 WEIGHT_MAX = 1e6
 """A charge stays a finite number over years."""
@@ -42,8 +44,10 @@ DAY_S = 86_400.0
 
 Cpus = Annotated[int, Meta(ge=1, le=65_536)]
 """More than any machine has; room for tests that pretend."""
-Amount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-"""Of a named resource; sums stay far below 64 bits."""
+Amount = Annotated[
+    int, ValueFormat("a whole number, or a size such as '16G',", parse_size), Meta(ge=0, le=2**53)
+]
+"""Of a named resource; sums stay below 64 bits, and readers of JSON keep it exact."""
 Right = Annotated[float, Meta(gt=0, le=1e9)]
 """Rights are squared in the draw; their squares stay exact enough."""
 Weight = Annotated[float, Meta(ge=0, le=WEIGHT_MAX)]
@@ -114,7 +118,8 @@ class MachineSection(msgspec.Struct, frozen=True):
     """Of the machines that a job may run on and likes alike, it goes to the one whose rank is
     largest. Empty: load alone decides."""
     resources: Mapping[Name, Amount] = {}
-    """`[machine.resources]`: named resources and how many there are (`licence = 3`)."""
+    """`[machine.resources]`: named resources and how many there are (`licence = 3`); 0: none of
+    it, though it was measured."""
     attributes: Mapping[AttributeName, AttributeValue] = {}
     """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
 

@@ -114,7 +114,10 @@ NOTHING = Resources(cpus=0)
 
 def describe_amount(resource: str, amount: int) -> str:
     """`amount` of `resource` for people: `4 cpus`, `2G memory`."""
-    if resource in _IN_BYTES:
-        return f"{format_size(max(amount, 0))} {resource}"
     is_one = amount == 1 and resource in _IN_PLURAL
-    return f"{amount} {resource[:-1] if is_one else resource}"
+    return f"{amount_words(resource, amount)} {resource[:-1] if is_one else resource}"
+
+
+def amount_words(resource: str, amount: int) -> str:
+    """`amount` in the unit of `resource`: `4`, `2G`."""
+    return format_size(max(amount, 0)) if resource in _IN_BYTES else str(amount)

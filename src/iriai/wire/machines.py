@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from iriai.model.bounds import (
     Count,
@@ -55,6 +56,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     is_broker: bool = False
     heard_s: Seconds | None = None
     """Since something was last heard of it; None: nothing was, or it is the one that answers."""
+    named: Annotated[tuple[tuple[Name, SizeBytes, Whole], ...], Many] | UnsetType = UNSET
+    """Of each resource that it has by name: the name, how much, and how much is free."""
 
 
 class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):

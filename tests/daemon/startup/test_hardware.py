@@ -4,6 +4,7 @@ import os
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iriai.config.reader import Configuration, parse_configuration
 from iriai.daemon.startup.hardware import MachineFacts, capacity, home_name, measure
@@ -28,6 +29,13 @@ def test_what_is_configured_counts():
     text = '[machine]\ncpus = 200\nmemory = "1G"\ngpus = 0\nresources = { b = 2, a = 1 }'
     given = capacity(FACTS, parse_configuration(text, "iriai.toml"))
     assert given == Resources(200, 1 << 30, 0, named=(("a", 1), ("b", 2)))
+
+
+def test_what_is_measured_by_name_is_given_away_unless_the_owner_says_otherwise():
+    facts = replace(FACTS, named={"nvme": 5, "tape": 1})
+    text = "[machine.resources]\nnvme = 3\ntape = 0\nlicence = 2"
+    given = capacity(facts, parse_configuration(text, "iriai.toml"))
+    assert given.named == (("licence", 2), ("nvme", 3))
 
 
 def test_the_home_is_named_after_the_host():

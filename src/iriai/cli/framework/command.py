@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass
-from typing import get_type_hints
+from typing import Annotated, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -120,9 +121,14 @@ def flattened(function: Command) -> Callable[..., int | None]:
             parameters += _parameters_of(groups[each.name])
         else:
             parameters.append(_keyword(each.name, hints[each.name], each.default))
+    kinds = _kind_parameters(parameters)
+    parameters += kinds
 
     def run(ctx: typer.Context, **flat: object) -> int | None:
         as_json = False
+        asked = [(each.name, flat.pop(each.name)) for each in kinds]
+        if given := [f"{name}={amount}" for name, amount in asked if amount is not None]:
+            flat["resource"] = [*cast("list[str]", flat["resource"] or []), *given]
         for name, group in groups.items():
             value = group(**{each.name: flat.pop(each.name) for each in fields(group)})
             if isinstance(value, GlobalOptions):
@@ -160,6 +166,21 @@ def _with_globals_last(function: Command, hints: dict[str, object]) -> list[insp
 def _parameters_of(group: type) -> list[inspect.Parameter]:
     kinds = get_type_hints(group, include_extras=True)
     return [_keyword(each.name, kinds[each.name], each.default) for each in fields(group)]
+
+
+def _kind_parameters(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """`--KIND AMOUNT` for each kind of resource that `--resource KIND=AMOUNT` can ask for."""
+    like = next((each.annotation for each in parameters if each.name == "resource"), None)
+    if like is None:
+        return []
+    from iriai.model.resources import NAMED_KINDS
+
+    found = []
+    for kind in NAMED_KINDS.values():
+        option = copy(like.__metadata__[0])
+        option.metavar, option.help = "SIZE" if kind.unit == "bytes" else "N", kind.help
+        found.append(_keyword(kind.name, Annotated[str | None, option], None))
+    return found
 
 
 def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:

@@ -19,7 +19,8 @@ def print_document(value: object) -> None:
 def plain(value: object) -> object:
     """`value` of nothing but what JSON has; structures become objects without their tags."""
     if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: plain(each) for name, each in fields if each is not msgspec.UNSET}
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from iriai.cli.framework.table import Column, print_table
 from iriai.client.answers import NodeRow
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
+from iriai.model.resources import amount_words
 from iriai.model.units import format_size
 
 _MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
@@ -27,10 +28,8 @@ _MEMBER = (
     Column("Broker"),
     Column("Cluster", wide=True),
 )
-_ROOM = (
-    Column("Cpus", right=True),
-    Column("Memory", right=True),
-    Column("Gpus", right=True),
+_ROOM = (Column("Cpus", right=True), Column("Memory", right=True), Column("Gpus", right=True))
+_REST = (
     Column("Load", right=True),
     Column("Foreign", right=True, wide=True),
     Column("Speed", right=True, wide=True),
@@ -79,10 +78,12 @@ def nodes(
         )
         return
     in_cluster = any(row.member for row in rows)
-    columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM)
+    names = sorted({name for row in rows for name, _, _ in row.named or ()})
+    named = (Column(name.capitalize(), right=True) for name in names)
+    columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM, *named, *_REST)
     if len({row.cluster for row in rows}) == 1:  # no column of one word
         rows = tuple(msgspec.structs.replace(row, cluster="") for row in rows)
-    print_table(columns, [_cells(row, in_cluster=in_cluster) for row in rows])
+    print_table(columns, [_cells(row, names, in_cluster=in_cluster) for row in rows])
     if table.note:
         remark(table.note)
 
@@ -96,11 +97,11 @@ def _forget(options: GlobalOptions, name: str) -> None:
         print(f"{printable(name)} is forgotten; if it comes back, it is new here.")
 
 
-def _cells(row: NodeRow, *, in_cluster: bool) -> tuple[str, ...]:
+def _cells(row: NodeRow, names: list[str], *, in_cluster: bool) -> tuple[str, ...]:
     how: tuple[str, ...] = (row.link,)
     if in_cluster:
         how = (row.member, _heard(row), "broker" if row.is_broker else "", row.cluster)
-    return (row.name, row.state, *how, *_room(row))
+    return (row.name, row.state, *how, *_room(row, names))
 
 
 def _heard(row: NodeRow) -> str:
@@ -109,20 +110,26 @@ def _heard(row: NodeRow) -> str:
     return f"{row.heard_s:.0f} s"
 
 
-def _room(row: NodeRow) -> tuple[str, ...]:
+def _room(row: NodeRow, names: list[str]) -> tuple[str, ...]:
     if row.state == "unknown":
-        return (*("",) * (len(_ROOM) - 1), row.reason)
+        return (*("",) * (len(_ROOM) + len(names) + len(_REST) - 1), row.reason)
+    named = {name: _part(name, *amounts) for name, *amounts in row.named or ()}
     free, there = format_size(row.free_memory_bytes), format_size(row.memory_bytes)
     return (
         f"{row.free_cpus} of {row.cpus}",
         f"{free} of {there}",
         f"{row.free_gpus} of {row.gpus}" if row.gpus else "",
+        *(named.get(name, "") for name in names),
         f"{row.load:.2f}",
         f"{row.foreign_load:.2f}",
         f"{row.speed:g}",
         str(row.tasks or ""),
         "; ".join(each for each in (row.reason, *row.differs) if each),
     )
+
+
+def _part(name: str, there: int, free: int) -> str:
+    return f"{amount_words(name, free)} of {amount_words(name, there)}"
 
 
 app = command_app(

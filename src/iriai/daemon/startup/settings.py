@@ -230,7 +230,14 @@ def settings_table(
         "machine.memory": format_size(amounts.memory_bytes),
         "machine.gpus": str(amounts.gpus),
     }
+    rows = configuration.rows()
+    given = configuration.machine.resources
+    rows += [
+        (f"machine.resources.{name}", str(amount), MEASURED)
+        for name, amount in amounts.named
+        if name not in given
+    ]
     return tuple(
         Setting(key, measured.get(key, value) if source == MEASURED else value, source)
-        for key, value, source in configuration.rows()
+        for key, value, source in rows
     )

@@ -17,7 +17,7 @@ from iriai.client.job_builder import DraftFields, draft
 from iriai.model.dependency import joined_dependencies
 from iriai.model.notification import NotifyOn, check_notify
 from iriai.model.problem import UsageProblem
-from iriai.model.resources import CPUS, GPUS, MEMORY
+from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.units import parse_duration, parse_size
 
 
@@ -337,6 +337,9 @@ def whole(option: str, amount: int, least: int) -> int:
 def named_resource(text: str) -> tuple[str, int]:
     """The resource and amount of `NAME=N`; raises `UsageProblem`."""
     name, _, amount = text.partition("=")
+    kind = NAMED_KINDS.get(name)
+    if kind and kind.unit == "bytes":
+        return name, parsed(f"--{name}", amount, parse_size) or 0
     if not name or not amount.isdecimal() or int(amount) > AMOUNT_MAX:
         raise UsageProblem(
             "bad-resource",

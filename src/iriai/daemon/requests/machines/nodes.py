@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
@@ -20,7 +21,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
 from iriai.model.reason import Reason, Rule
-from iriai.model.resources import Resources
+from iriai.model.resources import NOTHING, Resources
 from iriai.model.units import format_size
 from iriai.protocol.messages.members import MemberState
 from iriai.wire.machines import AskNodes, NodeRow, NodeTable
@@ -29,7 +30,6 @@ HERE, UP, DOWN = "here", "up", "down"
 """How a machine is reached."""
 DRAINED, AWAY, UNAVAILABLE, UNKNOWN = "drained", "away", "unavailable", "unknown"
 """States of a machine that takes nothing, or of which nothing is known; else it is `up` as well."""
-NOTHING = Resources(cpus=0)
 GONE = {
     MemberState.DEAD: "it does not answer",
     MemberState.LEFT: "it left the cluster",
@@ -215,6 +215,7 @@ def node_row(
         state = DRAINED if unavailable.rule is Rule.DRAINED else UNAVAILABLE
     reason = unavailable.had if unavailable else ""
     capacity, free = room
+    left = dict(free.named)
     return NodeRow(
         name,
         state,
@@ -230,6 +231,7 @@ def node_row(
         tasks,
         link,
         differs,
+        named=tuple((name, there, left.get(name, 0)) for name, there in capacity.named) or UNSET,
     )
 
 

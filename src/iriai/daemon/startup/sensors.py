@@ -1,0 +1,57 @@
+"""How much of each kind of resource this machine has; `model.resources.KINDS` names these."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+import psutil
+
+_NVIDIA_CARDS = Path("/proc/driver/nvidia/gpus")
+_MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Of the container that we are in, where there is one; version 2 and version 1."""
+
+
+def cpus() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> int:
+    """The machine's memory, or what our container may use."""
+    least = int(psutil.virtual_memory().total)
+    for path in _MEMORY_LIMITS:
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            least = min(least, int(text))
+    return least
+
+
+def gpus() -> int:
+    """As NVIDIA's own library counts them where it is installed, else the driver's cards."""
+    try:
+        library = importlib.import_module("pynvml")
+    except ImportError:
+        return _listed_gpus()
+    try:
+        library.nvmlInit()
+        try:
+            return int(library.nvmlDeviceGetCount())
+        finally:
+            library.nvmlShutdown()
+    except library.NVMLError:
+        return _listed_gpus()
+
+
+def _listed_gpus() -> int:
+    try:
+        return sum(1 for _ in _NVIDIA_CARDS.iterdir())
+    except OSError:
+        return 0
