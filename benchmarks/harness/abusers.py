@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from iriai.client import draft
+from iriai.system.frames import frame
 from iriai.wire.changes import Cancel
-from iriai.wire.frames import frame
 from iriai.wire.requests import PROTOCOL_VERSION, Hello, Request, RequestBody, Submit
 
 PAUSE_S = 0.005

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from iriai.model.problem import Problem
+from iriai.system.frames import FrameReader
 from iriai.wire.codec import decode_request, reply_frame
-from iriai.wire.frames import FrameReader
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,

@@ -13,10 +13,10 @@ from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
-from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import Effect, LauncherAttached, LauncherLost
 from iriai.sim.world.work import Work
+from iriai.system.clock import steady_s, wall_s
 from tests.conformance.place import Place
 from tests.launcher.harness import WAIT_S, Machine, is_running
 

@@ -20,7 +20,7 @@ from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
 from iriai.protocol.messages.gossip import Entries
 from iriai.protocol.messages.members import MemberState
-from iriai.wire.frames import FrameReader
+from iriai.system.frames import FrameReader
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, decode_greeting, greeting_frame
 from iriai.wire.links import Batch, link_frame
 from iriai.wire.parts import PARTS_VERSION, pack

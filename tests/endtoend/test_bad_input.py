@@ -286,7 +286,7 @@ def test_a_state_directory_in_use(machine, waiting_job):
 def test_a_state_directory_of_somebody_else(iriai, people):
     os.chown(iriai.state, people.eve.uid, people.eve.gid)
     line = complaint(up(iriai), ExitCode.NOT_ALLOWED)
-    assert f"{iriai.state} belongs to {people.eve.name}" in line
+    assert f"{iriai.state} belongs to user '{people.eve.name}'" in line
     assert list(iriai.state.iterdir()) == []
 
 

@@ -32,7 +32,7 @@ from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.messages.entries import EntryKind, signed_content
 from iriai.protocol.messages.gossip import Offer
 from iriai.protocol.messages.members import Member, MemberState
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.greetings import LINK_VERSION
 from iriai.wire.links import Batch, link_frame
 from iriai.wire.parts import PARTS_VERSION, Envelope

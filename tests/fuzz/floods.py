@@ -17,9 +17,9 @@ from iriai.client.answers import Jobs, Submitted
 from iriai.model.job import Interaction
 from iriai.model.problem import Problem
 from iriai.system.closing import THREADS_MAX
+from iriai.system.frames import frame
 from iriai.wire.changes import IDS_MAX, Cancel, Hold
 from iriai.wire.codec import request_frame
-from iriai.wire.frames import frame
 from iriai.wire.requests import Failure, Request, Wait
 from tests.fuzz.scene import (
     CONNECTS,

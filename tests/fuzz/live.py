@@ -48,7 +48,7 @@ from iriai.protocol.messages.scheduling import (
     ToNode,
     ToSuccession,
 )
-from iriai.wire.frames import FrameReader, frame
+from iriai.system.frames import FrameReader, frame
 from iriai.wire.greetings import (
     LINK_VERSION,
     Begin,

@@ -19,8 +19,8 @@ from iriai.protocol.delivery.authorization import may_say
 from iriai.protocol.messages.effects import Delivered, Part, Send
 from iriai.protocol.messages.scheduling import End
 from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.codec import decode_request
-from iriai.wire.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GreetingFrame, decode_greeting
 from iriai.wire.links import LinkFrame, decode_link_frame
 from iriai.wire.parts import KINDS, Envelope, pack, unpack
@@ -168,7 +168,7 @@ def entrances() -> list[Entrance]:
     """All of them."""
     cores = Cores()
     return [
-        Entrance("E1", "frames", _streams, _framed, ("iriai.wire.frames",)),
+        Entrance("E1", "frames", _streams, _framed, ("iriai.system.frames",)),
         Entrance(
             "E2",
             "requests",

@@ -13,7 +13,7 @@ from iriai.daemon.payloads.chunking import pieces
 from iriai.daemon.payloads.payload_store import digest_of
 from iriai.model.problem import Problem
 from iriai.protocol.messages.entries import EntryKind
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.joining import AskAuthority
 from iriai.wire.links import Batch, Piece, Pong, link_frame
 from iriai.wire.requests import Failure

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from iriai.launcher.contract.messages import Launch, Prolong, StartOrder, Template
-from iriai.launcher.system.clock import steady_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
+from iriai.system.clock import steady_s
 from tests.launcher.harness import Link, Machine, is_running, until
 
 LEASE_S = 0.6

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from iriai.system.frames import FrameReader, frame
 from iriai.wire.codec import decode_reply, request_frame
-from iriai.wire.frames import FrameReader, frame
 from iriai.wire.requests import PROTOCOL_VERSION, Failure, Hello, Reply, Request, RequestBody
 from tests.endtoend.installation import Installation, become
 from tests.support.people import TestPerson

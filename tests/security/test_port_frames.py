@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.greetings import greeting_frame
 from iriai.wire.joining import AskAuthority, AuthorityShown
 from tests.endtoend.bad_peer import Lab, Peer

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iriai.system.closing import THREADS_MAX
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from tests.endtoend.installation import Installation
 from tests.security.bad_client import bad_client
 from tests.support.lingering import lingering, pass_lingering

@@ -17,7 +17,7 @@ from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import Delivered, Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
-from iriai.wire.frames import FrameReader
+from iriai.system.frames import FrameReader
 from iriai.wire.links import decode_link_frame
 from tests.support.virtual_loop import VirtualLoop
 

@@ -6,7 +6,7 @@ import select
 import socket
 
 from iriai.model.problem import Refused, Unreachable
-from iriai.wire.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
+from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 
 READ_BYTES = 1 << 18
 """About what the kernel holds for a Unix socket: more in one read does not come."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import array
 import socket
-import struct
 from collections import deque
 from collections.abc import Iterator
 from typing import Annotated, cast
@@ -23,6 +21,7 @@ from iriai.launcher.contract.messages import (
 from iriai.model.bounds import Many
 from iriai.model.decoding import decoded
 from iriai.system.closing import CLOSING
+from iriai.system.frames import FrameReader, FrameTooLong, frame
 
 
 class _Parts(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -62,7 +61,6 @@ DESCRIPTORS_MAX = 253
 """What the kernel takes in one message."""
 WAITING_BYTES_MAX = 64 << 20
 """What may wait for a daemon that does not read; it hears everything again when it comes back."""
-_PREFIX_BYTES = 4
 
 _decoder: msgspec.msgpack.Decoder[ToLauncher] = msgspec.msgpack.Decoder(ToLauncher)
 _encode = msgspec.msgpack.Encoder().encode
@@ -72,20 +70,14 @@ class PeerProblem(Exception):
     """The other side closed, or does not keep to the contract; the connection is over."""
 
 
-def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Process and user id of the other side, as the kernel knows them."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", found)
-    return pid, uid
-
-
 class BufferedSocket:
     """A non-blocking socket with its buffers."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._socket = connection
-        self._received = bytearray()
+        self._frames = FrameReader(FRAME_BYTES_MAX)
+        self._received: deque[bytes] = deque()
         self._waiting = bytearray()
         self._descriptors: deque[int] = deque()
 
@@ -108,15 +100,13 @@ class BufferedSocket:
             if not self._receive_piece():
                 break
         yield from self._messages()
-        if not self._is_open:
-            raise PeerProblem("the connection was closed")
+        if self._end:
+            raise PeerProblem(self._end)
 
     def send(self, messages: list[FromLauncher]) -> None:
         """Send `messages`, or keep what the socket does not take now. Raises `PeerProblem`."""
         for message in messages:
-            content = _encode(message)
-            self._waiting += len(content).to_bytes(_PREFIX_BYTES, "big")
-            self._waiting += content
+            self._waiting += frame(_encode(message))
         while self._waiting:
             try:
                 sent = self._socket.send(self._waiting)
@@ -135,52 +125,41 @@ class BufferedSocket:
         self._descriptors.clear()
         CLOSING.close(self._socket.detach())
 
-    _is_open = True
+    _end = ""
+    """Why nothing more can be read."""
 
     def _receive_piece(self) -> bool:
         """Read once; whether there may be more."""
-        room = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize)
         try:
-            piece, ancillary, _, _ = self._socket.recvmsg(
-                RECEIVE_BYTES, room, socket.MSG_CMSG_CLOEXEC
+            piece, descriptors, _, _ = socket.recv_fds(
+                self._socket, RECEIVE_BYTES, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return False
         except OSError as error:
             raise PeerProblem(f"cannot receive: {error.strerror}") from error
-        for level, kind, content in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                numbers = array.array("i")
-                numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-                self._descriptors.extend(numbers)
+        self._descriptors += descriptors
         if not piece:
-            self._is_open = False
+            self._end = "the connection was closed"
             return False
-        self._received += piece
-        return len(piece) == RECEIVE_BYTES or bool(ancillary)
+        try:
+            self._received += self._frames.feed(piece)
+        except FrameTooLong as error:
+            self._end = str(error)
+            return False
+        return len(piece) == RECEIVE_BYTES or bool(descriptors)
 
     def _messages(self) -> Iterator[tuple[ToLauncher, list[int]]]:
-        begin = 0
-        received = self._received
-        try:
-            while len(received) - begin >= _PREFIX_BYTES:
-                size = int.from_bytes(received[begin : begin + _PREFIX_BYTES], "big")
-                if size > FRAME_BYTES_MAX:
-                    raise PeerProblem(f"a frame of {size} bytes is larger than any of ours")
-                end = begin + _PREFIX_BYTES + size
-                if len(received) < end:
-                    break
-                payload = received[begin + _PREFIX_BYTES : end]
+        while self._received:
+            payload = self._received.popleft()
+            try:
                 try:
                     message = decoded(_decoder, payload)
                 except msgspec.ValidationError:
                     message = read_in_parts(payload)
-                begin = end
-                yield message, self._descriptors_of(message)
-        except msgspec.MsgspecError as error:
-            raise PeerProblem(f"a message cannot be read: {error}") from error
-        finally:
-            del received[:begin]
+            except msgspec.MsgspecError as error:
+                raise PeerProblem(f"a message cannot be read: {error}") from error
+            yield message, self._descriptors_of(message)
 
     def _descriptors_of(self, message: ToLauncher) -> list[int]:
         if not self._descriptors or not isinstance(message, Launch):

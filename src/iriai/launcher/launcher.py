@@ -46,7 +46,6 @@ from iriai.launcher.journal.journal import (
     ProcessStarts,
 )
 from iriai.launcher.spawn.spawn import Prepared
-from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
@@ -60,6 +59,7 @@ from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.system.clock import steady_s, wall_s
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from iriai.launcher.connection import BufferedSocket, PeerProblem, peer_of
+from iriai.launcher.connection import BufferedSocket, PeerProblem
 from iriai.launcher.contract.messages import Attach, ToLauncher
 from iriai.launcher.launcher import Launcher, MessageProblem
-from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.syscalls import BootTimer
+from iriai.system.clock import steady_s
+from iriai.system.peer_credentials import peer_of
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,7 @@ class Server:
         except OSError as error:  # no descriptor is left, for now
             log.warning("a connection cannot be taken: %s", error.strerror)
             return
-        pid, uid = peer_of(accepted)
+        pid, uid, _ = peer_of(accepted)
         if uid not in self._allowed_uids:
             log.warning("refused a connection of process %d, user id %d", pid, uid)
             accepted.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sqlite3
 import stat
 from collections.abc import Sequence
@@ -17,6 +16,8 @@ from iriai.store.batch import BatchWriter, WriteSet
 from iriai.store.migrate import migrate
 from iriai.store.problems import damaged, translated
 from iriai.store.reading import Reader
+from iriai.system.atomic_files import sync_directory
+from iriai.system.passwd_cache import user_words
 
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-journal")
@@ -61,7 +62,7 @@ def _check_file(path: Path, *, create: bool) -> None:
     if os.geteuid() not in (0, found.st_uid):
         raise NotAllowed(
             "state-of-another",
-            f"{path} belongs to {_name_of(found.st_uid)}",
+            f"{path} belongs to {user_words(found.st_uid)}",
             "use a state directory of your own",
         )
     _check_access(path)
@@ -93,11 +94,7 @@ def _make_database(path: Path) -> None:
     finally:
         os.close(descriptor)
     fresh.rename(path)
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_directory(path.parent)
 
 
 def _check_access(path: Path) -> None:
@@ -142,13 +139,6 @@ def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
             "use that version, or another state directory",
         )
     return revision < schema.REVISION
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return f"user '{pwd.getpwuid(uid).pw_name}'"
-    except KeyError:
-        return f"user id {uid}"
 
 
 def _foreign(path: Path) -> Problem:

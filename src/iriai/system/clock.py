@@ -1,4 +1,4 @@
-"""The clocks, read in one place."""
+"""The two clocks of a machine (see iriai.model.instant), read in one place."""
 
 from __future__ import annotations
 
@@ -10,3 +10,13 @@ from iriai.model.instant import Instant
 def now(cause: str) -> Instant:
     """This moment: since boot (also asleep), on the wall, and what it is for."""
     return Instant(time.clock_gettime(time.CLOCK_BOOTTIME), time.time(), cause)
+
+
+def steady_s() -> float:
+    """Seconds since boot, also those in which the machine slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wall_s() -> float:
+    """Seconds since 1970, for people and the ledger."""
+    return time.time()

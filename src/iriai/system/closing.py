@@ -22,6 +22,8 @@ from contextlib import suppress
 from fcntl import ioctl
 from termios import FIONREAD
 
+from iriai.system.peer_credentials import peer_of
+
 THREADS_MAX = 64
 """Descriptors that are waited for at a time; further ones are closed once one of these is."""
 THREADS_OF_USER_MAX = 16
@@ -40,7 +42,6 @@ UNKNOWN_USER = -1
 """Whose descriptors nobody can tell."""
 
 _INT = struct.Struct("i")
-_CREDENTIALS = struct.Struct("3i")
 _NONE = bytes(_INT.size)
 
 
@@ -85,7 +86,7 @@ class Closing:
     def close_connection(self, connection: socket.socket) -> None:
         """Close a Unix socket, with all that was passed over it and that nobody has read."""
         if _holds_descriptors(connection):
-            user_id = user_id_of(connection)
+            user_id = peer_of(connection).uid
             self.close(connection.detach(), user_id)
         else:
             connection.close()
@@ -170,13 +171,6 @@ def _handle_signal() -> None:
     library.signal.argtypes = ctypes.c_int, ctypes.c_void_p
     library.signal.restype = ctypes.c_void_p
     library.signal(signal.SIGURG, ctypes.cast(library.abs, ctypes.c_void_p))
-
-
-def user_id_of(connection: socket.socket) -> int:
-    """Of the other end of a Unix socket, as the kernel knows it."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user_id, _ = _CREDENTIALS.unpack(found)
-    return int(user_id)
 
 
 def _is_pipe(descriptor: int) -> bool:

@@ -26,6 +26,18 @@ class Person(NamedTuple):
     """All Unix groups, the primary one first."""
 
 
+class Login(NamedTuple):
+    """A user of this machine, as tasks are run."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    """Ids, the primary one among them."""
+    home: str
+    shell: str
+
+
 class UnixUsers:
     """Looks people up, and remembers them. `clock` is steady seconds."""
 
@@ -53,15 +65,30 @@ class UnixUsers:
         return person
 
 
-def _look_up(key: int | str) -> Person | None:
+def find_login(user: int | str) -> Login | None:
+    """The user with this id or name, asked of the machine now; None where there is none."""
     try:
-        entry = pwd.getpwuid(key) if isinstance(key, int) else pwd.getpwnam(key)
-    except (KeyError, OverflowError, ValueError):
+        entry = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
+    except (KeyError, OverflowError, ValueError):  # a name with a NUL in it is nobody's either
         return None
-    gids = os.getgrouplist(entry.pw_name, entry.pw_gid)
-    ordered = [entry.pw_gid, *(gid for gid in gids if gid != entry.pw_gid)]
+    name, gid = entry.pw_name, entry.pw_gid
+    groups = tuple(os.getgrouplist(name, gid))
+    return Login(name, entry.pw_uid, gid, groups, entry.pw_dir, entry.pw_shell)
+
+
+def user_words(uid: int) -> str:
+    """How a message names the user with this id: by name, where it has one."""
+    login = find_login(uid)
+    return f"user '{login.name}'" if login else f"user id {uid}"
+
+
+def _look_up(key: int | str) -> Person | None:
+    login = find_login(key)
+    if login is None:
+        return None
+    ordered = [login.gid, *(gid for gid in login.groups if gid != login.gid)]
     names = tuple(_group_name(gid) for gid in ordered)
-    return Person(entry.pw_uid, entry.pw_name, names[0], names)
+    return Person(login.uid, login.name, names[0], names)
 
 
 def _group_name(gid: int) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from iriai.model.bounds import Count
 from iriai.model.decoding import decoded
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.requests import Reply, Request
 
 _encoder = msgspec.msgpack.Encoder()

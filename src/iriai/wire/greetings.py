@@ -6,7 +6,7 @@ import msgspec
 
 from iriai.model.bounds import Count, Name, Word, Words
 from iriai.model.decoding import decoded
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 
 LINK_VERSION = 1
 """Raised with every change of the frames of a link that an older machine would misread."""

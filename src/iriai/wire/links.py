@@ -24,7 +24,7 @@ from iriai.model.bounds import (
     Words,
 )
 from iriai.model.decoding import decoded
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.machines import Drain, Resume
 from iriai.wire.parts import Envelope
 

@@ -17,7 +17,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Acknowledge, Run
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.links import PIECE_BYTES, Batch, Bid, Obeyed, Piece, link_frame
 from iriai.wire.machines import Resume
 from tests.support.loops import in_loop, until

@@ -16,7 +16,7 @@ from iriai.model.ids import AttemptId
 from iriai.protocol.delivery.authorization import may_say
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Acknowledge
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, greeting_frame
 from iriai.wire.links import Carry, CarryOver, Credit
 from iriai.wire.parts import PARTS_VERSION

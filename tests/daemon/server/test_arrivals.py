@@ -14,9 +14,9 @@ from iriai.config.limits import LimitsSection
 from iriai.daemon.server.arrivals import Arrivals
 from iriai.identity.users.permissions import Caller
 from iriai.policy.service.connection_limits import ConnectionLimits
+from iriai.system.frames import FrameReader
 from iriai.system.passwd_cache import Person
 from iriai.wire.codec import decode_reply
-from iriai.wire.frames import FrameReader
 
 LIMITS = LimitsSection(connections_per_user=12, connects_per_s=10, connects_burst=3)
 

@@ -24,7 +24,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, LauncherEvent
-from iriai.wire.frames import FrameReader, frame
+from iriai.system.frames import FrameReader, frame
 from tests.support.loops import in_loop, until
 
 WELCOME = Attached(LAUNCHER_VERSION, 1, "boot", (), (), ())

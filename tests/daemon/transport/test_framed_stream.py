@@ -4,7 +4,7 @@ import socket
 
 from iriai.daemon.transport import transport as pipe_module
 from iriai.daemon.transport.framed_stream import FramedStream
-from iriai.wire.frames import FRAME_BYTES_MAX, frame
+from iriai.system.frames import FRAME_BYTES_MAX, frame
 from tests.support.loops import in_loop, until
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from iriai.launcher.contract.messages import FromLauncher, ToLauncher
+from iriai.system.frames import FrameReader, frame
 from iriai.wire import greetings, inquiries, links, parts
 from iriai.wire.codec import decode_reply, decode_request, reply_frame, request_frame
-from iriai.wire.frames import FrameReader, frame
 from iriai.wire.greetings import GreetingFrame
 from iriai.wire.inquiries import Question, Told
 from iriai.wire.links import LinkFrame

@@ -179,7 +179,8 @@ def _identity() -> Sample:
         return state_directory.read_identity(state_directory.absolute_paths(directory))
 
     def write(directory: str) -> None:
-        state_directory._write_identity(state_directory.absolute_paths(directory), value)
+        paths = state_directory.absolute_paths(directory)
+        state_directory.write_identity(paths, value._asdict())
 
     return _file_sample(state_directory.absolute_paths("").identity, value, write, read)
 

@@ -8,7 +8,7 @@ from iriai.model.ids import AttemptId
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, Taken, batch_body, read_batch
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Acknowledge
-from iriai.wire.frames import FrameReader
+from iriai.system.frames import FrameReader
 from iriai.wire.greetings import Rejected, decode_greeting, greeting_frame
 from iriai.wire.links import Bye, decode_link_frame, link_frame
 from iriai.wire.parts import Envelope, pack, unpack

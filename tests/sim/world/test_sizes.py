@@ -8,7 +8,7 @@ from iriai.identity.storage.cluster_files import SEEDS_MAX
 from iriai.sim.world.gossip_membership import SEEDS
 from iriai.sim.world.keyed_signatures import CERTIFICATE_BYTES, SIGNATURE_BYTES
 from iriai.sim.world.open_network import PING_BYTES, RECORD_BYTES
-from iriai.wire.frames import frame
+from iriai.system.frames import frame
 from iriai.wire.links import Ping, Pong, link_frame
 from tests.support.trusted import TrustedCluster
 

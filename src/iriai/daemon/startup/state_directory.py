@@ -22,6 +22,7 @@ from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.protocol.messages.effects import Part
 from iriai.system.atomic_files import PRIVATE_FILE_MODE, write_whole
 from iriai.system.lock_file import LockHeld, take_lock
+from iriai.system.passwd_cache import user_words
 from iriai.system.privileges import (
     DAEMON_USER,
     current_user,
@@ -260,7 +261,7 @@ def _claim(paths: StatePaths) -> None:
     directory.mkdir(parents=True, exist_ok=True, mode=0o711)
     owner_uid = directory.stat().st_uid
     if owner_uid != os.geteuid():
-        owner, me = _name_of(owner_uid), _name_of(os.geteuid())
+        owner, me = user_words(owner_uid), user_words(os.geteuid())
         raise NotAllowed(
             "state-of-another",
             f"{directory} belongs to {owner}, and this is {me}",
@@ -360,10 +361,3 @@ def _check_program(daemon_user: str) -> None:
                 "install iriai and Python where all users may read them (in a checkout "
                 "'make environment' does, as root), or run the daemon as root with --user root",
             )
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user id {uid}"

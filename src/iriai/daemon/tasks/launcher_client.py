@@ -57,8 +57,8 @@ from iriai.protocol.messages.effects import (
     SampleAttempts,
     TerminateAttempt,
 )
+from iriai.system.frames import frame
 from iriai.system.internal_errors import trouble_line
-from iriai.wire.frames import frame
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from iriai.daemon.transport.transport import DESCRIPTORS_MAX, SocketStream
 from iriai.policy.service.allowance import Allowance
-from iriai.wire.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
+from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 
 CLIENT_DESCRIPTORS_MAX = 4
 """Of a client: requests have one at most, and all of them are looked at before more are read."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from iriai.daemon.transport.framed_stream import unbounded
 from iriai.daemon.transport.transport import ByteStream, SocketStream
-from iriai.wire.frames import FrameReader, FrameTooLong
+from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 
 HANDSHAKE_S = 10.0

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from iriai.system.closing import CLOSING, UNKNOWN_USER, user_id_of
+from iriai.system.closing import CLOSING, UNKNOWN_USER
 from iriai.system.internal_errors import FAULTS
+from iriai.system.peer_credentials import peer_of
 
 READ_BYTES = 1 << 16
 """What one read takes at most: large enough to batch, small enough to stay fair, and less than gets
@@ -188,7 +189,7 @@ class SocketStream:
     def _user_id(self) -> int:
         """Of the other end, where that is a process of this machine."""
         is_local = self._socket.family is socket.AF_UNIX
-        return user_id_of(self._socket) if is_local else UNKNOWN_USER
+        return peer_of(self._socket).uid if is_local else UNKNOWN_USER
 
     def _read_once(self) -> bool:
         """Take in one read of what has arrived; whether there was anything."""

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable
 
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.environment.environment import MARK
-from iriai.launcher.system.clock import steady_s
+from iriai.system.clock import steady_s
 from iriai.system.procfs import (
     Process,
     all_processes,

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import stat
 from contextlib import suppress
 
 from iriai.launcher.directories.access_list import READ, WRITE, give_access, has_no_lists
-from iriai.launcher.environment.users import Login
 from iriai.model.ids import AttemptId
+from iriai.system.passwd_cache import Login, find_login
 
 SPOOL_BYTES_MAX = 1 << 30
 """Of one stream: more is not for people to read, and a task can write files of its user's."""
@@ -100,7 +99,5 @@ class Spool:
 
 def _group_of(uid: int) -> int:
     """The group that the daemon runs with; root's, whom no mode keeps out, where it has no name."""
-    try:
-        return pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        return 0
+    login = find_login(uid)
+    return login.gid if login else 0

@@ -13,12 +13,12 @@ from typing import Annotated
 import msgspec
 
 from iriai.launcher.contract.messages import StartOrder
-from iriai.launcher.environment.users import Login
 from iriai.launcher.gpus.gpus import HIDDEN
 from iriai.model.batch_variables import is_reserved
 from iriai.model.bounds import Text
 from iriai.model.decoding import decoded
 from iriai.model.sizes import ARGUMENT_BYTES_MAX, ENVIRONMENT_VARIABLES_MAX
+from iriai.system.passwd_cache import Login
 
 MARK = "IRIAI_MARK"
 """`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import os
-import pwd
-from typing import NamedTuple
 
 from iriai.model.admission_rules import HomeRules
 from iriai.model.service_users import service_problem
+from iriai.system.passwd_cache import Login, find_login
 
 LOGIN_KEPT_S = 60.0
 """How long a look-up is used again: it may ask a network directory, and arrays ask ten thousand
 times. A change of groups takes effect for tasks started later than this."""
-
-
-class Login(NamedTuple):
-    """A Unix user as tasks are run."""
-
-    name: str
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    home: str
-    shell: str
 
 
 class UserRefused(Exception):
@@ -94,9 +82,7 @@ class TaskUsers:
 
 
 def _look_up(name: str) -> Login:
-    try:
-        entry = pwd.getpwnam(name)
-    except (KeyError, ValueError):  # a name with a NUL in it is nobody's either
-        raise UnknownUser(f"there is no user {name[:64]!r} on this machine") from None
-    groups = tuple(os.getgrouplist(name, entry.pw_gid))
-    return Login(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)
+    login = find_login(name)
+    if login is None:
+        raise UnknownUser(f"there is no user {name[:64]!r} on this machine")
+    return login

@@ -22,10 +22,10 @@ from iriai.launcher.contract.messages import HookFailed, StartOrder
 from iriai.launcher.environment.environment import PATH_DEFAULT
 from iriai.launcher.hooks.trusted_program import check_program
 from iriai.launcher.spawn.spawn import Prepared
-from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.privileged_thread import PrivilegedThread
 from iriai.launcher.system.timers import Timers
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
+from iriai.system.clock import steady_s
 
 log = logging.getLogger(__name__)
 

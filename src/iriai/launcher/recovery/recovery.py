@@ -14,10 +14,10 @@ from iriai.launcher.contract.messages import Exit
 from iriai.launcher.environment.environment import MARK
 from iriai.launcher.hooks.hooks import HOOK
 from iriai.launcher.journal.journal import Boot, Exits, Journal, JournalState
-from iriai.launcher.system.clock import wall_s
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.system.clock import wall_s
 from iriai.system.procfs import Process, all_processes, marks_of, user_of
 
 _POLL_S = 0.01

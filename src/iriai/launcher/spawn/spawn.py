@@ -21,7 +21,6 @@ from iriai.launcher.directories.scratch import ScratchSpace
 from iriai.launcher.directories.spool import Spool
 from iriai.launcher.environment.batch_variables import add_batch_variables, packed, write_node_file
 from iriai.launcher.environment.environment import environment_of
-from iriai.launcher.environment.users import Login
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
@@ -29,6 +28,7 @@ from iriai.launcher.system.privileged_thread import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
+from iriai.system.passwd_cache import Login
 
 HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
 HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")

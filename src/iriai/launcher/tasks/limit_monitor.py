@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.directories.spool import SPOOL_BYTES_MAX
-from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.limits import (
     SAMPLE_S,
@@ -22,6 +21,7 @@ from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
+from iriai.system.clock import steady_s
 
 CallWhenReadable = Callable[[int, Callable[[], None]], None]
 

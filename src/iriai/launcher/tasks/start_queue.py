@@ -13,7 +13,6 @@ from iriai.launcher.gpus.gpus import CardTaken, Gpus
 from iriai.launcher.hooks.hooks import Hook, Hooks, hook_environment, uncleanness
 from iriai.launcher.journal.journal import Intent
 from iriai.launcher.spawn.spawn import Prepared
-from iriai.launcher.system.clock import steady_s
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.defects import ENDED, Defects
@@ -25,6 +24,7 @@ from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
+from iriai.system.clock import steady_s
 from iriai.system.closing import CLOSING
 
 SPAWNS_A_TURN = 16

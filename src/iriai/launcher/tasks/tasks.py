@@ -16,7 +16,6 @@ from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import read_failures
-from iriai.launcher.system.clock import steady_s, wall_s
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.defects import Defects
 from iriai.launcher.tasks.limits import LimitExceeded
@@ -25,6 +24,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
+from iriai.system.clock import steady_s, wall_s
 from iriai.system.procfs import read_process
 
 LOOK_AGAIN_S = 0.05

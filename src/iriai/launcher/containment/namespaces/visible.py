@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from iriai.launcher.environment.users import Login
 from iriai.model.job import JobSpec
+from iriai.system.passwd_cache import Login
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108 - this is about making them private
 PLACES = (TMP, SHM)

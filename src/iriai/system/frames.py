@@ -35,19 +35,23 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, in order. Raises `FrameTooLong`."""
-        buffer = self._buffer
-        buffer += data
+        held = self._buffer
+        if held:
+            held += data
+        content = held or data  # what comes whole is cut without a copy
         frames: list[bytes] = []
         start = 0
-        while len(buffer) - start >= _PREFIX_BYTES:
-            length = int.from_bytes(buffer[start : start + _PREFIX_BYTES], "big")
+        while len(content) - start >= _PREFIX_BYTES:
+            length = int.from_bytes(content[start : start + _PREFIX_BYTES], "big")
             if length > self.bytes_max:
                 raise FrameTooLong(length, self.bytes_max)
             end = start + _PREFIX_BYTES + length
-            if len(buffer) < end:
+            if len(content) < end:
                 break
-            frames.append(bytes(buffer[start + _PREFIX_BYTES : end]))
+            frames.append(bytes(content[start + _PREFIX_BYTES : end]))
             start = end
-        if start:
-            del buffer[:start]
+        if held:
+            del held[:start]
+        else:
+            held += data[start:]
         return frames
