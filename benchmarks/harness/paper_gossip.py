@@ -18,7 +18,7 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.directory import Directory, DirectorySettings, SpreadMode
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import Effect, Send
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import ToDirectory

@@ -15,7 +15,7 @@ from iriai.daemon.startup.hardware import capacity, measure
 from iriai.daemon.startup.settings import settings_table
 from iriai.model.ad import capacity_attributes
 from iriai.model.resources import NOTHING, Resources, describe_amount
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule
 from iriai.wire.machines import NodeTable
 from iriai.wire.requests import Submitted
 from tests.broker.lone_broker import LoneBroker, matches, want

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.home import completion, event_log
+from iriai.home import completion
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
@@ -294,7 +294,7 @@ def test_what_has_finished_does_not_come_back():
 
 
 def test_events_of_a_job_are_bounded(monkeypatch):
-    monkeypatch.setattr(event_log, "EVENTS_MAX", 4)
+    monkeypatch.setattr(completion, "EVENTS_MAX", 4)
     home = LoneHome()
     home.submit()
     for _ in range(20):

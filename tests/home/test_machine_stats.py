@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.home.machine_stats import MachineStats
+from iriai.home.leases import MachineStats
 from iriai.model.ids import AttemptId
 from iriai.model.records import AttemptResult
 from iriai.model.resources import Resources

@@ -4,7 +4,7 @@ from collections import Counter
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.fairshare import DecayedUsage
+from iriai.policy.accounting.decay import DecayedUsage
 from tests.support.virtual import WALL_S, VirtualMachine
 
 OTHERS = ("ann", "ben", "cleo")

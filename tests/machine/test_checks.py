@@ -13,8 +13,8 @@ from iriai.broker.state.reserved_heads import ReservedHeads
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.home.attempts import Attempts, NodeSessions
+from iriai.home.completion import EventLog
 from iriai.home.core import Home
-from iriai.home.event_log import EventLog
 from iriai.home.job import JobState
 from iriai.model.records import (
     ClaimsDropped,
@@ -29,9 +29,9 @@ from iriai.node.admission import Admission
 from iriai.node.claims import Claims
 from iriai.node.core import Node
 from iriai.node.held_claim import HeldClaim
-from iriai.node.usage_counters import UsageCounters
+from iriai.node.meter import UsageCounters
 from iriai.policy.placement.backfill import ReservedHead
-from iriai.policy.placement.cpu_limits import within_running_cap
+from iriai.policy.placement.calendar import within_running_cap
 from iriai.sim.world.store_model import StoreModel
 from tests.node.lone_node import LoneNode, exited
 from tests.support.virtual import VirtualMachine

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.home import event_log
+from iriai.home import completion
 from iriai.model.records import JobEvent
 from tests.machine.scenario import (
     PATIENCE_S,
@@ -63,11 +63,11 @@ def test_a_task_runs_again_only_where_its_attempt_was_lost_or_evicted(room, stor
 @given(room=rooms, story=actions, events_max=st.sampled_from([1, 3, 8]))
 def test_bounded_events_replay_to_the_same_state(room, story, events_max):
     """`check_stored` compares after each turn; here jobs fold their events all the time."""
-    kept, event_log.EVENTS_MAX = event_log.EVENTS_MAX, events_max
+    kept, completion.EVENTS_MAX = completion.EVENTS_MAX, events_max
     try:
         play(room, story)
     finally:
-        event_log.EVENTS_MAX = kept
+        completion.EVENTS_MAX = kept
     for events in room.machine.store.events.values():
         assert len(events) <= events_max + 12  # one turn's changes of one job come on top
 

@@ -14,7 +14,7 @@ from iriai.broker.intake.sessions import Sessions
 from iriai.home.request_publisher import RequestPublisher
 from iriai.machine.core import Machine
 from iriai.node.admission import Admission, everybody
-from iriai.node.capabilities import Capabilities
+from iriai.node.offer_builder import Capabilities
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
 

@@ -32,12 +32,11 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
-from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims, LeaseRenewal
 from iriai.node.core import Node
 from iriai.node.held_claim import HeldClaim
-from iriai.node.meter import Meter
-from iriai.node.usage_counters import UsageCounters
+from iriai.node.meter import Meter, UsageCounters
+from iriai.node.offer_builder import Capabilities
 from iriai.protocol.messages.effects import (
     ForgetAttempt,
     LaunchAttempt,

@@ -13,8 +13,7 @@ from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, spec, told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.usage import Usage
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule
 from iriai.protocol.messages.effects import AttemptsSampled, AttemptStarted
 from iriai.protocol.messages.scheduling import Quiet
 from tests.node.lone_node import LoneNode, exited

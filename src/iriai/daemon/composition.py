@@ -20,8 +20,7 @@ from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
 from iriai.plugins.policy_file import named_plan
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.protocol.election.election import Election

@@ -6,19 +6,16 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from iriai.home.completion import Completion
-from iriai.home.event_log import EventLog
+from iriai.home.completion import Completion, EventLog
 from iriai.home.explain import waits_for_place
 from iriai.home.job import ActiveTask, JobState
-from iriai.home.leases import Leases, lease_of, lost_result
-from iriai.home.machine_stats import MachineStats
+from iriai.home.leases import Leases, MachineStats, lease_of, lost_result
 from iriai.home.request_publisher import RequestPublisher
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effect_buffer import EffectBuffer
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import EffectBuffer, Incidents
 from iriai.protocol.messages.effects import LinkUp, Part, Persist, Send
 from iriai.protocol.messages.scheduling import (
     Accepted,

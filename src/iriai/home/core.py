@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iriai.home.attempts import Attempts
-from iriai.home.completion import Completion
+from iriai.home.completion import Completion, EventLog
 from iriai.home.dependencies import Ends
-from iriai.home.event_log import EventLog
 from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobState, TaskEnd
 from iriai.home.job_lookup import JobLookup
@@ -27,7 +26,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
-from iriai.protocol.effect_buffer import EffectBuffer
+from iriai.protocol.effect_buffer import EffectBuffer, Timer
 from iriai.protocol.messages.effects import (
     Effect,
     LinkDown,
@@ -50,7 +49,6 @@ from iriai.protocol.messages.scheduling import (
     Renew,
     ToHome,
 )
-from iriai.protocol.timer import Timer
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 

@@ -26,16 +26,13 @@ from iriai.model.records import (
     Resumed,
 )
 from iriai.model.state import EndCause
-from iriai.node.admission import Admission
+from iriai.node.admission import Admission, RequirementsCheck
 from iriai.node.availability import Availability
-from iriai.node.capabilities import Capabilities
 from iriai.node.claims import Claims
 from iriai.node.held_claim import HeldClaim
-from iriai.node.meter import SLICE_S, Meter
-from iriai.node.offer_builder import OfferBuilder
-from iriai.node.requirements_check import RequirementsCheck
+from iriai.node.meter import SLICE_S, Meter, UsageCounters
+from iriai.node.offer_builder import Capabilities, OfferBuilder
 from iriai.node.settings import NodeSettings
-from iriai.node.usage_counters import UsageCounters
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.ledger.use_bounds import rate_of
 from iriai.protocol.messages.effects import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.placement.calendar import END_SLACK_S
 
 JudgeUser = Callable[[str, str, float], str]

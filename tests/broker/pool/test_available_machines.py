@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.broker.pool.available_machines import LACKING_MAX, AvailableMachines
 from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.pool.pool import LACKING_MAX, AvailableMachines
 from iriai.model.resources import Resources
 
 LICENCES = (("licence", 8),)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_backoff import FAILURES_MIN
-from iriai.broker.pool.user_exclusions import REMEMBERED_S, USERS_MAX, User, UserExclusions
+from iriai.broker.pool.matchmaking import REMEMBERED_S, USERS_MAX, User, UserExclusions
 from iriai.model.reason import Rule
 from iriai.protocol.messages.scheduling import Capability, Match, TurnedAway
 from tests.broker.lone_broker import LoneBroker, matches, want

@@ -6,7 +6,7 @@ from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.contention import DecisionRng
 
 
 def throws(dice: DecisionRng, count: int) -> list[float]:

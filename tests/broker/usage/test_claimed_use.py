@@ -12,10 +12,9 @@ from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
-from iriai.protocol.incidents import PROPOSED_AFTER
+from iriai.protocol.effect_buffer import PROPOSED_AFTER
 from iriai.protocol.messages.scheduling import Counted, Idle
 
 WALL_S = 1.8e9

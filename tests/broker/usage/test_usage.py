@@ -6,8 +6,7 @@ from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 
 ANN, BEN = Account("lab", "ann"), Account("lab", "ben")
 NOW_S = 1_800_000_000.0

@@ -1,7 +1,7 @@
 """What was noticed of other machines is shown once, with how often it was."""
 
 from iriai.daemon.cluster.incidents import SHOWN_MAX, IncidentLog
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import PeerNoticed
 
 

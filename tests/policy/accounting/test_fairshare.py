@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from iriai.config.sections import OrderSection
 from iriai.model.resources import Resources
-from iriai.policy.accounting.fairshare import ChargeRule, DecayedUsage, charge
+from iriai.policy.accounting.decay import ChargeRule, DecayedUsage, charge
 
 WEEK_S = 604_800.0
 NOW_S = 1_700_000_000.0

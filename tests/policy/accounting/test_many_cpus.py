@@ -19,7 +19,7 @@ from iriai.policy.accounting.runtime_estimates import (
     provisional_charge,
 )
 from iriai.policy.orders.order import NO_GROUPS, Contender, shares_wanted
-from iriai.policy.placement.cpu_limits import within_burst
+from iriai.policy.placement.calendar import within_burst
 from tests.policy.stories import contender, order
 
 DAY_S = 86400.0

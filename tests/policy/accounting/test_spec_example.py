@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from iriai.model.resources import Resources
-from iriai.policy.accounting.fairshare import ChargeRule, charge
+from iriai.policy.accounting.decay import ChargeRule, charge
 from iriai.policy.accounting.runtime_estimates import (
     RunSums,
     RunTimes,
@@ -14,7 +14,7 @@ from iriai.policy.accounting.runtime_estimates import (
     provisional_charge,
 )
 from iriai.policy.orders.order import NO_GROUPS, shares_wanted
-from iriai.policy.placement.cpu_limits import within_burst
+from iriai.policy.placement.calendar import within_burst
 from tests.policy.stories import account, by_name, contender, groups, order
 
 FLOOR_S = 500.0

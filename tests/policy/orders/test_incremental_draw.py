@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.policy.orders.incremental_draw import AskedEachTime, drawing_of
-from iriai.policy.orders.lottery import LotteryDraw
+from iriai.policy.orders.lottery import AskedEachTime, LotteryDraw, drawing_of
 from iriai.policy.orders.order import Contender, Groups
 from tests.policy.stories import FLOOR_S, account, contender, groups, order
 

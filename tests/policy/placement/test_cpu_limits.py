@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.reason import Reason, Rule
-from iriai.policy.placement.cpu_limits import within_burst, within_running_cap
+from iriai.policy.placement.calendar import within_burst, within_running_cap
 
 
 def burst(asked, running, *, share=0.25, total=64, others_wait=True, factor=2.0):

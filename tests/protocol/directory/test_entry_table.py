@@ -10,7 +10,7 @@ import pytest
 from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import MACHINES_MAX, EntryTable, MergeResult
 from iriai.protocol.directory.validation import member_body
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import (
     CLUSTER,
     Carried,

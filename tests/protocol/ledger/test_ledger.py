@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from iriai.model.account import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import DecayedUsage
+from iriai.policy.accounting.decay import Decay, DecayedUsage
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.validation import BODY_BYTES_MAX
 from iriai.protocol.ledger.ledger import (

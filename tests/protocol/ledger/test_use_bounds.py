@@ -11,8 +11,7 @@ from iriai.model.ad import machine_ad
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.runtime_estimates import RECENT_RUNS, RunTimes
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.ledger.use_bounds import (

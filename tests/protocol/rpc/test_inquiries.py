@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.instant import Instant
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Inquired,

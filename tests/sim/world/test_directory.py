@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import DecayedUsage
+from iriai.policy.accounting.decay import Decay, DecayedUsage
 from iriai.protocol.directory.directory import (
     ENTRIES_BYTES_MAX,
     MESSAGES_A_PERIOD_MAX,
@@ -21,7 +20,7 @@ from iriai.protocol.directory.directory import (
     SpreadMode,
 )
 from iriai.protocol.directory.publisher import MEMBER_LIFETIME_S
-from iriai.protocol.incidents import PERIODS
+from iriai.protocol.effect_buffer import PERIODS
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.messages.effects import Delivered, Part, Send, Wake
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.broker.health.failure_attribution import FailureAttribution
-from iriai.broker.health.quarantine import Quarantine
+from iriai.broker.health.failure_attribution import FailureAttribution, Quarantine
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches
 from iriai.broker.scheduling.prefetch import Prefetcher
 from iriai.broker.state.state import BrokerState
-from iriai.broker.usage.claimed_use import ClaimedUse
-from iriai.broker.usage.offpeak import OffpeakPublisher
+from iriai.broker.usage.claimed_use import ClaimedUse, OffpeakPublisher
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.protocol.ledger.ledger import KnownAccounts

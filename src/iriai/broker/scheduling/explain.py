@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.user_exclusions import user_of
+from iriai.broker.pool.matchmaking import user_of
 from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.reserved_heads import could_hold
 from iriai.broker.state.state import BrokerState

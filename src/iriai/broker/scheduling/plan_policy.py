@@ -11,7 +11,7 @@ from math import isfinite
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
-from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.reserved_heads import PromiseUpdate, could_hold, kept_for
 from iriai.broker.state.state import BrokerState

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
-from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import behind
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.orders.incremental_draw import drawing_of
+from iriai.policy.orders.lottery import drawing_of
 from iriai.policy.orders.order import Contender
 from iriai.protocol.messages.scheduling import Running
 

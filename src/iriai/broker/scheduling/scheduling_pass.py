@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
-from iriai.broker.state.contention import ContenderState
-from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import PROMISE_STEP_S, PromiseUpdate, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.account import Account
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.orders.incremental_draw import IncrementalDraw, drawing_of
+from iriai.policy.orders.lottery import IncrementalDraw, drawing_of
 from iriai.policy.orders.order import Contender
 from iriai.policy.placement.backfill import ReservedHead
 

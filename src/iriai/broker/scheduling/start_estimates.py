@@ -18,7 +18,7 @@ from iriai.broker.state.reserved_heads import could_hold
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.policy_api import Claimed
 

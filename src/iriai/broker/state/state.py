@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
-from iriai.broker.pool.matchmaking import Matchmaking
+from iriai.broker.pool.matchmaking import Matchmaking, User, UserExclusions, user_of
 from iriai.broker.pool.pool import MachinePool
-from iriai.broker.pool.user_exclusions import User, UserExclusions, user_of
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.account_queues import AccountQueue, AccountQueues, QueueRules
 from iriai.broker.state.contention import Contention
@@ -19,8 +18,7 @@ from iriai.model.account import Account
 from iriai.model.ids import AttemptId, JobId
 from iriai.policy.orders.order import Order, is_one_queue
 from iriai.policy.placement.backfill import BACKFILLS, ReservedHead
-from iriai.policy.placement.calendar import AHEAD_WAIT_S
-from iriai.policy.placement.cpu_limits import CpuLimit, within_running_cap
+from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.messages.scheduling import Running, TurnedAway, Want
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Counter, Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Counter, Decay
 from iriai.policy.accounting.runtime_estimates import (
     EARLY_RUNS,
     NO_RUNS,

@@ -13,7 +13,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import RequestContext
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from iriai.daemon.transport.transport import close_descriptor
-from iriai.policy.service.allowance import Allowance
+from iriai.policy.service.connection_limits import Allowance
 
 
 class PassedDescriptors:

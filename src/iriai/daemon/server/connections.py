@@ -22,8 +22,7 @@ from iriai.daemon.transport.transport import close_descriptor
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.policy.service.allowance import Allowance
-from iriai.policy.service.connection_limits import ConnectionLimits
+from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
 from iriai.wire.requests import (

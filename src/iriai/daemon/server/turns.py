@@ -1,7 +1,7 @@
 """Requests of all clients, carried out in fair turns of their users.
 
 Each turn of the engine serves for a few milliseconds, users in the order of what they have had so
-far (`policy.service.fair_turns`). What remains waits for the next turn, between which others are
+far (`policy.service.held_jobs`). What remains waits for the next turn, between which others are
 heard; who has asked for more than was served is not read from meanwhile.
 """
 
@@ -16,7 +16,7 @@ from typing import Protocol
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
 from iriai.model.instant import Instant
-from iriai.policy.service.fair_turns import FairTurns
+from iriai.policy.service.held_jobs import FairTurns
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 
 TURN_S = 0.005

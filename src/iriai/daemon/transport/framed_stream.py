@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from iriai.daemon.transport.transport import DESCRIPTORS_MAX, SocketStream
-from iriai.policy.service.allowance import Allowance
+from iriai.policy.service.connection_limits import Allowance
 from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 
 CLIENT_DESCRIPTORS_MAX = 4

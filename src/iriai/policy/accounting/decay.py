@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import floor
@@ -10,11 +11,228 @@ from typing import Generic, Protocol, Self, TypeVar
 from iriai.config.sections import OrderSection
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.fairshare import DecayedUsage, UsageAggregate
+from iriai.model.resources import NAMED_KINDS, Resources
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.policy.accounting.sliding_window import WindowCounter, WindowSum
 
 Key = TypeVar("Key", bound=Hashable)
+
+NEGLIGIBLE_S = 2.0**-60
+"""A decayed counter below it is nothing. Without it, halving would end in denormal doubles, which
+round, and merging would depend on the order of merges."""
+
+_GIBIBYTE = 2.0**30
+_DEFAULTS = OrderSection()
+_NAMED_WEIGHTS = {
+    kind.name: kind.charge_weight / (_GIBIBYTE if kind.unit == "bytes" else 1.0)
+    for kind in NAMED_KINDS.values()
+}
+"""Of one, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRule:
+    """What a second of each resource costs; the fields mean what they do in `[order]`.
+
+    All amounts are charged seconds: a CPU second on a machine of speed 1 at peak time with urgency
+    1.
+    """
+
+    idle_weight: float = _DEFAULTS.idle_weight
+    gpu_weight: float = _DEFAULTS.gpu_weight
+    memory_weight: float = _DEFAULTS.memory_weight
+    offpeak_factor: float = _DEFAULTS.offpeak_factor
+
+    @staticmethod
+    def of(section: OrderSection) -> ChargeRule:
+        """The rule that the configuration states."""
+        return ChargeRule(
+            section.idle_weight,
+            section.gpu_weight,
+            section.memory_weight,
+            section.offpeak_factor,
+        )
+
+    def rate(self, claimed: Resources) -> float:
+        """What a second of a claim costs whose cpus are busy, at speed 1 and without urgency."""
+        return max(1.0, self.idle_weight) * claimed.cpus + self.rate_beside_cpus(claimed)
+
+    def rate_beside_cpus(self, claimed: Resources) -> float:
+        """What a second costs whatever is done in it: all but the cpus."""
+        gibibytes = claimed.memory_bytes / _GIBIBYTE
+        rate = self.gpu_weight * claimed.gpus + self.memory_weight * gibibytes
+        for name, amount in claimed.named:
+            rate += _NAMED_WEIGHTS.get(name, 0.0) * amount
+        return rate
+
+
+def charge(
+    claimed: Resources,
+    ran_s: float,
+    cpu_s: float,
+    rule: ChargeRule,
+    *,
+    speed: float = 1.0,
+    urgency: float = 1.0,
+    is_offpeak: bool = False,
+) -> float:
+    """Charged seconds for one stretch of one attempt (a slice of 10 s, or what is left at its end).
+
+    `ran_s` is the length of the stretch without suspended time, which is not charged; `cpu_s` is
+    the CPU time used in it. `speed` is the machine's, relative to 1.
+    """
+    work_s = max(cpu_s, rule.idle_weight * claimed.cpus * ran_s)
+    work_s += rule.rate_beside_cpus(claimed) * ran_s
+    return work_s * speed * urgency * (rule.offpeak_factor if is_offpeak else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DecayedUsage:
+    """A forward-decay counter: charges weigh half as much after each half-life.
+
+    Instead of shrinking what it holds, it enlarges what is added: a charge w at time t adds
+    `w * 2^(t / half-life)`, reading at `now` multiplies by `2^(-now / half-life)` (Cormode,
+    Shkapenyuk, Srivastava, Xu: Forward Decay, ICDE 2009). So the counter only grows, and of two
+    copies the larger is the later. To keep doubles small, time counts from an epoch, the last
+    whole number of half-lives since 1970; a charge in a later epoch first halves the counter once
+    for each epoch between, which is exact in binary.
+
+    A counter is compared, merged and added to only under one half-life.
+    """
+
+    half_life_s: float
+    epoch: int = 0
+    counter: float = 0.0
+    """Decayed charge as of the epoch, in seconds; it only grows within an epoch."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.half_life_s) and self.half_life_s > 0):
+            raise ValueError(f"half_life_s is {self.half_life_s}; it must be more than 0")
+        assert math.isfinite(self.counter)
+        assert self.counter >= 0
+
+    @staticmethod
+    def restored(half_life_s: float, counter: float, epoch_wall_s: float) -> DecayedUsage:
+        """A stored counter; where the half-life has changed since, it goes on with the new one.
+
+        The counter is then read as use made when its epoch began, so no more than one old
+        half-life too early.
+        """
+        epochs = epoch_wall_s / half_life_s
+        epoch = round(epochs)
+        if epoch * half_life_s != epoch_wall_s:
+            epoch = math.floor(epochs)
+            counter *= math.exp2(epochs - epoch)
+        return DecayedUsage(half_life_s, epoch, counter)
+
+    @property
+    def epoch_wall_s(self) -> float:
+        """When the epoch began, in seconds since 1970."""
+        return self.epoch * self.half_life_s
+
+    def charged(self, charge_s: float, wall_s: float) -> DecayedUsage:
+        """With a charge of `charge_s` at `wall_s`; before the epoch counts as at its begin.
+
+        Raises:
+            ValueError: the charge is negative or not finite; a counter never falls.
+        """
+        if not (math.isfinite(charge_s) and charge_s >= 0):
+            raise ValueError(f"charge of {charge_s} s")
+        epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
+        enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
+        counter = self._in_epoch(epoch).counter + enlarged_s
+        return DecayedUsage(self.half_life_s, epoch, counter)
+
+    def at(self, wall_s: float) -> float:
+        """Decayed usage in charged seconds, read at `wall_s`; before the epoch as at its begin."""
+        return self.counter * math.exp2(-self._half_lives_since(self.epoch, wall_s))
+
+    def merged(self, other: DecayedUsage) -> DecayedUsage:
+        """Of two copies of one counter the later one, which is the larger.
+
+        Raises:
+            ValueError: the half-lives differ.
+        """
+        if self.half_life_s != other.half_life_s:
+            raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        return mine if mine.counter >= theirs.counter else theirs
+
+    def plus(self, other: DecayedUsage) -> DecayedUsage:
+        """What both hold together, under one half-life."""
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        return DecayedUsage(self.half_life_s, epoch, mine.counter + theirs.counter)
+
+    def beyond(self, other: DecayedUsage) -> DecayedUsage:
+        """What it holds more than another, under one half-life; nothing where that is more."""
+        epoch = max(self.epoch, other.epoch)
+        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
+        left = max(0.0, mine.counter - theirs.counter)
+        return DecayedUsage(self.half_life_s, epoch, left)
+
+    def _half_lives_since(self, epoch: int, wall_s: float) -> float:
+        # A clock set back must neither multiply what was charged nor make new charges worthless:
+        # until it has caught up with the epoch, charges add up in full and nothing decays.
+        return max(0.0, wall_s / self.half_life_s - epoch)
+
+    def _in_epoch(self, epoch: int) -> DecayedUsage:
+        """The same usage as of a later epoch; an earlier one leaves it as it is."""
+        if epoch <= self.epoch:
+            return self
+        counter = math.ldexp(self.counter, self.epoch - epoch)
+        return DecayedUsage(self.half_life_s, epoch, counter if counter >= NEGLIGIBLE_S else 0.0)
+
+
+class UsageAggregate(Generic[Key]):
+    """The decayed usage of many counters, read without looking at each.
+
+    Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last
+    reading counts in full, as `DecayedUsage.at` has it.
+    """
+
+    __slots__ = ("_counters", "_epoch", "_half_life_s", "_total")
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._epoch = 0
+        self._counters: dict[Key, DecayedUsage] = {}
+        self._total = 0.0
+        """Of all, as of the epoch."""
+
+    def merge(self, key: Key, usage: DecayedUsage) -> None:
+        """A counter's copy; of two the later one stays."""
+        known = self._counters.get(key)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+            usage = known.merged(usage)
+        self._counters[key] = usage
+        self._total += self._in_epoch(usage)
+
+    def drop(self, key: Key) -> None:
+        """A counter counts no more, where there is one."""
+        known = self._counters.pop(key, None)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+        if not self._counters:
+            self._total = 0.0  # what rounding left
+
+    def at(self, wall_s: float) -> float:
+        """The sum of all counters, read at `wall_s`, in charged seconds."""
+        half_lives = wall_s / self._half_life_s
+        epoch = math.floor(half_lives)
+        if epoch > self._epoch:
+            self._epoch = epoch
+            self._total = 0.0
+            for usage in self._counters.values():
+                self._total += self._in_epoch(usage)
+        return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
+
+    def _in_epoch(self, usage: DecayedUsage) -> float:
+        return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))
+
+
 Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 

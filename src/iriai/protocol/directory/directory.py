@@ -22,7 +22,7 @@ from iriai.protocol.directory.entry_table import EntryTable, MergeResult
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.rumours import Rumours
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.incidents import PERIODS, Incidents, RateLimit
+from iriai.protocol.effect_buffer import PERIODS, Incidents, RateLimit
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,

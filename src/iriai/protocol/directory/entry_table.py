@@ -16,7 +16,7 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SIGNATURES, Checks
 from iriai.protocol.directory.digest import Digest
 from iriai.protocol.directory.validation import complaint, read_member
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
     OUTLIVES_ITS_MACHINE,

@@ -20,8 +20,7 @@ from iriai.model.ad import MachineAd, attributes_of
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Counter, Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Counter, Decay
 from iriai.policy.accounting.runtime_estimates import RECENT_RUNS
 
 RATE_MAX = 20_000.0

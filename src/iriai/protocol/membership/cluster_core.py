@@ -14,7 +14,7 @@ from iriai.protocol.directory.checks import SHUNNED_S
 from iriai.protocol.directory.directory import Directory, DirectorySettings
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.membership import Membership, MembershipSettings
 from iriai.protocol.messages.effects import (

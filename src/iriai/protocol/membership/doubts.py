@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.protocol.directory.checks import Checks
-from iriai.protocol.incidents import Incidents, RateLimit
+from iriai.protocol.effect_buffer import Incidents, RateLimit
 from iriai.protocol.messages.entries import Signer, Verifier
 from iriai.protocol.messages.gossip import Doubt
 

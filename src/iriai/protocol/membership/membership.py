@@ -20,7 +20,7 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.incidents import PERIODS, Incidents, RateLimit
+from iriai.protocol.effect_buffer import PERIODS, Incidents, RateLimit
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.piggyback import PiggybackQueue
 from iriai.protocol.membership.probes import Help, OwnProbe, Probes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.model.instant import Instant
-from iriai.protocol.incidents import Incidents, RateLimit
+from iriai.protocol.effect_buffer import Incidents, RateLimit
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,

@@ -18,7 +18,7 @@ from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX
 from iriai.protocol.directory.validation import NUMBER_MAX, member_body
-from iriai.protocol.incidents import LIES
+from iriai.protocol.effect_buffer import LIES
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger.ledger_sync import LedgerSync
 from iriai.protocol.ledger.use_bounds import (

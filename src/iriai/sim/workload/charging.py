@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.resources import Resources
-from iriai.node.meter import SLICE_S
-from iriai.node.usage_counters import UsageCounters
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule, charge
+from iriai.node.meter import SLICE_S, UsageCounters
+from iriai.policy.accounting.decay import ChargeRule, Decay, charge
 from iriai.policy.accounting.sliding_window import BUCKETS
 from iriai.sim.workload.log import LogJob
 

@@ -15,15 +15,14 @@ from typing import NamedTuple
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
-from iriai.broker.state.decision_rng import DecisionRng
+from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.protocol.messages.scheduling import Want

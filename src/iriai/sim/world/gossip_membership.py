@@ -20,8 +20,8 @@ from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import PACES, REFRESH
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.election.site_view import SiteView
-from iriai.protocol.incidents import Incidents
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync, pace_s
 from iriai.protocol.membership.cluster_core import OF_PEERS

@@ -29,8 +29,7 @@ from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
-from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.fairshare import ChargeRule
+from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.orders.order import OrderSettings
 from iriai.policy.orders.registry import order_named
 from iriai.policy.placement.policy_api import PlanSource

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from iriai.protocol.directory.directory import DirectorySettings
-from iriai.protocol.incidents import Incidents
+from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.effects import (

@@ -11,7 +11,7 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
-from iriai.policy.placement.cpu_limits import within_running_cap
+from iriai.policy.placement.calendar import within_running_cap
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Want
 

@@ -13,7 +13,7 @@ from iriai.home.job import JobState, TaskEnd
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.state import EndCause, TaskState
-from iriai.policy.service.allowance import Allowance
+from iriai.policy.service.connection_limits import Allowance
 from iriai.wire.requests import Outcome as WireOutcome
 from iriai.wire.requests import Progress, Waited
 
