@@ -33,12 +33,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import no_head_pictures, no_head_rows
-from harness.no_head_rows import Row
-from harness.options import Options, read_options
-from harness.report import finish, machine_facts, percentile, progress
-
-from iriai.sim.experiments.no_head import (
+from experiments.no_head import (
     Result,
     Trial,
     Variant,
@@ -47,6 +42,10 @@ from iriai.sim.experiments.no_head import (
     oracle,
     oracle_of_lines,
 )
+from harness import no_head_pictures, no_head_rows
+from harness.no_head_rows import Row
+from harness.options import Options, read_options
+from harness.report import finish, machine_facts, percentile, progress
 
 JSON_NAME = "no-head.json"
 MANAGED_TASKS = 50_000

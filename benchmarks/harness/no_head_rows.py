@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from iriai.sim.experiments.no_head import PAPER, Variant
+from experiments.no_head import PAPER, Variant
 
 CLUSTER_MACHINES = 500
 """The largest cluster that there is; from twice as many machines up there are several."""

@@ -50,7 +50,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "architecture",
         "glossary",
         "guide/comparison",
-        "guide/experiments",
         "papers",
         "spec/",
         "experiments/",

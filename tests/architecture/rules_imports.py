@@ -54,7 +54,6 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
     "iriai.cli.simulate.simulate": frozenset({"sim"}),
-    "iriai.cli.simulate.experiment": frozenset({"sim"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
 }
 

@@ -51,14 +51,6 @@ def test_a_report_shows_its_table_and_every_picture(shell, looked_at, tmp_path):
     ]
 
 
-def test_an_experiment_shows_its_table_and_its_figure(shell, looked_at, tmp_path):
-    assert shell("simulate", "--experiment", "rights", "--report", str(tmp_path)).code == 0
-    shown = looked_at(tmp_path / "index.html")
-    assert complete(shown)
-    assert len(shown.rows) > 1
-    assert len(shown.pictures) == 1
-
-
 def test_what_is_wrong_with_a_page_does_not_escape(looked_at, tmp_path):
     picture = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{}</svg>"
     (tmp_path / "beside.svg").write_text(picture.format("<rect width='9' height='9'/>"))

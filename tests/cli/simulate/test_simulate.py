@@ -146,27 +146,10 @@ def test_faults_are_looked_for_without_a_log(shell, log):
     assert "--faults is without a log" in said.err
 
 
-def test_experiments_have_names(shell):
-    said = shell("simulate", "--experiment", "list")
-    assert [row.split()[0] for row in said.out.splitlines()[1:]] == [
-        "flooder",
-        "rights",
-        "groups",
-        "offpeak",
-        "urgency",
-    ]
-    assert shell("simulate", "--experiment", "none").code == ExitCode.USAGE
-
-
-def test_an_experiment_comes_out_as_a_document_with_its_seeds(shell):
-    document = shell("simulate", "--experiment", "rights", "--seed", "5", "--json").document
-    assert document["experiment"] == "rights"
-    assert document["seeds"] == list(range(5, 15))
-    assert document["panels"][0]["wanted"] == [20.0, 80.0]
-
-
-def test_an_experiment_is_without_a_log(shell, log):
-    assert shell("simulate", log, "--experiment", "rights").code == ExitCode.USAGE
+def test_experiments_are_refused_with_where_they_are(shell):
+    said = shell("simulate", "--experiment", "rights")
+    assert said.code == ExitCode.USAGE
+    assert "python benchmarks/paper_000.py --only rights" in said.err
 
 
 def test_a_replay_has_nothing_to_send_through_the_wire(shell, log):

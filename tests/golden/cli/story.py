@@ -160,7 +160,6 @@ def _jobs(story: Story, ume: Installation) -> None:
         say(ume, f"usage --by {kind}")
     say(ume, "simulate --generate lublin --jobs 20")
     say(ume, "simulate --faults --seeds 1")
-    say(ume, "simulate --experiment list")
 
 
 def _machine(story: Story, ume: Installation) -> None:

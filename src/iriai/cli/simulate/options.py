@@ -12,7 +12,6 @@ POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 ORDERS = ("fifo", "lottery", "paper000", "stride")
 MODES = ("replay", "full")
 MODELS = ("lublin", "poisson")
-EXPERIMENTS = ("flooder", "rights", "groups", "offpeak", "urgency")
 _LOG, _RULES, _OUTPUT = "The log", "The rules", "What comes out"
 
 
@@ -33,11 +32,6 @@ def complete_order(incomplete: str) -> list[str]:
 def complete_mode(incomplete: str) -> list[str]:
     """The modes."""
     return _beginning(MODES, incomplete)
-
-
-def complete_experiment(incomplete: str) -> list[str]:
-    """Experiments of paper 000."""
-    return _beginning(EXPERIMENTS, incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -88,15 +82,8 @@ class LogOptions:
 class InsteadOptions:
     """What is run instead of a log."""
 
-    experiment: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Instead of a log: an experiment of paper 000; 'list' names them.",
-            autocompletion=complete_experiment,
-            rich_help_panel=_RULES,
-        ),
-    ] = None
+    experiment: Annotated[str | None, typer.Option(metavar="NAME", hidden=True)] = None
+    """Gone; refused with where it is."""
     faults: Annotated[
         bool,
         typer.Option(

@@ -15,7 +15,6 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import plain, print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import percent_text, span_text
-from iriai.cli.simulate.experiment import run_experiments
 from iriai.cli.simulate.faults import find_faults
 from iriai.cli.simulate.options import InsteadOptions, LogOptions, OutputOptions, RuleOptions
 from iriai.cli.simulate.progress import bar
@@ -63,12 +62,12 @@ def simulate(
     same result.
     """
     if trouble.experiment is not None:
-        if log or trouble.faults or given.generate is not None:
-            raise UsageProblem(
-                "usage", "--experiment is without a log and without --faults", "leave them away"
-            )
-        run_experiments(trouble.experiment, rules.seed, output.report, options)
-        return
+        raise UsageProblem(
+            "usage",
+            "the experiments of paper 000 are no longer part of the program",
+            f"in a clone of the sources, run: python benchmarks/paper_000.py --only "
+            f"{trouble.experiment}",
+        )
     if trouble.faults:
         if log or given.generate is not None:
             raise UsageProblem("usage", "--faults is without a log", "leave the log away")
@@ -248,7 +247,6 @@ app = command_app(
         ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
         ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
         ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
-        ("iriai simulate --experiment urgency --report out", "paper 000 again"),
         ("iriai simulate --faults --seeds 1000", "look for faults of iriai itself"),
         ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "make a log"),
     ),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
+from experiments.panel import Panel
 from iriai.config.reader import Configuration
+from iriai.config.sections import GroupSection
 from iriai.model.account import Account
-from iriai.sim.experiments.outcome import Panel
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Record
 from iriai.sim.workload.replay import replay
@@ -48,13 +50,12 @@ def shares(
 def _shares(accounts: Mapping[str, int], records: Sequence[Record]) -> dict[str, float]:
     last_start_s = dict.fromkeys(accounts, 0.0)
     for record in records:
-        name = f"{record.job.account.group}/{record.job.account.user}"
+        name = str(record.job.account)
         last_start_s[name] = max(last_start_s[name], record.start_s)
     until_s = min(last_start_s.values())
     used_s = dict.fromkeys(accounts, 0.0)
     for record in records:
-        name = f"{record.job.account.group}/{record.job.account.user}"
-        used_s[name] += max(0.0, min(record.end_s, until_s) - record.start_s)
+        used_s[str(record.job.account)] += max(0.0, min(record.end_s, until_s) - record.start_s)
     total_s = sum(used_s.values())
     return {name: seconds / total_s for name, seconds in used_s.items()}
 
@@ -72,19 +73,33 @@ def mean_shares(
     return {name: fmean(got[name] for got in each) for name in accounts}
 
 
-def share_panel(
-    accounts: Mapping[str, int],
-    configuration: Configuration,
-    wanted: Mapping[str, float],
-    seeds: Sequence[int],
-) -> Panel:
-    """What each account gets under each order, and what it is entitled to."""
-    got = [mean_shares(accounts, configuration, seeds, order=order) for order in ORDERS]
-    return Panel(
-        "share of the machine",
-        "%",
-        tuple(accounts),
-        ORDERS,
-        tuple(tuple(100 * each[name] for name in accounts) for each in got),
-        tuple(100 * wanted[name] for name in accounts),
-    )
+class ShareCase(NamedTuple):
+    """Accounts, and what each of them is entitled to."""
+
+    accounts: Mapping[str, int]
+    """How many jobs each submits."""
+    configuration: Configuration
+    wanted: Mapping[str, float]
+
+    def run(self, seeds: Sequence[int]) -> tuple[Panel, ...]:
+        """By order, what each account gets."""
+        found = [
+            mean_shares(self.accounts, self.configuration, seeds, order=order) for order in ORDERS
+        ]
+        values = tuple(tuple(100 * got[name] for name in self.accounts) for got in found)
+        wanted = tuple(100 * self.wanted[name] for name in self.accounts)
+        return (Panel("share of the machine", "%", tuple(self.accounts), ORDERS, values, wanted),)
+
+
+RIGHTS = ShareCase(
+    {"lab/ann": 600, "lab/bob": 600},
+    Configuration(groups={"lab": GroupSection(1.0, {"ann": 1.0, "bob": 4.0})}),
+    {"lab/ann": 0.2, "lab/bob": 0.8},
+)
+"""Two users of one group with rights 1 and 4 (paper 000, section 3)."""
+GROUPS = ShareCase(
+    {"large/a": 400, "large/b": 400, "large/c": 400, "small/d": 600},
+    Configuration(groups={"large": GroupSection(1.0), "small": GroupSection(1.0)}),
+    {"large/a": 1 / 6, "large/b": 1 / 6, "large/c": 1 / 6, "small/d": 0.5},
+)
+"""A group of three users beside a group of one, with equal rights (section 5.3)."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
+from experiments.panel import Panel
+from experiments.shares import CPUS
+from experiments.workplace import Workplace
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.protocol.messages.effects import LoadMeasured
-from iriai.sim.experiments.backlog import CPUS
-from iriai.sim.experiments.outcome import Panel
-from iriai.sim.experiments.workplace import Workplace
 from iriai.sim.world.rng import Rng
 
 HOUR_S = 3600.0

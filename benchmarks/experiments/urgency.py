@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
+from experiments.panel import Panel
+from experiments.shares import RUN_S
+from experiments.workplace import Workplace
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
-from iriai.sim.experiments.backlog import RUN_S
-from iriai.sim.experiments.outcome import Panel
-from iriai.sim.experiments.workplace import Workplace
 
 CPUS = 2
 USER, OTHERS = "ann", ("bob", "cleo", "dan")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from experiments.panel import Panel
+from experiments.shares import CPUS, RUN_S
 from iriai.model.account import Account
-from iriai.sim.experiments.backlog import CPUS, RUN_S
-from iriai.sim.experiments.outcome import Panel
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import ReplaySettings

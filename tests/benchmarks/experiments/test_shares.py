@@ -7,11 +7,10 @@ it. Jobs are of one cpu; there are more of them than are run.
 from __future__ import annotations
 
 import pytest
+from experiments.shares import GROUPS, RIGHTS, mean_shares
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
-from iriai.sim.experiments import groups, rights
-from iriai.sim.experiments.backlog import mean_shares
 
 SEEDS = 12
 SOAK_SEEDS = 200
@@ -21,17 +20,17 @@ ONE_POINT, THREE_POINTS = 0.01, 0.03
 LAB = Configuration(groups={"lab": GroupSection(1.0)})
 CASES = {
     "rights 1:4": (
-        rights.ACCOUNTS,
-        rights.CONFIGURATION,
+        RIGHTS.accounts,
+        RIGHTS.configuration,
         0.0,
-        rights.WANTED,
+        RIGHTS.wanted,
         ONE_POINT,
     ),
     "groups of 3 users and of 1": (
-        groups.ACCOUNTS,
-        groups.CONFIGURATION,
+        GROUPS.accounts,
+        GROUPS.configuration,
         0.0,
-        groups.WANTED,
+        GROUPS.wanted,
         ONE_POINT,
     ),
     "300, 1,000 and 3,000 jobs": (

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from experiments.no_head import Trial, Variant, arrivals_of, oracle, oracle_of_lines
 
 from iriai.protocol.directory.publisher import PACES, Pace
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S
 from iriai.protocol.messages.effects import Delivered
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import MemberState
-from iriai.sim.experiments.no_head import Trial, Variant, arrivals_of, oracle, oracle_of_lines
 from iriai.sim.world.clock import WALL_S
 from iriai.sim.world.gossip_membership import EARLIER, GossipMembers
 from iriai.sim.world.machine_model import SimulatedMachine
