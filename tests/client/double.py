@@ -11,11 +11,11 @@ from pathlib import Path
 from iriai.model.problem import Problem
 from iriai.system.frames import FrameReader
 from iriai.wire.codec import decode_request, reply_frame
+from iriai.wire.exchange import Done
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
     AnswerBody,
-    Done,
     Failure,
     Hello,
     Notice,

@@ -40,16 +40,13 @@ from iriai.wire.reports import (
 )
 from iriai.wire.requests import (
     AskWhy,
-    Done,
     Down,
     DryRun,
     JobDetail,
     JobDraft,
-    JobList,
     JobRow,
     Jobs,
     LogFile,
-    LogFiles,
     Logs,
     Outcome,
     OutputPiece,
@@ -123,7 +120,8 @@ class Client(ClusterRequests):
         keeps its own copy.
         """
         body = Submit(draft, descriptors=0 if descriptor is None else 1)
-        return self._line.ask(body, Submitted, descriptor)
+        conversation = self._line.conversation
+        return conversation.finish(conversation.begin(body, descriptor), Submitted)
 
     def submit_many(self, drafts: Iterable[JobDraft]) -> list[Submitted | Problem]:
         """Hand in many jobs, without waiting between them.
@@ -135,30 +133,31 @@ class Client(ClusterRequests):
 
     def dry_run(self, draft: JobDraft) -> DryRun:
         """What would become of a job, which is not handed in."""
-        return self._line.ask(Submit(draft, dry_run=True), DryRun)
+        conversation = self._line.conversation
+        return conversation.finish(conversation.begin(Submit(draft, dry_run=True)), DryRun)
 
     # --- looking ---------------------------------------------------------------------------------
 
     def jobs(self, request: Jobs | None = None) -> list[JobRow]:
         """The jobs that `request` asks for; without one the user's own that have not finished."""
-        listed = self._line.ask(request or Jobs(), JobList)
+        listed = self._line.ask(request or Jobs())
         return [_estimated(_row(row), listed.estimates) for row in listed.rows]
 
     def jobs_raw(self, request: Jobs | None = None) -> tuple[msgspec.Raw, ...]:
         """As `jobs`, each row still encoded: for very many of which few are looked at."""
-        return self._line.ask(request or Jobs(), JobList).rows
+        return self._line.ask(request or Jobs()).rows
 
     def show(self, name: str) -> JobDetail:
         """All that is known of the job or task `name`."""
-        return self._line.ask(Show(name), JobDetail)
+        return self._line.ask(Show(name))
 
     def why(self, name: str) -> Reasons:
         """What the job or task `name` waits for."""
-        return self._line.ask(AskWhy(name), Reasons)
+        return self._line.ask(AskWhy(name))
 
     def story(self, name: str) -> Story:
         """How the job or task `name` came to be where it is."""
-        return self._line.ask(AskStory(name), Story)
+        return self._line.ask(AskStory(name))
 
     def logs(self, name: str, after_index: int = -1) -> tuple[LogFile, ...]:
         """Where the output of the job or task `name` is, for tasks that were started.
@@ -168,36 +167,36 @@ class Client(ClusterRequests):
         files: list[LogFile] = []
         until: int | None = after_index
         while until is not None:
-            page = self._line.ask(Logs(name, until), LogFiles)
+            page = self._line.ask(Logs(name, until))
             files += page.files
             until = page.until_index
         return tuple(files)
 
     def read_output(self, file: LogFile, kind: str, offset: int) -> OutputPiece:
         """What the home has of a task's output (`out` or `err`) that is brought from elsewhere."""
-        return self._line.ask(ReadOutput(file.task, file.attempt, kind, offset), OutputPiece)
+        return self._line.ask(ReadOutput(file.task, file.attempt, kind, offset))
 
     def shares(self) -> ShareTable:
         """What each account is entitled to, and gets."""
-        return self._line.ask(Shares(), ShareTable)
+        return self._line.ask(Shares())
 
     def usage(
         self, since_wall_s: float = 0.0, *, everyone: bool = True, by: str = "account"
     ) -> UsageTable:
         """Sums over the attempts that ended since a moment, per `account` or per `job`."""
-        return self._line.ask(AskUsage(since_wall_s, everyone, by), UsageTable)
+        return self._line.ask(AskUsage(since_wall_s, everyone, by))
 
     def status(self) -> StatusReport:
         """How the machine is."""
-        return self._line.ask(Status(), StatusReport)
+        return self._line.ask(Status())
 
     def doctor(self) -> DoctorReport:
         """How each limit is kept, and what is missing."""
-        return self._line.ask(Doctor(), DoctorReport)
+        return self._line.ask(Doctor())
 
     def configuration(self) -> ConfigurationTable:
         """The values in force, and where each comes from."""
-        return self._line.ask(ShowConfiguration(), ConfigurationTable)
+        return self._line.ask(ShowConfiguration())
 
     def nodes(self) -> tuple[NodeRow, ...]:
         """The machines that run tasks, by name; of a back end itself."""
@@ -205,18 +204,18 @@ class Client(ClusterRequests):
 
     def node_table(self) -> NodeTable:
         """The same, with a note where something of them is not known now."""
-        return self._line.ask(AskNodes(), NodeTable)
+        return self._line.ask(AskNodes())
 
     def ad_list(self, machine: str = "") -> AdList:
         """What machines say of themselves, by name, with a note where some are missing.
 
         Of one machine, or (empty) of all.
         """
-        return self._line.ask(AskAds(machine), AdList)
+        return self._line.ask(AskAds(machine))
 
     def match(self, requirements: str) -> MatchTable:
         """Which machines a job with these requirements could run on now."""
-        return self._line.ask(AskMatch(requirements), MatchTable)
+        return self._line.ask(AskMatch(requirements))
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -260,22 +259,22 @@ class Client(ClusterRequests):
 
     def drain(self, node: str, reason: str) -> None:
         """Have a machine (empty: this one) start nothing more; for operators."""
-        self._line.ask(Drain(node, reason), Done)
+        self._line.ask(Drain(node, reason))
 
     def resume(self, node: str) -> None:
         """Have a drained machine (empty: this one) start tasks again; for operators."""
-        self._line.ask(Resume(node), Done)
+        self._line.ask(Resume(node))
 
     def forget_node(self, node: str) -> None:
         """Have a front end list a machine that is gone for good no more; for operators."""
-        self._line.ask(Forget(node), Done)
+        self._line.ask(Forget(node))
 
     def alter(self, request: Alter) -> AlterResult:
         """Change what the waiting tasks of jobs ask for."""
         changes: dict[str, tuple[FieldChange, ...]] = {}
         problems: dict[str, str] = {}
         for piece in pieces(request.ids, IDS_MAX):
-            altered = self._line.ask(replace(request, ids=piece), AlterResult)
+            altered = self._line.ask(replace(request, ids=piece))
             changes |= altered.changes
             problems |= altered.problems
         return AlterResult(changes, problems)
@@ -284,7 +283,7 @@ class Client(ClusterRequests):
         tasks: dict[str, int] = {}
         problems: dict[str, str] = {}
         for piece in pieces(tuple(names), IDS_MAX):
-            changed = self._line.ask(kind(piece), Changed)
+            changed = self._line.ask(kind(piece))
             tasks |= changed.tasks
             problems |= changed.problems
         return Changed(tasks, problems)
@@ -294,7 +293,7 @@ class Client(ClusterRequests):
 
         Returns when the daemon has closed the connection, which it does at its end.
         """
-        self._line.ask(Down(kill), Done)
+        self._line.ask(Down(kill))
         try:
             self._line.conversation.await_end()
         except ConnectionLost:

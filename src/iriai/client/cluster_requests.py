@@ -23,7 +23,6 @@ from iriai.wire.joining import (
     TokenMade,
     TokenTable,
 )
-from iriai.wire.requests import Done
 
 ANEW_WAIT_S = 60.0
 """For a daemon that begins anew to answer again: as long as `up` waits for one."""
@@ -37,7 +36,7 @@ class ClusterRequests:
 
     def cluster(self) -> ClusterReport:
         """The cluster as this machine knows it; all is empty where it is in none."""
-        return self._line.ask(ShowCluster(), ClusterReport)
+        return self._line.ask(ShowCluster())
 
     def make_token(
         self,
@@ -50,19 +49,19 @@ class ClusterRequests:
     ) -> TokenMade:
         """A token that lets a machine `join`, or a `user` ask from elsewhere; see `MakeToken`."""
         body = MakeToken(kind, lifetime_s, user, machine, address, bundle)
-        return self._line.ask(body, TokenMade)
+        return self._line.ask(body)
 
     def tokens(self) -> TokenTable:
         """The tokens that this machine gave out."""
-        return self._line.ask(ListTokens(), TokenTable)
+        return self._line.ask(ListTokens())
 
     def revoke_token(self, number: str) -> None:
         """Let a token be good for nothing."""
-        self._line.ask(RevokeToken(number), Done)
+        self._line.ask(RevokeToken(number))
 
     def reload_identity(self) -> None:
         """Have the daemon go by the cluster's files as they are now; returns when it does."""
-        self._line.ask(TakeUpIdentity(), Done)
+        self._line.ask(TakeUpIdentity())
         self._await_anew()
 
     def publish(self, kind: str, document: bytes) -> None:
@@ -70,21 +69,21 @@ class ClusterRequests:
 
         Returns when this machine goes by it.
         """
-        self._line.ask(Publish(kind, document), Done)
+        self._line.ask(Publish(kind, document))
         if kind == "configuration":
             self._await_anew()
 
     def consent(self, home: str, lifetime_s: float) -> None:
         """Have tasks that are handed in at `home` run here as the user who asks; 0: no more."""
-        self._line.ask(GrantConsent(home, lifetime_s), Done)
+        self._line.ask(GrantConsent(home, lifetime_s))
 
     def consents(self) -> ConsentTable:
         """What one consented to here; an operator sees everybody's."""
-        return self._line.ask(ListConsents(), ConsentTable)
+        return self._line.ask(ListConsents())
 
     def leave_cluster(self) -> None:
         """Have the daemon tell the others that this machine leaves."""
-        self._line.ask(Leave(), Done)
+        self._line.ask(Leave())
 
     def _await_anew(self) -> None:
         """Until the daemon, which is about to end, has been started again."""

@@ -8,9 +8,9 @@ from typing import TypeVar
 from iriai.client.discovery import open_connection, open_front_end
 from iriai.client.rpc_channel import Conversation
 from iriai.client.transport import Transport
-from iriai.wire.requests import RequestBody
+from iriai.wire.exchange import ClientAnswer, ClientRequest
 
-_A = TypeVar("_A")
+_A = TypeVar("_A", bound=ClientAnswer)
 
 
 class Connection:
@@ -33,9 +33,9 @@ class Connection:
         self.conversation.close()
         self.conversation = fresh
 
-    def ask(self, body: RequestBody, kind: type[_A], descriptor: int | None = None) -> _A:
+    def ask(self, body: ClientRequest[_A]) -> _A:
         """The answer to `body`; see `Conversation.ask`."""
-        return self.conversation.ask(body, kind, descriptor)
+        return self.conversation.ask(body)
 
     def _reach(self) -> Conversation:
         if self._token:

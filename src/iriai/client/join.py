@@ -19,6 +19,6 @@ def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined
     conversation = reach(token, address)
     try:
         body = Join(token.id, token.secret, name, request, time.time(), __version__)
-        return conversation.ask(body, Joined)
+        return conversation.ask(body)
     finally:
         conversation.close()

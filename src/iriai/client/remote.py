@@ -19,7 +19,7 @@ from iriai.client.transport import READ_BYTES, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token
 from iriai.model.units import format_duration
-from iriai.wire.joining import AskAuthority, Authenticate, Authenticated, AuthorityShown
+from iriai.wire.joining import AskAuthority, Authenticate, AuthorityShown
 
 CONNECT_WAIT_S = 10.0
 """A machine that does not answer in this time is off, or behind something that drops packets."""
@@ -88,7 +88,7 @@ def reach_member(authority: bytes, address: str) -> Conversation:
         connection.close()
         raise Refused("not-a-machine", f"what listens on {address} is no machine of the cluster")
     conversation = Conversation(TlsTransport(connection, address))
-    _compare_clocks(conversation.ask(AskAuthority(), AuthorityShown))
+    _compare_clocks(conversation.ask(AskAuthority()))
     return conversation
 
 
@@ -99,7 +99,7 @@ def authenticated(token: Token) -> Conversation:
     """
     conversation = reach(token)
     try:
-        known = conversation.ask(Authenticate(token.id, token.secret), Authenticated)
+        known = conversation.ask(Authenticate(token.id, token.secret))
     except Problem:
         conversation.close()
         raise
@@ -129,7 +129,7 @@ def _shown(where: tuple[str, int], address: str) -> AuthorityShown:
     context.verify_mode = ssl.CERT_NONE
     conversation = Conversation(TlsTransport(_connect(context, where, address), address))
     try:
-        return conversation.ask(AskAuthority(), AuthorityShown)
+        return conversation.ask(AskAuthority())
     finally:
         conversation.close()
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from iriai.client.transport import ConnectionLost, Transport, foreign
 from iriai.model.problem import FAMILIES, ExitCode, Problem, Unreachable
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
+from iriai.wire.exchange import ClientAnswer, ClientRequest, answer_kind
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -27,7 +28,7 @@ HELLO_WAIT_S = 10.0
 PIPELINE_BYTES = 1 << 18
 """What is gathered before it is written: few system calls, and the daemon begins early."""
 
-_A = TypeVar("_A")
+_A = TypeVar("_A", bound=ClientAnswer)
 
 
 class Conversation:
@@ -45,9 +46,10 @@ class Conversation:
         self.welcome = self._greet()
         """What the daemon said of itself."""
 
-    def ask(self, body: RequestBody, kind: type[_A], descriptor: int | None = None) -> _A:
-        """The answer to `body`, which is a `kind`. Raises the problem that the daemon has."""
-        return self.finish(self.begin(body, descriptor), kind)
+    def ask(self, body: ClientRequest[_A]) -> _A:
+        """The answer to `body`. Raises the problem that the daemon has."""
+        answer: _A = self.finish(self.begin(body), answer_kind(type(body)))
+        return answer
 
     def ask_many(self, bodies: Iterable[RequestBody], kind: type[_A]) -> list[_A | Problem]:
         """The answers to all `bodies`, in their order; they are sent without waiting between."""

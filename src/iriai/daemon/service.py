@@ -35,7 +35,7 @@ from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.forget import ForgetHandler
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
-from iriai.daemon.server.connections import Clients, Handler
+from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.daemon.server.freed_memory import FreedMemory
 from iriai.daemon.server.limited import LimitedUsers
@@ -146,7 +146,7 @@ class Service:
         self._open_to_strangers()
         machine.begin(now)
 
-    def _home(self, users: Permissions) -> dict[type, Handler]:
+    def _home(self, users: Permissions) -> Handlers:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
         links = self._links = LocalLinks(
@@ -207,7 +207,7 @@ class Service:
         if self._network is not None and self._cluster.strangers is not None:
             self._network.mesh.doorway.on_anonymous = self._cluster.strangers.serve
 
-    def _of_every_machine(self, now: Instant) -> dict[type, Handler]:
+    def _of_every_machine(self, now: Instant) -> Handlers:
         """What every machine answers."""
         settings, engine = self._settings, self._engine
         reports = StatusHandlers(

@@ -18,10 +18,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-
-
-class Shares(msgspec.Struct, frozen=True, tag="shares"):
-    """What each account wants, has used, and how likely it is drawn next."""
+from iriai.wire.exchange import ClientAnswer, Query
 
 
 class ShareRow(msgspec.Struct, frozen=True):
@@ -42,7 +39,7 @@ class ShareRow(msgspec.Struct, frozen=True):
     """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
 
 
-class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
+class ShareTable(ClientAnswer, frozen=True, tag="share-table"):
     """Answer to `Shares`."""
 
     order: Word
@@ -56,12 +53,8 @@ class ShareTable(msgspec.Struct, frozen=True, tag="share-table"):
     """What of it is not known now, and why; empty: this is all."""
 
 
-class AskUsage(msgspec.Struct, frozen=True, tag="ask-usage"):
-    """Sums of the history since a moment, per account, or per job (`by` job)."""
-
-    since_wall_s: Real = 0.0
-    everyone: bool = True
-    by: Word = "account"
+class Shares(Query[ShareTable], frozen=True, tag="shares"):
+    """What each account wants, has used, and how likely it is drawn next."""
 
 
 class UsageRow(msgspec.Struct, frozen=True):
@@ -80,9 +73,17 @@ class UsageRow(msgspec.Struct, frozen=True):
     """Mean, between submission and the start of an attempt."""
 
 
-class UsageTable(msgspec.Struct, frozen=True, tag="usage-table"):
+class UsageTable(ClientAnswer, frozen=True, tag="usage-table"):
     """Answer to `AskUsage`."""
 
     rows: Annotated[tuple[UsageRow, ...], Many]
     history_from_wall_s: Seconds | None = None
     """Of what ended before, some is deleted and not counted; None: nothing is."""
+
+
+class AskUsage(Query[UsageTable], frozen=True, tag="ask-usage"):
+    """Sums of the history since a moment, per account, or per job (`by` job)."""
+
+    since_wall_s: Real = 0.0
+    everyone: bool = True
+    by: Word = "account"

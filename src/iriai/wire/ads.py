@@ -8,12 +8,7 @@ import msgspec
 
 from iriai.model.ad import Value
 from iriai.model.bounds import Count, Expression, Many, Name, Text, Words
-
-
-class AskAds(msgspec.Struct, frozen=True, tag="ask-ads"):
-    """The ads of all machines that this one knows, or of one."""
-
-    machine: Expression = ""
+from iriai.wire.exchange import ClientAnswer, Query
 
 
 class AdRow(msgspec.Struct, frozen=True):
@@ -29,7 +24,7 @@ class AdRow(msgspec.Struct, frozen=True):
     """Of a site of several clusters that which it belongs to."""
 
 
-class AdList(msgspec.Struct, frozen=True, tag="ad-list"):
+class AdList(ClientAnswer, frozen=True, tag="ad-list"):
     """Answer to `AskAds`, by name."""
 
     rows: Annotated[tuple[AdRow, ...], Many]
@@ -37,10 +32,10 @@ class AdList(msgspec.Struct, frozen=True, tag="ad-list"):
     """Whose are missing, and why; empty: these are all."""
 
 
-class AskMatch(msgspec.Struct, frozen=True, tag="ask-match"):
-    """Which machines a job of the asking user with these requirements could run on now."""
+class AskAds(Query[AdList], frozen=True, tag="ask-ads"):
+    """The ads of all machines that this one knows, or of one."""
 
-    requirements: Text
+    machine: Expression = ""
 
 
 class ClauseRow(msgspec.Struct, frozen=True):
@@ -64,7 +59,7 @@ class MatchRow(msgspec.Struct, frozen=True):
     """Of a site of several clusters that which it belongs to."""
 
 
-class MatchTable(msgspec.Struct, frozen=True, tag="match-table"):
+class MatchTable(ClientAnswer, frozen=True, tag="match-table"):
     """Answer to `AskMatch`; machines that match first, then by how little is missing."""
 
     requirements: Expression
@@ -73,3 +68,9 @@ class MatchTable(msgspec.Struct, frozen=True, tag="match-table"):
     rows: Annotated[tuple[MatchRow, ...], Many]
     note: Words = ""
     """Which clusters' machines are missing, and why; empty: none are."""
+
+
+class AskMatch(Query[MatchTable], frozen=True, tag="ask-match"):
+    """Which machines a job of the asking user with these requirements could run on now."""
+
+    requirements: Text

@@ -8,34 +8,31 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from iriai.model.bounds import Count, Expression, Many, Real, Text, Whole, Words
+from iriai.wire.exchange import ClientAnswer, ClientRequest
 
 IDS_MAX = 10_000
 """Ids of one request; a client asks for more in several."""
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """End or withdraw jobs and tasks.
+class FieldChange(msgspec.Struct, frozen=True):
+    """What one field was and is now, in words."""
 
-    Ids may hold ranges (`ume-42.1-10`) and shell patterns of job names (`name:sweep*`).
-    """
-
-    ids: Annotated[tuple[Expression, ...], Many]
-
-
-class Hold(msgspec.Struct, frozen=True, tag="hold"):
-    """Keep what waits of these jobs from starting."""
-
-    ids: Annotated[tuple[Expression, ...], Many]
+    field: Words
+    was: Text
+    now: Text
 
 
-class Release(msgspec.Struct, frozen=True, tag="release"):
-    """Let held jobs start."""
+class AlterResult(ClientAnswer, frozen=True, tag="altered"):
+    """Answer to `Alter`: what changed of each job, and why others could not be."""
 
-    ids: Annotated[tuple[Expression, ...], Many]
+    changes: Annotated[dict[Expression, Annotated[tuple[FieldChange, ...], Many]], Many]
+    problems: Annotated[dict[Words, Words], Many] = msgspec.field(default_factory=dict)
 
 
-class Alter(msgspec.Struct, frozen=True, tag="alter"):
+class Alter(ClientRequest[AlterResult], frozen=True, tag="alter"):
     """Change what the tasks that wait of these jobs ask for; what is unset stays as it is."""
+
+    fails_alone = True
 
     ids: Annotated[tuple[Expression, ...], Many]
     name: Text | UnsetType = UNSET
@@ -55,23 +52,35 @@ class Alter(msgspec.Struct, frozen=True, tag="alter"):
     rank: Text | UnsetType = UNSET
 
 
-class FieldChange(msgspec.Struct, frozen=True):
-    """What one field was and is now, in words."""
-
-    field: Words
-    was: Text
-    now: Text
-
-
-class AlterResult(msgspec.Struct, frozen=True, tag="altered"):
-    """Answer to `Alter`: what changed of each job, and why others could not be."""
-
-    changes: Annotated[dict[Expression, Annotated[tuple[FieldChange, ...], Many]], Many]
-    problems: Annotated[dict[Words, Words], Many] = {}
-
-
-class Changed(msgspec.Struct, frozen=True, tag="changed"):
+class Changed(ClientAnswer, frozen=True, tag="changed"):
     """Answer to `Cancel`, `Hold`, `Release`: how many tasks each id changed, and why some not."""
 
     tasks: Annotated[dict[Expression, Count], Many]
-    problems: Annotated[dict[Words, Words], Many] = {}
+    problems: Annotated[dict[Words, Words], Many] = msgspec.field(default_factory=dict)
+
+
+class Cancel(ClientRequest[Changed], frozen=True, tag="cancel"):
+    """End or withdraw jobs and tasks.
+
+    Ids may hold ranges (`ume-42.1-10`) and shell patterns of job names (`name:sweep*`).
+    """
+
+    fails_alone = True
+
+    ids: Annotated[tuple[Expression, ...], Many]
+
+
+class Hold(ClientRequest[Changed], frozen=True, tag="hold"):
+    """Keep what waits of these jobs from starting."""
+
+    fails_alone = True
+
+    ids: Annotated[tuple[Expression, ...], Many]
+
+
+class Release(ClientRequest[Changed], frozen=True, tag="release"):
+    """Let held jobs start."""
+
+    fails_alone = True
+
+    ids: Annotated[tuple[Expression, ...], Many]

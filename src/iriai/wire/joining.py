@@ -12,13 +12,10 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Real, Seconds, Word, Words
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
 
 
-class AskAuthority(msgspec.Struct, frozen=True, tag="ask-authority"):
-    """Which authority is yours? The asker compares its fingerprint with the token's."""
-
-
-class AuthorityShown(msgspec.Struct, frozen=True, tag="authority-shown"):
+class AuthorityShown(ClientAnswer, frozen=True, tag="authority-shown"):
     """Answer to `AskAuthority`."""
 
     authority: Document
@@ -28,19 +25,8 @@ class AuthorityShown(msgspec.Struct, frozen=True, tag="authority-shown"):
     """The answering machine's clock."""
 
 
-class Join(msgspec.Struct, frozen=True, tag="join"):
-    """Let this machine in, by a token."""
-
-    token_id: Word
-    secret: KeyBytes
-    name: Name
-    """The machine's."""
-    request: Document
-    """For a certificate of its key (PKCS#10, DER), signed with that key."""
-    wall_s: Seconds
-    """The newcomer's clock."""
-    version: Name
-    """Of iriai, for people."""
+class AskAuthority(Query[AuthorityShown], frozen=True, tag="ask-authority"):
+    """Which authority is yours? The asker compares its fingerprint with the token's."""
 
 
 class Seed(msgspec.Struct, frozen=True):
@@ -51,7 +37,7 @@ class Seed(msgspec.Struct, frozen=True):
     is_outward_only: bool = False
 
 
-class Joined(msgspec.Struct, frozen=True, tag="joined"):
+class Joined(ClientAnswer, frozen=True, tag="joined"):
     """Answer to `Join`: the machine is a member."""
 
     certificate: Document
@@ -69,8 +55,33 @@ class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """For which users homes speak, signed."""
 
 
-class RenewCertificate(msgspec.Struct, frozen=True, tag="renew"):
+class Join(ClientRequest[Joined], frozen=True, tag="join"):
+    """Let this machine in, by a token."""
+
+    fails_alone = True
+
+    token_id: Word
+    secret: KeyBytes
+    name: Name
+    """The machine's."""
+    request: Document
+    """For a certificate of its key (PKCS#10, DER), signed with that key."""
+    wall_s: Seconds
+    """The newcomer's clock."""
+    version: Name
+    """Of iriai, for people."""
+
+
+class CertificateRenewed(ClientAnswer, frozen=True, tag="renewed"):
+    """Answer to `RenewCertificate`."""
+
+    certificate: Document
+
+
+class RenewCertificate(ClientRequest[CertificateRenewed], frozen=True, tag="renew"):
     """A certificate for the same machine and key that `certificate` is for."""
+
+    fails_alone = True
 
     certificate: Document
     request: Document
@@ -78,28 +89,36 @@ class RenewCertificate(msgspec.Struct, frozen=True, tag="renew"):
     wall_s: Seconds
 
 
-class CertificateRenewed(msgspec.Struct, frozen=True, tag="renewed"):
-    """Answer to `RenewCertificate`."""
-
-    certificate: Document
-
-
-class Authenticate(msgspec.Struct, frozen=True, tag="authenticate"):
-    """I am the user who has this token; what follows on this connection I ask as them."""
-
-    token_id: Word
-    secret: KeyBytes
-
-
-class Authenticated(msgspec.Struct, frozen=True, tag="authenticated"):
+class Authenticated(ClientAnswer, frozen=True, tag="authenticated"):
     """Answer to `Authenticate`."""
 
     user: Name
     operator: bool
 
 
-class MakeToken(msgspec.Struct, frozen=True, tag="make-token"):
+class Authenticate(ClientRequest[Authenticated], frozen=True, tag="authenticate"):
+    """I am the user who has this token; what follows on this connection I ask as them."""
+
+    fails_alone = True
+
+    token_id: Word
+    secret: KeyBytes
+
+
+class TokenMade(ClientAnswer, frozen=True, tag="token-made"):
+    """Answer to `MakeToken`; the only time that the secret is seen."""
+
+    text: Words
+    id: Word
+    address: Name
+    cluster: Name
+    ends_wall_s: Seconds
+
+
+class MakeToken(ClientRequest[TokenMade], frozen=True, tag="make-token"):
     """Make a token. For operators; one for oneself (`kind` user) for everybody."""
+
+    fails_alone = True
 
     kind: Word
     """`join` or `user`."""
@@ -112,20 +131,6 @@ class MakeToken(msgspec.Struct, frozen=True, tag="make-token"):
     """That the token is to name; empty: where this machine listens."""
     bundle: Document = b""
     """An issuer's key and certificate for the machine that joins; see spec 004, section 4."""
-
-
-class TokenMade(msgspec.Struct, frozen=True, tag="token-made"):
-    """Answer to `MakeToken`; the only time that the secret is seen."""
-
-    text: Words
-    id: Word
-    address: Name
-    cluster: Name
-    ends_wall_s: Seconds
-
-
-class ListTokens(msgspec.Struct, frozen=True, tag="list-tokens"):
-    """The tokens that this machine gave out: an operator's all, else one's own."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):
@@ -142,27 +147,31 @@ class TokenRow(msgspec.Struct, frozen=True):
     ends_wall_s: Seconds
 
 
-class TokenTable(msgspec.Struct, frozen=True, tag="token-table"):
+class TokenTable(ClientAnswer, frozen=True, tag="token-table"):
     """Answer to `ListTokens`, the newest first."""
 
     rows: Annotated[tuple[TokenRow, ...], Many]
 
 
-class RevokeToken(msgspec.Struct, frozen=True, tag="revoke-token"):
+class ListTokens(Query[TokenTable], frozen=True, tag="list-tokens"):
+    """The tokens that this machine gave out: an operator's all, else one's own."""
+
+
+class RevokeToken(ClientRequest[Done], frozen=True, tag="revoke-token"):
     """Let a token be good for nothing. One's own; an operator's any."""
+
+    fails_alone = True
 
     id: Word
 
 
-class TakeUpIdentity(msgspec.Struct, frozen=True, tag="take-up-identity"):
+class TakeUpIdentity(ClientRequest[Done], frozen=True, tag="take-up-identity"):
     """The state directory has a cluster's identity now, or no longer: go by it.
 
     For the owner of the state directory, after `join`, `token` or `leave` wrote it.
     """
 
-
-class ShowCluster(msgspec.Struct, frozen=True, tag="show-cluster"):
-    """The cluster as this machine knows it."""
+    is_local = True
 
 
 class EjectedRow(msgspec.Struct, frozen=True):
@@ -195,7 +204,7 @@ class TrustedRow(msgspec.Struct, frozen=True):
     """When it was signed (wall clock)."""
 
 
-class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
+class ClusterReport(ClientAnswer, frozen=True, tag="cluster-report"):
     """Answer to `ShowCluster`. Without a cluster all is empty."""
 
     cluster: Name = ""
@@ -229,28 +238,34 @@ class ClusterReport(msgspec.Struct, frozen=True, tag="cluster-report"):
     """Whom operators are told to throw out, and how."""
 
 
-class Publish(msgspec.Struct, frozen=True, tag="publish"):
+class ShowCluster(Query[ClusterReport], frozen=True, tag="show-cluster"):
+    """The cluster as this machine knows it."""
+
+
+class Publish(ClientRequest[Done], frozen=True, tag="publish"):
     """A document that an operator signed, for this machine and then for all."""
+
+    fails_alone = True
 
     kind: Word
     """`configuration`, `ejection`, `trust` or `roster`."""
     document: Document
 
 
-class Leave(msgspec.Struct, frozen=True, tag="leave"):
+class Leave(ClientRequest[Done], frozen=True, tag="leave"):
     """Tell the others that this machine leaves. For the owner of the state directory."""
 
+    is_local = True
 
-class GrantConsent(msgspec.Struct, frozen=True, tag="consent"):
+
+class GrantConsent(ClientRequest[Done], frozen=True, tag="consent"):
     """Tasks of mine that are handed in at a home may run here as me. By who is on the machine."""
+
+    is_local = True
 
     home: Name
     lifetime_s: Seconds
     """0: it is withdrawn."""
-
-
-class ListConsents(msgspec.Struct, frozen=True, tag="list-consents"):
-    """What one consented to here; an operator sees everybody's."""
 
 
 class ConsentRow(msgspec.Struct, frozen=True):
@@ -262,34 +277,11 @@ class ConsentRow(msgspec.Struct, frozen=True):
     ends_wall_s: Seconds
 
 
-class ConsentTable(msgspec.Struct, frozen=True, tag="consent-table"):
+class ConsentTable(ClientAnswer, frozen=True, tag="consent-table"):
     """Answer to `ListConsents`, by home and user."""
 
     rows: Annotated[tuple[ConsentRow, ...], Many]
 
 
-ClusterRequest = (
-    AskAuthority
-    | Join
-    | RenewCertificate
-    | Authenticate
-    | MakeToken
-    | ListTokens
-    | RevokeToken
-    | TakeUpIdentity
-    | ShowCluster
-    | Publish
-    | Leave
-    | GrantConsent
-    | ListConsents
-)
-ClusterAnswer = (
-    AuthorityShown
-    | Joined
-    | CertificateRenewed
-    | Authenticated
-    | TokenMade
-    | TokenTable
-    | ClusterReport
-    | ConsentTable
-)
+class ListConsents(Query[ConsentTable], frozen=True, tag="list-consents"):
+    """What one consented to here; an operator sees everybody's."""

@@ -20,10 +20,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-
-
-class AskNodes(msgspec.Struct, frozen=True, tag="nodes"):
-    """The machines that this one knows: a front end all of its back ends, a back end itself."""
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -60,7 +57,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     """Of each resource that it has by name: the name, how much, and how much is free."""
 
 
-class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
+class NodeTable(ClientAnswer, frozen=True, tag="node-table"):
     """Answer to `AskNodes`, by name."""
 
     rows: Annotated[tuple[NodeRow, ...], Many]
@@ -68,30 +65,45 @@ class NodeTable(msgspec.Struct, frozen=True, tag="node-table"):
     """What of it is not known now, and why; empty: this is all."""
 
 
-class Drain(msgspec.Struct, frozen=True, tag="drain"):
+class AskNodes(Query[NodeTable], frozen=True, tag="nodes"):
+    """The machines that this one knows: a front end all of its back ends, a back end itself."""
+
+
+class Drain(ClientRequest[Done], frozen=True, tag="drain"):
     """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
 
     node: Name
     reason: Words
 
 
-class Resume(msgspec.Struct, frozen=True, tag="resume"):
+class Resume(ClientRequest[Done], frozen=True, tag="resume"):
     """Let a drained machine (empty: this one) start tasks again. For operators."""
 
     node: Name
 
 
-class Forget(msgspec.Struct, frozen=True, tag="forget"):
+class Forget(ClientRequest[Done], frozen=True, tag="forget"):
     """A back end is gone for good: it is listed no more. For operators of its front end."""
 
     node: Name
 
 
-class Link(msgspec.Struct, frozen=True, tag="link"):
+class Linked(ClientAnswer, frozen=True, tag="linked"):
+    """Answer to `Link`: what follows on this connection are frames of `wire.links`."""
+
+    name: Name
+    """The front end's machine."""
+    spool: Words
+    """Where the output of tasks that somebody follows goes."""
+
+
+class Link(ClientRequest[Linked], frozen=True, tag="link"):
     """Make this connection a link: a back end's request.
 
     Only for root, the daemon's user and the owner of the front end's state directory.
     """
+
+    is_local = True
 
     name: Name
     """The machine's."""
@@ -101,15 +113,6 @@ class Link(msgspec.Struct, frozen=True, tag="link"):
     """`wire.parts.PARTS_VERSION`."""
     version: Name
     """Of iriai, for people."""
-
-
-class Linked(msgspec.Struct, frozen=True, tag="linked"):
-    """Answer to `Link`: what follows on this connection are frames of `wire.links`."""
-
-    name: Name
-    """The front end's machine."""
-    spool: Words
-    """Where the output of tasks that somebody follows goes."""
 
 
 class LinkRow(msgspec.Struct, frozen=True):

@@ -21,11 +21,8 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
+from iriai.wire.exchange import ClientAnswer, Query
 from iriai.wire.machines import LinkRow, MemberRow
-
-
-class Status(msgspec.Struct, frozen=True, tag="status"):
-    """How the machine is."""
 
 
 class ClusterSight(msgspec.Struct, frozen=True):
@@ -66,7 +63,7 @@ class LimitedRow(msgspec.Struct, frozen=True):
     """Since the daemon began."""
 
 
-class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
+class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
     """Answer to `Status`."""
 
     home: Name
@@ -107,8 +104,8 @@ class StatusReport(msgspec.Struct, frozen=True, tag="status-report"):
     """Of whoever asks; operators see all users, the most frequent first."""
 
 
-class Doctor(msgspec.Struct, frozen=True, tag="doctor"):
-    """How each limit is kept, and what is missing."""
+class Status(Query[StatusReport], frozen=True, tag="status"):
+    """How the machine is."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -120,14 +117,14 @@ class Finding(msgspec.Struct, frozen=True):
     hint: Words = ""
 
 
-class DoctorReport(msgspec.Struct, frozen=True, tag="doctor-report"):
+class DoctorReport(ClientAnswer, frozen=True, tag="doctor-report"):
     """Answer to `Doctor`."""
 
     findings: Annotated[tuple[Finding, ...], Many]
 
 
-class ShowConfiguration(msgspec.Struct, frozen=True, tag="show-configuration"):
-    """The values in force, and where each comes from."""
+class Doctor(Query[DoctorReport], frozen=True, tag="doctor"):
+    """How each limit is kept, and what is missing."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -138,7 +135,11 @@ class Setting(msgspec.Struct, frozen=True):
     source: Words
 
 
-class ConfigurationTable(msgspec.Struct, frozen=True, tag="configuration-table"):
+class ConfigurationTable(ClientAnswer, frozen=True, tag="configuration-table"):
     """Answer to `ShowConfiguration`."""
 
     settings: Annotated[tuple[Setting, ...], Many]
+
+
+class ShowConfiguration(Query[ConfigurationTable], frozen=True, tag="show-configuration"):
+    """The values in force, and where each comes from."""

@@ -8,7 +8,7 @@ Fields are only ever appended, with a default.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 import msgspec
 
@@ -33,28 +33,8 @@ from iriai.model.bounds import (
 )
 from iriai.model.job import Interaction
 from iriai.model.notification import NotifyOn
-from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
-from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
-from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, Hold, Release
-from iriai.wire.joining import ClusterAnswer, ClusterRequest
-from iriai.wire.machines import (
-    AskNodes,
-    Drain,
-    Forget,
-    Link,
-    Linked,
-    NodeTable,
-    Resume,
-)
-from iriai.wire.reports import (
-    ConfigurationTable,
-    Doctor,
-    DoctorReport,
-    ShowConfiguration,
-    Status,
-    StatusReport,
-)
-from iriai.wire.stories import AskStory, Story
+from iriai.wire import accounts, ads, changes, joining, machines, reports, stories
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, subclasses
 
 PROTOCOL_VERSION = 1
 """Raised with every change that an older client or daemon would misread."""
@@ -107,13 +87,7 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
 
 
-class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The first request. Answered with `Welcome`, or `Failure` if versions do not go together."""
-
-    version: Count
-
-
-class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+class Welcome(ClientAnswer, frozen=True, tag="welcome"):
     """Whom the client reached, and whom the daemon takes it for."""
 
     version: Count
@@ -126,15 +100,15 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     """Of a machine without a home: the socket of the front end that takes its jobs; else empty."""
 
 
-class Submit(msgspec.Struct, frozen=True, tag="submit"):
-    """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
+class Hello(ClientRequest[Welcome], frozen=True, tag="hello"):
+    """The first request. Answered with `Welcome`, or `Failure` if versions do not go together."""
 
-    draft: JobDraft
-    descriptors: Count = 0
-    dry_run: bool = False
+    fails_alone = True
+
+    version: Count
 
 
-class Submitted(msgspec.Struct, frozen=True, tag="submitted", omit_defaults=True):
+class Submitted(ClientAnswer, frozen=True, tag="submitted", omit_defaults=True):
     """The job is durable under this id."""
 
     id: Word
@@ -143,7 +117,7 @@ class Submitted(msgspec.Struct, frozen=True, tag="submitted", omit_defaults=True
     """What was handed in and is not followed, a sentence each."""
 
 
-class DryRun(msgspec.Struct, frozen=True, tag="dry-run"):
+class DryRun(ClientAnswer, frozen=True, tag="dry-run"):
     """What would have been accepted, and what it would wait for (empty: starts at once)."""
 
     account: Name
@@ -154,18 +128,14 @@ class DryRun(msgspec.Struct, frozen=True, tag="dry-run"):
     waits_for: Annotated[tuple[Why, ...], Many]
 
 
-class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
-    """List jobs. Without `everyone` those of the asking user; finished ones only on request."""
+class Submit(ClientRequest[Submitted | DryRun], frozen=True, tag="submit"):
+    """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
 
-    everyone: bool = False
-    user: Expression | None = None
-    name: Expression | None = None
-    """A shell pattern."""
-    state: Word | None = None
-    finished: bool = False
-    """Finished jobs instead of those that are not; newest first."""
-    limit: Whole = 0
-    """At most so many; 0 is all that have not finished, or the newest 1,000 that have."""
+    fails_alone = True
+
+    draft: JobDraft
+    descriptors: Count = 0
+    dry_run: bool = False
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -194,19 +164,27 @@ class JobRow(msgspec.Struct, array_like=True):
     cause: Word = ""
 
 
-class JobList(msgspec.Struct, frozen=True, tag="job-list"):
+class JobList(ClientAnswer, frozen=True, tag="job-list"):
     """Answer to `Jobs`; each row is an encoded `JobRow`."""
 
     rows: Annotated[tuple[msgspec.Raw, ...], Rows]
-    estimates: Annotated[dict[Word, Seconds], Rows] = {}
+    estimates: Annotated[dict[Word, Seconds], Rows] = msgspec.field(default_factory=dict)
     """Of jobs that wait without a promise, by id: when they may start, on the wall clock. Apart
     from the rows, which are encoded once for each change of a job."""
 
 
-class Show(msgspec.Struct, frozen=True, tag="show"):
-    """All that is known of one job or task."""
+class Jobs(Query[JobList], frozen=True, tag="jobs"):
+    """List jobs. Without `everyone` those of the asking user; finished ones only on request."""
 
-    id: Expression
+    everyone: bool = False
+    user: Expression | None = None
+    name: Expression | None = None
+    """A shell pattern."""
+    state: Word | None = None
+    finished: bool = False
+    """Finished jobs instead of those that are not; newest first."""
+    limit: Whole = 0
+    """At most so many; 0 is all that have not finished, or the newest 1,000 that have."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
@@ -235,7 +213,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     """What charges were multiplied by: (factor, seconds) of each stretch; empty: by 1."""
 
 
-class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
+class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     """Answer to `Show`. At most 1,000 attempts, the newest first."""
 
     row: JobRow
@@ -264,8 +242,8 @@ class JobDetail(msgspec.Struct, frozen=True, tag="job-detail"):
     rank: Text = ""
 
 
-class AskWhy(msgspec.Struct, frozen=True, tag="ask-why"):
-    """What a job or task waits for."""
+class Show(Query[JobDetail], frozen=True, tag="show"):
+    """All that is known of one job or task."""
 
     id: Expression
 
@@ -279,7 +257,7 @@ class Why(msgspec.Struct, frozen=True, tag="why"):
     machine: Name = ""
 
 
-class Reasons(msgspec.Struct, frozen=True, tag="reasons"):
+class Reasons(ClientAnswer, frozen=True, tag="reasons"):
     """Answer to `AskWhy`. `reasons` is empty only for a job that does not wait."""
 
     id: Expression
@@ -287,11 +265,10 @@ class Reasons(msgspec.Struct, frozen=True, tag="reasons"):
     reasons: Annotated[tuple[Why, ...], Many]
 
 
-class Wait(msgspec.Struct, frozen=True, tag="wait"):
-    """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
+class AskWhy(Query[Reasons], frozen=True, tag="ask-why"):
+    """What a job or task waits for."""
 
-    ids: Annotated[tuple[Expression, ...], Many]
-    progress: bool = False
+    id: Expression
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
@@ -313,18 +290,19 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
     message: Words = ""
 
 
-class Waited(msgspec.Struct, frozen=True, tag="waited"):
+class Waited(ClientAnswer, frozen=True, tag="waited"):
     """Answer to `Wait`: all have finished."""
 
     outcomes: Annotated[tuple[Outcome, ...], Many]
 
 
-class Logs(msgspec.Struct, frozen=True, tag="logs"):
-    """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
+class Wait(ClientRequest[Waited], frozen=True, tag="wait"):
+    """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
 
-    id: Expression
-    after_index: Whole = -1
-    """Only of tasks with a larger index: the rest of an answer that named where it ended."""
+    fails_alone = True
+
+    ids: Annotated[tuple[Expression, ...], Many]
+    progress: bool = False
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -346,17 +324,7 @@ class LogFile(msgspec.Struct, frozen=True):
     """Whether the files are the daemon's own, which nobody can replace."""
 
 
-class ReadOutput(msgspec.Struct, frozen=True, tag="read-output"):
-    """What an attempt on another machine has printed, as far as it has come here."""
-
-    task: Expression
-    attempt: Count
-    kind: Word
-    """`out` or `err`."""
-    offset: SizeBytes
-
-
-class OutputPiece(msgspec.Struct, frozen=True, tag="output-piece"):
+class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
     """Answer to `ReadOutput`, at once."""
 
     content: Content
@@ -366,7 +334,17 @@ class OutputPiece(msgspec.Struct, frozen=True, tag="output-piece"):
     """Why what follows cannot be had; empty: it can."""
 
 
-class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
+class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
+    """What an attempt on another machine has printed, as far as it has come here."""
+
+    task: Expression
+    attempt: Count
+    kind: Word
+    """`out` or `err`."""
+    offset: SizeBytes
+
+
+class LogFiles(ClientAnswer, frozen=True, tag="log-files"):
     """Answer to `Logs`, by task index."""
 
     files: Annotated[tuple[LogFile, ...], Many]
@@ -374,73 +352,33 @@ class LogFiles(msgspec.Struct, frozen=True, tag="log-files"):
     """There is more, of tasks with a larger index; None: this is all."""
 
 
-class Down(msgspec.Struct, frozen=True, tag="down"):
+class Logs(Query[LogFiles], frozen=True, tag="logs"):
+    """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
+
+    id: Expression
+    after_index: Whole = -1
+    """Only of tasks with a larger index: the rest of an answer that named where it ended."""
+
+
+class Down(ClientRequest[Done], frozen=True, tag="down"):
     """End the daemon and its supervisor; with `kill` also every task and the launcher.
 
     Only for operators, or the user of a single-user state directory.
     """
 
+    is_local = True
+
     kill: bool = False
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
-    """Answer where there is nothing to say."""
-
-
-RequestBody = (
-    Hello
-    | Submit
-    | Jobs
-    | Show
-    | AskWhy
-    | AskStory
-    | Wait
-    | Cancel
-    | Hold
-    | Release
-    | Alter
-    | Shares
-    | AskUsage
-    | Logs
-    | ReadOutput
-    | Status
-    | Doctor
-    | ShowConfiguration
-    | Down
-    | AskNodes
-    | AskAds
-    | AskMatch
-    | Drain
-    | Resume
-    | Forget
-    | Link
-    | ClusterRequest
-)
-AnswerBody = (
-    Welcome
-    | Submitted
-    | DryRun
-    | JobList
-    | JobDetail
-    | Reasons
-    | Story
-    | Waited
-    | Changed
-    | AlterResult
-    | ShareTable
-    | UsageTable
-    | LogFiles
-    | OutputPiece
-    | StatusReport
-    | DoctorReport
-    | ConfigurationTable
-    | Done
-    | NodeTable
-    | AdList
-    | MatchTable
-    | Linked
-    | ClusterAnswer
-)
+PARTS = (accounts, ads, changes, joining, machines, reports, stories)
+"""Where the other requests stand, with their answers: those of this module are the core's own."""
+if TYPE_CHECKING:
+    RequestBody = ClientRequest[Any]
+    AnswerBody = ClientAnswer
+else:
+    RequestBody = Union[tuple(subclasses(ClientRequest))]  # noqa: UP007 - of what is defined
+    AnswerBody = Union[tuple(subclasses(ClientAnswer))]  # noqa: UP007
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):

@@ -7,12 +7,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Expression, Many, Name, Seconds, Word, Words
-
-
-class AskStory(msgspec.Struct, frozen=True, tag="ask-story"):
-    """Retell what happened to a job or task, from what is stored."""
-
-    id: Expression
+from iriai.wire.exchange import ClientAnswer, Query
 
 
 class StoryRow(msgspec.Struct, frozen=True):
@@ -32,8 +27,14 @@ class StoryRow(msgspec.Struct, frozen=True):
     """The turn of the daemon that it happened in: what has the same turn happened together."""
 
 
-class Story(msgspec.Struct, frozen=True, tag="story"):
+class Story(ClientAnswer, frozen=True, tag="story"):
     """Answer to `AskStory`, in the order in which it happened."""
 
     id: Expression
     rows: Annotated[tuple[StoryRow, ...], Many]
+
+
+class AskStory(Query[Story], frozen=True, tag="ask-story"):
+    """Retell what happened to a job or task, from what is stored."""
+
+    id: Expression

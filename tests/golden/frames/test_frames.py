@@ -16,7 +16,7 @@ from iriai.launcher import connection as partial_launch
 from iriai.model.records import ClaimStored, LedgerRow, Record
 from iriai.protocol.messages import gossip, scheduling
 from iriai.store import schema
-from iriai.wire import codec, parts, requests
+from iriai.wire import codec, exchange, parts, requests
 from tests.golden.frames.database import loaded, records
 from tests.golden.frames.families import Family, families
 from tests.golden.frames.kinds import structs, within
@@ -109,6 +109,7 @@ def test_no_struct_is_forgotten():
     }
     held |= {requests.Request, requests.Answer, requests.Notice}  # they carry what is held
     held |= set(typing.get_args(Record))  # rows of the store, or what deletes some
+    held |= {exchange.ClientRequest, exchange.Query, exchange.ClientAnswer}  # bases
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     forgotten = structs() - held

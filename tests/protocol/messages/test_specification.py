@@ -10,7 +10,7 @@ import pytest
 
 from iriai.launcher.contract import messages as launcher
 from iriai.protocol.messages import effects, gossip, output, rpc, scheduling
-from iriai.wire import greetings, inquiries, links, requests
+from iriai.wire import exchange, greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[3] / "docs" / "spec"
 
@@ -31,7 +31,7 @@ _ENTRIES, DIRECTORY, MEMBERSHIP = sections("006-membership-directory.md")[:3]
 
 def names(*unions) -> set[str]:
     """The names of all kinds in these unions."""
-    return {kind.__name__ for union in unions for kind in typing.get_args(union)}
+    return {kind.__name__ for union in unions for kind in typing.get_args(union) or (union,)}
 
 
 def first_cells(section: str) -> set[str]:
@@ -88,6 +88,8 @@ def test_what_messages_are_made_of_is_named(section, module):
 
 
 def test_each_answer_is_named_beside_its_request():
-    answers = re.findall(r"^\| [^|]+ \| ([^|]+) \|", CLIENTS, flags=re.MULTILINE)
-    told = {name for cell in answers for name in cell.split(", ")} - {"answer"}
-    assert told == names(requests.AnswerBody)
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", CLIENTS, flags=re.MULTILINE)
+    told = {request: set(cell.split(", ")) for names, cell in rows for request in names.split(", ")}
+    for request in typing.get_args(requests.RequestBody):
+        assert names(exchange.answer_kind(request)) <= told[request.__name__], request
+    assert set().union(*told.values()) - {"answer"} == names(requests.AnswerBody)

@@ -13,7 +13,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink, Texts
 from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
 from iriai.daemon.payloads.payload_store import PayloadStore
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.startup.state_directory import problem_of
 from iriai.model.ids import JobId
@@ -24,10 +24,10 @@ from iriai.protocol.messages.scheduling import Message
 from iriai.system.atomic_files import write_whole
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import Person
+from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
-from iriai.wire.requests import Done
 
 FILE = "machines.json"
 
@@ -131,7 +131,7 @@ class LocalLinks:
         self._bids: dict[int, tuple[str, RequestContext]] = {}
         self._numbers = count(1)
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {Link: self._link}
 

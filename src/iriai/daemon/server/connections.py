@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -15,7 +15,6 @@ from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.arrivals import Arrivals
 from iriai.daemon.server.client_stream import BeginStream, ClientStream, OnClose, OnFrames
-from iriai.daemon.server.request_kinds import FAIL_ALONE
 from iriai.daemon.server.turns import ServiceTurns
 from iriai.daemon.transport.framed_stream import FramedStream, unbounded
 from iriai.daemon.transport.transport import close_descriptor
@@ -25,6 +24,7 @@ from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
+from iriai.wire.exchange import ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -116,6 +116,10 @@ Handler = Callable[[RequestContext, Any, Instant], Steps | None]
 What it returns is carried out before the next request of the same connection."""
 
 
+Handlers = dict[type[ClientRequest[Any]], Handler]
+"""The handler of each request that one may ask."""
+
+
 class ClientSession:
     """One client."""
 
@@ -123,7 +127,7 @@ class ClientSession:
         self,
         clients: Clients,
         caller: Caller,
-        handlers: Mapping[type, Handler],
+        handlers: Handlers,
         begin: BeginStream,
         mistakes_max: int | None = None,
     ) -> None:
@@ -154,7 +158,7 @@ class ClientSession:
         """Whether it has said `Hello`."""
         return self._is_greeted
 
-    def become(self, caller: Caller, handlers: Mapping[type, Handler]) -> None:
+    def become(self, caller: Caller, handlers: Handlers) -> None:
         """The client has shown who it is, and may ask more; raises where they have too many."""
         self._clients.changes(self, caller)
         self._clients.unsent(self, -self._unsent_counted_bytes)
@@ -351,7 +355,7 @@ class Clients:
         self,
         engine: Engine,
         identify: Callable[[socket.socket], Caller],
-        handlers: dict[type, Handler],
+        handlers: Handlers,
         role: str,
         limits: LimitsSection,
     ) -> None:
@@ -407,7 +411,7 @@ class Clients:
         self,
         stream: ClientStream,
         caller: Caller,
-        handlers: Mapping[type, Handler],
+        handlers: Handlers,
         mistakes_max: int,
     ) -> None:
         """Serve whoever is at the other end of `stream`, which others have begun.
@@ -424,7 +428,7 @@ class Clients:
     def _serve(
         self,
         caller: Caller,
-        handlers: Mapping[type, Handler],
+        handlers: Handlers,
         begin: BeginStream,
         mistakes_max: int | None = None,
     ) -> None:
@@ -490,12 +494,12 @@ class Clients:
         except Problem as problem:
             asked.fail(problem)
         except Exception as error:
-            if asked.is_changing or type(body) not in FAIL_ALONE:
+            if asked.is_changing or not body.fails_alone:
                 raise
             asked.fail(_fault(error))
         else:
             if steps is not None:
-                asked.go_on(_alone(asked, steps) if type(body) in FAIL_ALONE else steps)
+                asked.go_on(_alone(asked, steps) if body.fails_alone else steps)
 
     def unsent(self, connection: ClientSession, more_bytes: int) -> None:
         """So much more of what was answered waits for whoever asked, or (negative) less."""

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.cluster.handlers import ClusterHandlers
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
-from iriai.daemon.server.connections import Clients, Handler
+from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
 from iriai.model.problem import Problem
 from iriai.protocol.messages.effects import Part
-from iriai.wire.joining import CertificateRenewed, GrantConsent, Leave, Seed, TakeUpIdentity
-from iriai.wire.machines import Link
-from iriai.wire.requests import Down
+from iriai.wire.joining import Seed
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
@@ -28,8 +26,6 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0
 """How often a machine looks whether its certificate wants to be renewed: it has half a year."""
-NOT_FROM_ELSEWHERE = (Link, TakeUpIdentity, Leave, Down, GrantConsent)
-"""Requests that want somebody who is on the machine, whoever's token is shown."""
 
 
 class ClusterAuthority:
@@ -68,7 +64,7 @@ class ClusterAuthority:
         """What the machine holds of its cluster."""
         return self._settings.cluster
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Of requests about the cluster."""
         return self._answers.handlers()
 
@@ -76,11 +72,11 @@ class ClusterAuthority:
         """See `ClusterHandlers.noticed`."""
         self._answers.noticed = noticed
 
-    def begin(self, clients: Clients, handlers: dict[type, Handler]) -> None:
+    def begin(self, clients: Clients, handlers: Handlers) -> None:
         """Serve strangers as `clients`; with a token they may ask for what has `handlers`."""
         if self.state is None:
             return
-        of_users = {kind: handlers[kind] for kind in handlers if kind not in NOT_FROM_ELSEWHERE}
+        of_users = {kind: handlers[kind] for kind in handlers if not kind.is_local}
         self.strangers = UnauthenticatedClients(
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
@@ -171,7 +167,7 @@ def _ask_to_renew(state: ClusterState, address: str) -> bytes:
     conversation = reach_member(identity.authority, address)
     try:
         body = RenewCertificate(identity.certificate.der, identity.request(), time.time())
-        return conversation.ask(body, CertificateRenewed).certificate
+        return conversation.ask(body).certificate
     finally:
         conversation.close()
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
+from iriai.wire.exchange import Done
 from iriai.wire.joining import (
     ClusterReport,
     ConsentRow,
@@ -36,7 +37,6 @@ from iriai.wire.joining import (
     TokenTable,
     TrustedRow,
 )
-from iriai.wire.requests import Done
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
@@ -78,7 +78,7 @@ class ClusterHandlers:
         self._on_leave = on_leave
         self._on_rules = on_rules
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {
             TakeUpIdentity: self._reload_identity,

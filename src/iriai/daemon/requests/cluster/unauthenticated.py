@@ -14,7 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from iriai.daemon.server.client_stream import ClientStream
-from iriai.daemon.server.connections import Clients, ClientSession, Handler, RequestContext
+from iriai.daemon.server.connections import (
+    Clients,
+    ClientSession,
+    Handler,
+    Handlers,
+    RequestContext,
+)
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller, Permissions
 from iriai.model.instant import Instant
@@ -77,7 +83,7 @@ class UnauthenticatedClients:
         cluster: ClusterState,
         clients: Clients,
         users: Permissions,
-        handlers: dict[type, Handler],
+        handlers: Handlers,
         members: Members,
     ) -> None:
         """`handlers` are those of requests that a person may ask from elsewhere."""
@@ -93,7 +99,7 @@ class UnauthenticatedClients:
     def serve(self, stream: UnauthenticatedStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
         limited = partial(self._limited, address)
-        handlers: dict[type, Handler] = {
+        handlers: Handlers = {
             Hello: self._hello,
             AskAuthority: limited(self._authority),
             Join: limited(partial(self._join, address)),

@@ -30,7 +30,7 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.server.connections import Handler, RequestContext, Steps
+from iriai.daemon.server.connections import Handlers, RequestContext, Steps
 from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -66,7 +66,7 @@ class JobChanges:
         self._unstored = unstored
         self._ends = ends
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {
             Cancel: self._cancel,

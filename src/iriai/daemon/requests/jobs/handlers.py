@@ -30,7 +30,7 @@ from iriai.daemon.requests.jobs.views import (
     running_row,
 )
 from iriai.daemon.requests.jobs.waits import JobWaiters, wire_outcome
-from iriai.daemon.server.connections import Handler, RequestContext, Steps
+from iriai.daemon.server.connections import Handlers, RequestContext, Steps
 from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import NONE_ENDED
@@ -106,7 +106,7 @@ class JobHandlers:
         self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
         self._whys = Explanations(engine)
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {
             Submit: self._submit,

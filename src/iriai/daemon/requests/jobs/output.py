@@ -10,7 +10,7 @@ from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.selection import whole
 from iriai.daemon.requests.jobs.submission import ARRAY_INDEX_MAX
 from iriai.daemon.requests.jobs.views import log_file
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.output_fetcher import CopyKey, OutputFetcher
 from iriai.model.ids import AttemptId
@@ -35,7 +35,7 @@ class OutputHandlers:
         self._past = past
         self._owners = owners
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {Logs: self._logs, ReadOutput: self._read}
 

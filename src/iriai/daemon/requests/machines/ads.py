@@ -12,7 +12,7 @@ from iriai.classad.volatile_attributes import clock_attributes
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc, words_missing
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
 from iriai.model.account import Account
@@ -47,9 +47,9 @@ class AdHandlers:
         inquirer.answerers[AskAds] = self._list
         inquirer.answerers[AskMatchFor] = self._match_table
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
-        of_home: dict[type, Handler] = {AskMatch: self._match}
+        of_home: Handlers = {AskMatch: self._match}
         return (of_home if self._settings.role.has_home else {}) | {AskAds: self._ads}
 
     # --- ads -------------------------------------------------------------------------------------

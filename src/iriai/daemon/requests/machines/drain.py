@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.server.deferred_replies import Answerable, DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
+from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, Resume
-from iriai.wire.requests import AnswerBody, Done
+from iriai.wire.requests import AnswerBody
 
 REASON_LENGTH_MAX = 500
 """Of why a machine is drained: it stands in tables."""
@@ -53,7 +54,7 @@ class DrainHandlers:
         self._unstored = unstored
         self._links = links
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {Drain: self._change, Resume: self._change}
 

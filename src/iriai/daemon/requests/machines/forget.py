@@ -7,12 +7,12 @@ from collections.abc import Callable
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused
+from iriai.wire.exchange import Done
 from iriai.wire.machines import Forget
-from iriai.wire.requests import Done
 
 
 class ForgetHandler:
@@ -31,7 +31,7 @@ class ForgetHandler:
         self._links = links
         self._seen = seen
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {Forget: self._forget}
 

@@ -14,7 +14,7 @@ from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
@@ -62,7 +62,7 @@ class NodeTables:
         self._seen = seen
         inquirer.answerers[AskNodes] = self._of_broker
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
         return {AskNodes: self._nodes}
 

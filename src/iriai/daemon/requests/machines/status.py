@@ -16,7 +16,7 @@ from iriai.daemon.requests.cluster.handlers import trusted_rows
 from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.views import amounts
 from iriai.daemon.requests.machines.doctor import findings
-from iriai.daemon.server.connections import Handler, RequestContext
+from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.server.limited import LimitedUsers
 from iriai.daemon.startup.hardware import load_average
 from iriai.daemon.startup.settings import DaemonSettings
@@ -28,6 +28,7 @@ from iriai.model.reason import Rule
 from iriai.store.writer import Writer
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
+from iriai.wire.exchange import Done
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import (
     ClusterSight,
@@ -39,7 +40,7 @@ from iriai.wire.reports import (
     Status,
     StatusReport,
 )
-from iriai.wire.requests import PROTOCOL_VERSION, Done, Down, Hello, Welcome
+from iriai.wire.requests import PROTOCOL_VERSION, Down, Hello, Welcome
 
 
 class MachineLinks(Protocol):
@@ -87,9 +88,9 @@ class StatusHandlers:
         self._on_down = on_down
         self._began_steady_s: float | None = None
 
-    def handlers(self) -> dict[type, Handler]:
+    def handlers(self) -> Handlers:
         """Each request's handler."""
-        of_home: dict[type, Handler] = {Shares: self._shares, AskUsage: self._usage}
+        of_home: Handlers = {Shares: self._shares, AskUsage: self._usage}
         return (of_home if self._settings.role.has_home else {}) | {
             Hello: self._hello,
             Status: self._status,

@@ -1,0 +1,65 @@
+"""What each request of a client says of itself: its answer, and how far an error of ours reaches.
+
+A request is a class that derives from `ClientRequest[ANSWER]`, or from `Query[ANSWER]` where it
+changes nothing; an answer derives from `ClientAnswer`. `wire.requests` collects all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+AnswerT_co = TypeVar("AnswerT_co", bound="ClientAnswer", covariant=True)
+
+
+class ClientAnswer(msgspec.Struct, frozen=True):
+    """What a request is answered with, where there is no problem."""
+
+
+if TYPE_CHECKING:
+
+    class _Answered(msgspec.Struct, Generic[AnswerT_co], frozen=True):
+        pass
+
+else:  # the same for fifty subclasses in a tenth of the time, which every command waits for
+
+    class _Answered(msgspec.Struct, frozen=True):
+        __class_getitem__ = classmethod(GenericAlias)
+
+
+class ClientRequest(_Answered[AnswerT_co], frozen=True):
+    """A request that is answered with an `AnswerT_co`, or with a problem."""
+
+    fails_alone = False
+    """Whether an error of ours is reported to whoever asked, and concerns nobody else. After any
+    other the daemon ends, and begins again from what is stored. True where the handler changes no
+    core, or sets `RequestContext.is_changing` before it does; from there on it is not true."""
+    is_local = False
+    """Whether it takes somebody who is on the machine, whoever's token is shown."""
+
+
+class Query(ClientRequest[AnswerT_co], frozen=True):
+    """A request that changes nothing."""
+
+    fails_alone = True
+
+
+class Done(ClientAnswer, frozen=True, tag="done"):
+    """Answer where there is nothing to say."""
+
+
+def subclasses(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """Every class that has a tag and derives from `kind`."""
+    found: list[type[msgspec.Struct]] = []
+    for each in kind.__subclasses__():
+        found += subclasses(each) if each.__struct_config__.tag is None else [each]
+    return found
+
+
+@cache
+def answer_kind(request: type[ClientRequest[Any]]) -> Any:  # noqa: ANN401 - a class, or a union
+    """The class of a request's answer, or the union of several."""
+    return vars(request)["__orig_bases__"][0].__args__[0]
