@@ -37,7 +37,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "daemon": EVERYTHING_FOR_DAEMON,
     "supervisor": frozenset({"daemon", "protocol.messages", "wire", "system", "model"}),
     "sim": CORES | {"machine", "policy", "protocol", "plugins", "wire", "model", "config"},
-    "cli": frozenset({"client", "model", "config"}),
+    "cli": frozenset({"client", "wire", "model", "config"}),
 }
 
 # Single modules that may import more, and then only inside a function or for types: a command that

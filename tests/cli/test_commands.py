@@ -7,33 +7,34 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from iriai.client.answers import (
-    AttemptRow,
-    Changed,
+from iriai.model.problem import NotFound, Refused
+from iriai.wire.accounts import AskUsage, ShareRow, ShareTable, UsageRow, UsageTable
+from iriai.wire.changes import Cancel, Changed
+from iriai.wire.reports import (
     ConfigurationTable,
     DoctorReport,
-    DryRun,
     Finding,
+    LimitedRow,
+    Setting,
+    StatusReport,
+)
+from iriai.wire.requests import (
+    AttemptRow,
+    DryRun,
     JobDetail,
+    JobList,
     JobRow,
     Jobs,
-    LimitedRow,
     LogFile,
+    LogFiles,
     Outcome,
     Reasons,
-    Setting,
-    ShareRow,
-    ShareTable,
-    StatusReport,
+    Show,
+    Submit,
     Submitted,
-    UsageRow,
-    UsageTable,
+    Waited,
     Why,
 )
-from iriai.model.problem import NotFound, Refused
-from iriai.wire.accounts import AskUsage
-from iriai.wire.changes import Cancel
-from iriai.wire.requests import JobList, LogFiles, Show, Submit, Waited
 from tests.client.double import Asking, double
 
 NOW_S = 1_800_000_000.0

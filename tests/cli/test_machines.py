@@ -2,10 +2,9 @@
 
 import pytest
 
-from iriai.client.answers import NodeRow
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotFound, Refused
-from iriai.wire.machines import Drain, Forget, NodeTable, Resume
+from iriai.wire.machines import Drain, Forget, NodeRow, NodeTable, Resume
 from iriai.wire.requests import PROTOCOL_VERSION, Done, JobList, Welcome
 from tests.client.double import Asking, double
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
-from iriai.client.answers import NodeRow
+from iriai.wire.machines import NodeRow
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson
 from tests.support.waiting import until

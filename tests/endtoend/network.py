@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
-from iriai.client.answers import StatusReport
 from iriai.model.problem import Problem
+from iriai.wire.reports import StatusReport
 from tests.endtoend.bridge import Bridge
 from tests.endtoend.cluster import IDLE
 from tests.endtoend.installation import CALL_WAIT_S, IRIAI, Installation

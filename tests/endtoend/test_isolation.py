@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from iriai.client import Client
-from iriai.client.answers import Jobs
 from iriai.model.problem import ExitCode
+from iriai.wire.requests import Jobs
 from tests.endtoend.installation import Installation
 from tests.endtoend.trespass import becoming, words_about
 from tests.support.people import People

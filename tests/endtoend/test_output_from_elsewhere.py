@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from iriai.client.answers import Jobs
 from iriai.model.problem import ExitCode, UsageProblem
+from iriai.wire.requests import Jobs
 from tests.endtoend.network import Network
 from tests.support.waiting import until
 

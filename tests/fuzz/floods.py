@@ -13,14 +13,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from iriai.client import Client
-from iriai.client.answers import Jobs, Submitted
 from iriai.model.job import Interaction
 from iriai.model.problem import Problem
 from iriai.system.closing import THREADS_MAX
 from iriai.system.frames import frame
 from iriai.wire.changes import IDS_MAX, Cancel, Hold
 from iriai.wire.codec import request_frame
-from iriai.wire.requests import Failure, Request, Wait
+from iriai.wire.requests import Failure, Jobs, Request, Submitted, Wait
 from tests.fuzz.scene import (
     CONNECTS,
     DESCRIPTORS,

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.client.answers import JobDraft, Jobs, Outcome
+from iriai.wire.requests import JobDraft, Jobs, Outcome
 from tests.endtoend.installation import PYTHON, Installation
 from tests.support.people import TestPerson
 from tests.support.waiting import until

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from iriai.client.answers import Submitted
 from iriai.launcher.environment.batch_variables import NODE_FILE
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.job import JobSpec
+from iriai.wire.requests import Submitted
 from tests.endtoend.installation import MARK, PATH, Installation
 from tests.launcher.harness import Lab, Machine, Variant
 from tests.support.people import People

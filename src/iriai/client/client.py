@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from iriai.wire.changes import (
     Hold,
     Release,
 )
+from iriai.wire.exchange import ClientAnswer, ClientRequest
 from iriai.wire.machines import AskNodes, Drain, Forget, NodeRow, NodeTable, Resume
 from iriai.wire.reports import (
     ConfigurationTable,
@@ -62,6 +64,7 @@ from iriai.wire.stories import AskStory, Story
 TOKEN_VARIABLE = "IRIAI_TOKEN"  # noqa: S105 - its name, not its value
 """Holds a user's token, as `iriai token --user` prints it."""
 
+_A = TypeVar("_A", bound=ClientAnswer)
 _row = msgspec.msgpack.Decoder(JobRow).decode
 
 
@@ -110,6 +113,10 @@ class Client(ClusterRequests):
     def welcome(self) -> Welcome:
         """Whom this client reached, and whom the daemon takes it for."""
         return self._line.conversation.welcome
+
+    def ask(self, request: ClientRequest[_A]) -> _A:
+        """The answer to any request of the wire protocol, such as one that has no method here."""
+        return self._line.ask(request)
 
     # --- handing in ------------------------------------------------------------------------------
 

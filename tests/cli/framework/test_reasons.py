@@ -1,8 +1,8 @@
 """Reasons of many machines, as people read them."""
 
 from iriai.cli.framework.reasons import MACHINES_SHOWN_MAX, alike, reason_lines
-from iriai.client.answers import Why
 from iriai.model.reason import Rule
+from iriai.wire.requests import Why
 
 
 def busy(machine: str, had: str = "0 cpus free") -> Why:

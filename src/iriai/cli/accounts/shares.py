@@ -10,8 +10,8 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import percent_text, span_text
-from iriai.client.answers import ShareRow, ShareTable
 from iriai.client.client import Client
+from iriai.wire.accounts import ShareRow, ShareTable
 
 _COLUMNS = (
     Column("Account", style="bold", shrinks=True),

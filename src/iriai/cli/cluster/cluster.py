@@ -15,11 +15,11 @@ from iriai.cli.framework.command import MACHINE, add_command, empty_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import print_pairs
-from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed
+from iriai.wire.joining import ClusterReport
 
 FINGERPRINT_SHOWN = 16
 """Digits of a fingerprint in a table; with --json all."""

@@ -12,11 +12,11 @@ from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import ConsentTable
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
+from iriai.wire.joining import ConsentTable
 
 LIFETIME = "90d"
 _COLUMNS = (Column("Home", style="bold"), Column("User"), Column("Until"))

@@ -12,12 +12,12 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
 
 if TYPE_CHECKING:
-    from iriai.client.answers import ClusterReport
     from iriai.client.client import Client
     from iriai.identity.certificates.authority import Authority
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.operator_key import Operator
     from iriai.identity.documents.operator_roster import NamedMember, Roster, RosterOperator
+    from iriai.wire.joining import ClusterReport
 
 OPERATOR_VARIABLE = "IRIAI_OPERATOR"
 """Names the directory of an operator's key that is not in the state directory."""

@@ -13,12 +13,12 @@ from iriai.cli.framework.command import MACHINE, command_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import ClusterReport, TokenMade, TokenTable
 from iriai.client.client import Client
 from iriai.model.home_trust import parse_users
 from iriai.model.plain_text import printable
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
+from iriai.wire.joining import ClusterReport, TokenMade, TokenTable
 
 JOIN_LIFETIME = "1h"
 USER_LIFETIME = "30d"

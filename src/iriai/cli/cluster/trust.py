@@ -13,12 +13,12 @@ from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
 from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
+from iriai.wire.joining import ClusterReport
 
 _COLUMNS = (
     Column("Handed in at", style="bold"),

@@ -10,7 +10,7 @@ from iriai.model.home_trust import HomeTrust
 from iriai.model.plain_text import printable
 
 if TYPE_CHECKING:
-    from iriai.client.answers import ClusterReport
+    from iriai.wire.joining import ClusterReport
 
 
 def trust_of(report: ClusterReport) -> HomeTrust:

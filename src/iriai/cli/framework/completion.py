@@ -13,8 +13,8 @@ from iriai.model.dependency import Condition
 from iriai.model.state import TaskState
 
 if TYPE_CHECKING:
-    from iriai.client.answers import JobRow
     from iriai.client.client import Client
+    from iriai.wire.requests import JobRow
 
 _Row = TypeVar("_Row")
 
@@ -77,7 +77,7 @@ def complete_home(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:
-    from iriai.client.answers import Jobs
+    from iriai.wire.requests import Jobs
 
     def ask(client: Client) -> list[JobRow]:
         rows = client.jobs(Jobs(limit=JOBS_MAX))

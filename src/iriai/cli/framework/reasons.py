@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from iriai.client.answers import Why
 from iriai.model.reason import Rule
+from iriai.wire.requests import Why
 
 MACHINES_SHOWN_MAX = 8
 """Of those for which the same holds: a line of a terminal; `--json` has all."""

@@ -24,11 +24,11 @@ from iriai.cli.jobs.options.job import (
     parsed,
     whole,
 )
-from iriai.client.answers import Alter, AlterResult
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.units import parse_duration, parse_size
+from iriai.wire.changes import Alter, AlterResult
 
 NONE = "none"
 """Takes away a limit, a throttle, an expression, or all dependencies."""

@@ -11,9 +11,9 @@ from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.errors import remark
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.text import count_text
-from iriai.client.answers import Changed
 from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode
+from iriai.wire.changes import Changed
 
 NAMES = Annotated[
     list[str],

@@ -12,9 +12,10 @@ from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.text import count_text
 from iriai.cli.jobs.bulk_change import change, tell_changed
-from iriai.client.answers import Changed, Jobs
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
+from iriai.wire.changes import Changed
+from iriai.wire.requests import Jobs
 
 
 def cancel(

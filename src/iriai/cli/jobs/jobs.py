@@ -14,10 +14,10 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import clock_text, span_text
-from iriai.client.answers import JobRow, Jobs
 from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.state import TaskState
+from iriai.wire.requests import JobRow, Jobs
 
 SHOWN_MAX = 1000
 """Lines of a table, unless more are asked for: nobody reads them, and Rich is slow with many."""

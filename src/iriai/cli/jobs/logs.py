@@ -15,10 +15,10 @@ from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
-from iriai.client.answers import LogFile
 from iriai.client.client import Client
 from iriai.client.tail import FollowedFiles, Sink
 from iriai.model.problem import ExitCode, Refused, UsageProblem
+from iriai.wire.requests import LogFile
 
 
 def logs(

@@ -18,12 +18,12 @@ from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
-from iriai.client.answers import JobDraft, Outcome
 from iriai.client.client import Client
 from iriai.client.job_builder import DraftFields
 from iriai.model.job import Interaction
 from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
+from iriai.wire.requests import JobDraft, Outcome
 
 
 def run(

@@ -17,10 +17,10 @@ from iriai.cli.framework.table import Column, print_pairs, print_table
 from iriai.cli.framework.text import amounts_text, clock_text, command_text, size_text, span_text
 from iriai.cli.jobs.options.array_ranges import array_text
 from iriai.cli.jobs.watching.exit_status import signal_name
-from iriai.client.answers import AttemptRow, JobDetail
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
 from iriai.model.state import EndCause
+from iriai.wire.requests import AttemptRow, JobDetail
 
 SHOWN_MAX = 20
 """Attempts in the table, the newest; `--json` has up to a thousand."""

@@ -13,8 +13,8 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import clock_text, span_text
-from iriai.client.answers import StoryRow
 from iriai.client.client import Client
+from iriai.wire.stories import StoryRow
 
 _COLUMNS = (
     Column("When", right=True),

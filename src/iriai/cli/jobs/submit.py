@@ -18,9 +18,9 @@ from iriai.cli.jobs.options.script import SCRIPT, Script
 from iriai.cli.jobs.options.script_file import is_script, read_script, read_script_from_stdin
 from iriai.cli.jobs.options.submit_only import SubmitOptions
 from iriai.cli.jobs.watching.dry_run import print_dry_run
-from iriai.client.answers import JobDraft
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
+from iriai.wire.requests import JobDraft
 
 STDIN = "-"
 _T = TypeVar("_T")

@@ -15,10 +15,10 @@ from iriai.cli.framework.errors import remark
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
-from iriai.client.answers import Outcome, Progress
 from iriai.client.client import Client
 from iriai.client.job_wait import OnProgress
 from iriai.model.plain_text import printable
+from iriai.wire.requests import Outcome, Progress
 
 
 def wait(

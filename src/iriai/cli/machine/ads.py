@@ -12,9 +12,9 @@ from iriai.cli.framework.errors import remark
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import AdRow
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
+from iriai.wire.ads import AdRow
 
 _COLUMNS = (
     Column("Machine", style="bold"),

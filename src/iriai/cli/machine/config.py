@@ -17,11 +17,11 @@ from iriai.cli.framework.command import MACHINE, add_command, empty_app
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import ClusterReport
 from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import BadConfiguration
 from iriai.model.problem import Problem, Refused, UsageProblem
+from iriai.wire.joining import ClusterReport
 
 FIRST = """\
 # The configuration of cluster {cluster}: what all of its machines agree on.

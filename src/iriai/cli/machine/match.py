@@ -12,8 +12,8 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import count_text
-from iriai.client.answers import MatchRow, MatchTable
 from iriai.client.client import Client
+from iriai.wire.ads import MatchRow, MatchTable
 
 _MACHINES = (
     Column("Machine", style="bold"),

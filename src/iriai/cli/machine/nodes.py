@@ -14,11 +14,11 @@ from iriai.cli.framework.errors import remark
 from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.answers import NodeRow
 from iriai.client.client import Client
 from iriai.model.plain_text import printable
 from iriai.model.resources import amount_words
 from iriai.model.units import format_size
+from iriai.wire.machines import NodeRow
 
 _MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
 _LINK = (Column("Link", by_word=True),)

@@ -7,8 +7,9 @@ from iriai.cli.framework.global_options import GlobalOptions
 from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.table import print_pairs
 from iriai.cli.framework.text import amount_text, count_text, size_text, span_text
-from iriai.client.answers import ClusterSight, LimitedRow, LinkRow, MemberRow, StatusReport
 from iriai.client.client import Client
+from iriai.wire.machines import LinkRow, MemberRow
+from iriai.wire.reports import ClusterSight, LimitedRow, StatusReport
 
 
 def status(options: GlobalOptions) -> None:

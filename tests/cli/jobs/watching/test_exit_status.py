@@ -3,8 +3,8 @@
 import pytest
 
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code, exit_code_of_all
-from iriai.client.answers import Outcome
 from iriai.model.state import ATTEMPT_ONLY, EndCause
+from iriai.wire.requests import Outcome
 
 ENDS = [
     (EndCause.COMPLETED, 0, None, 0, "completed"),

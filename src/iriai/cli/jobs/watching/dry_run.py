@@ -6,7 +6,7 @@ from iriai.cli.framework.json_output import print_document
 from iriai.cli.framework.reasons import reason_text
 from iriai.cli.framework.table import print_pairs
 from iriai.cli.framework.text import amounts_text, count_text, span_text
-from iriai.client.answers import DryRun
+from iriai.wire.requests import DryRun
 
 
 def print_dry_run(answer: DryRun, *, as_json: bool) -> None:

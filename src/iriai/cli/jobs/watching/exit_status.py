@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.client.answers import Outcome
 from iriai.model.state import EndCause
+from iriai.wire.requests import Outcome
 
 EXIT_OWN_ERROR = 1
 EXIT_TIME_LIMIT = 124

@@ -8,12 +8,12 @@ from contextlib import suppress
 from functools import partial
 
 from iriai.cli.framework.errors import remark
-from iriai.client.answers import LogFile, Outcome, Progress
 from iriai.client.client import Client
 from iriai.client.job_wait import OnLost
 from iriai.client.tail import PAUSE_MAX_S, FollowedFiles, Sink
 from iriai.client.transport import ConnectionLost
 from iriai.model.problem import NotFound
+from iriai.wire.requests import LogFile, Outcome, Progress
 
 LOOK_MIN_S = 0.01
 """Before the first look for output: what is over by then needs only the one at the end."""

@@ -18,8 +18,8 @@ from iriai.cli.framework.standard_streams import STDIN, STDOUT, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
-from iriai.client.answers import JobDraft, Outcome
 from iriai.client.client import Client
+from iriai.wire.requests import JobDraft, Outcome
 
 READ_BYTES = 1 << 16
 UNSENT_BYTES_MAX = 1 << 16
