@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.people import People, temporary_people
 from tests.support.shared import has_logs
+from tests.support.tiers import CHECKED, TESTS, Guard, tier
+
+guard = Guard()
 
 # No deadline: a busy machine is no failure. The same examples in every run of `make test`, so that
 # a red run is red again; HYPOTHESIS_PROFILE=search looks for new ones.
@@ -16,8 +20,19 @@ settings.register_profile("search", deadline=None, max_examples=2_000, print_blo
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no file that holds no test of `make check`, where only these are wanted."""
+    if config.option.markexpr == "check" and collection_path.parent == TESTS:
+        return collection_path.name not in CHECKED or None
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only root can do, where this is not root, and logs that are not here."""
+    """Mark what `make check` runs; leave out logs that are not here, and for others than root."""
+    for item in items:
+        if tier(item.path, frozenset(mark.name for mark in item.iter_markers())) == "check":
+            item.add_marker("check")
     absent = set() if os.geteuid() == 0 else {"root"}
     if not has_logs():
         absent.add("logs")
@@ -34,6 +49,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if report.when == "call":
             for name, value in report.user_properties:
                 terminalreporter.write_line(f"{report.nodeid}: {name} {value}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hold the tests of `make check` to what they may use."""
+    guard.is_closed = item.get_closest_marker("check") is not None
+    try:
+        return (yield)
+    finally:
+        guard.is_closed = False
 
 
 @pytest.fixture(scope="session")

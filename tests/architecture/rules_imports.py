@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cache
 
 from tests.architecture.source import PRODUCT, Module, Violation
 
@@ -101,14 +102,17 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 def _walk(node: ast.AST, module: Module, inside: bool, typing: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            continue  # an import is a statement, and lies in no expression
         if isinstance(child, ast.Import | ast.ImportFrom):
             for target in _targets(child, module):
                 yield Import(target, child.lineno, inside, typing)
-        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         guarded = isinstance(child, ast.If) and _is_type_checking(child.test)
         yield from _walk(child, module, inside or function, typing or guarded)
 
 
+@cache
 def imports_of(module: Module) -> list[Import]:
     """Return all imports of a module, wherever they stand in it."""
     return list(_walk(module.tree, module, inside=False, typing=False))

@@ -120,7 +120,7 @@ def unbounded_messages(modules: Iterable[Module]) -> list[Violation]:
 
 def _decoded_types(module: Module) -> Iterator[tuple[int, object]]:
     """The types that a module makes decoders for, but for those that are named by a variable."""
-    calls = [n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and n.args]
+    calls = [n for n in module.nodes if isinstance(n, ast.Call) and n.args]
     for call in calls:
         if terminal_name(call.func) == "Decoder":
             names = vars(importlib.import_module(module.name))
@@ -137,7 +137,7 @@ def uncontained_decoding(modules: Iterable[Module]) -> list[Violation]:
         Violation(module.name, node.lineno, "decodes by itself; call model.decoding.decoded")
         for module in modules
         if not module.name.startswith(DECODES_ITSELF)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr == "decode" and _is_decoder(node.value)
     ]
 
@@ -158,7 +158,7 @@ def implicit_tags(modules: Iterable[Module]) -> list[Violation]:
     return [
         Violation(module.name, line, words)
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         for line, words in _implicit(node, is_message=module.package in TOLD)
     ]
 

@@ -46,7 +46,7 @@ def paths_of_users(modules: Iterable[Module]) -> list[Violation]:
 
 def _violations(module: Module) -> Iterator[Violation]:
     is_handing_on = module.name in HANDED_ON
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if not is_handing_on and isinstance(node, ast.Attribute) and _is_path(node):
             yield Violation(
                 module.name, node.lineno, f"reads .{node.attr}, a path that a user named, as root"

@@ -83,7 +83,7 @@ def _is_random(annotation: ast.expr | None) -> bool:
 def _random_names(module: Module) -> set[str]:
     """Return the names that hold a random.Random, without leading underscores."""
     names = {"random", "rng"}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.arg(arg=name, annotation=annotation) if _is_random(annotation):
                 names.add(name.lstrip("_"))
@@ -119,7 +119,7 @@ def impurities(modules: Iterable[Module]) -> list[Violation]:
             continue
         found.extend(_imports(module))
         names, imported = _random_names(module), _imports_random(module)
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             reasons = (
                 _awaits(node),
                 _forbidden_call(node),

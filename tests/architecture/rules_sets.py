@@ -88,7 +88,7 @@ def shared_knowledge(modules: Iterable[Module]) -> Knowledge:
     sets: Knowledge = Knowledge()
     others: Knowledge = Knowledge()
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 for each in node.body:
                     if isinstance(each, ast.AnnAssign):

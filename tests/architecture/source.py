@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,6 +31,11 @@ class Module:
         """The part of iriai it belongs to: `node` for iriai.node.core, "" for iriai itself."""
         words = self.name.split(".")
         return words[1] if len(words) > 1 else ""
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree: many rules look at each."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def lines(self) -> int:

@@ -93,6 +93,7 @@ def test_a_back_end_is_left_for_its_front_end(state, shell, tmp_path_factory):
     assert socket_path in said.err
 
 
+@pytest.mark.long  # the process that it starts refuses
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.browser import seen
 
+pytestmark = pytest.mark.long
+
 LOG = ("--generate", "lublin", "--jobs", "120", "--processors", "32")
 RULES = ("--compare", "easy,easy+lottery", "--workers", "1")
 

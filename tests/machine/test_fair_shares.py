@@ -7,6 +7,8 @@ import pytest
 from iriai.config.reader import parse_configuration
 from tests.support.virtual import VirtualMachine
 
+pytestmark = pytest.mark.long
+
 GROUPS = "[groups.lab]\nright = 1\n[groups.shop]\nright = 1\n"
 TASKS = 20_000
 """More than are run: everybody always waits."""

@@ -12,6 +12,8 @@ from iriai.model.account import Account
 from iriai.model.records import LedgerRow
 from tests.support.virtual import WALL_S, VirtualMachine
 
+pytestmark = pytest.mark.long
+
 CPUS = 8
 RUN_S = 10.0
 SEEDS = (1, 2, 3)

@@ -13,6 +13,8 @@ from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.parted import PARTED
 
+pytestmark = pytest.mark.long
+
 SEEDS = 100
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,

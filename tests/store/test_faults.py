@@ -10,6 +10,8 @@ import pytest
 from iriai.store import Store
 from tests.store.records import accepted, event
 
+pytestmark = pytest.mark.long
+
 BATCHES = 12
 PROGRAM = """
 import sys

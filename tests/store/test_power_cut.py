@@ -15,6 +15,8 @@ from tests.store import workload
 from tests.store.model import Remembered
 from tests.store.power import Acknowledge, Disk, Sync, Write, trace
 
+pytestmark = pytest.mark.long
+
 SEEDS = (None, 1, 2)
 """None: all that was not synced is gone. A number: some of it is there, different for each."""
 

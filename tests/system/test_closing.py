@@ -14,6 +14,8 @@ from tests.support.lingering import lingering
 from tests.support.loops import in_loop, until
 from tests.support.waiting import until as until_soon
 
+pytestmark = pytest.mark.long
+
 
 def test_a_connection_that_lingers_is_closed_meanwhile():
     descriptor, other = lingering()

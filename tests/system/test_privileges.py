@@ -33,6 +33,7 @@ def test_who_is_there_already_is_not_made_again():
     assert ensure_daemon_user(current_user()).pw_name == current_user()
 
 
+@pytest.mark.long
 def test_every_way_is_open_to_oneself(tmp_path):
     assert unreachable_ancestor(str(tmp_path), current_user()) is None
 

@@ -17,6 +17,8 @@ from iriai.sim.world.clock import WALL_S
 from iriai.sim.world.gossip_membership import EARLIER, GossipMembers
 from iriai.sim.world.machine_model import SimulatedMachine
 
+pytestmark = pytest.mark.long
+
 SHORT = Variant(12, 12, warm_s=60.0, window_s=600.0)
 
 

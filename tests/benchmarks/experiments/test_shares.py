@@ -12,6 +12,8 @@ from experiments.shares import GROUPS, RIGHTS, mean_shares
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
 
+pytestmark = pytest.mark.long
+
 SEEDS = 12
 SOAK_SEEDS = 200
 ONE_POINT, THREE_POINTS = 0.01, 0.03

@@ -58,6 +58,7 @@ def test_several_orders_side_by_side(shell, log):
     ]
 
 
+@pytest.mark.long
 def test_a_sweep_runs_every_combination_on_several_processors(shell, log):
     sweep = ("--sweep", "order=lottery,stride", "seed=1..3", "burst=1,2")
     said = shell("simulate", log, *sweep, "--json", "--workers", "2")

@@ -14,6 +14,7 @@ from tests.golden.cli.story import DOCUMENTS, told
 RULES = Rules({"state": ".*", "id": "ume-.*"}, frozenset({"load"}), "has_.*")
 
 
+@pytest.mark.long
 def test_documents_are_as_they_were():
     said = told()
     names = command_names()

@@ -13,6 +13,8 @@ from iriai.sim.faults.search import fails
 from iriai.sim.world.world import World
 from tests.sim.cluster import LAN, causes, cluster, front, run, starts, submit
 
+pytestmark = pytest.mark.long
+
 MACHINES, HOLES = 20, ("b3", "b11")
 TASKS, RUN_S = 400, 20.0
 

@@ -18,6 +18,8 @@ from tests.machine.elected import has_ended
 from tests.sim.cluster import run, submit
 from tests.sim.neighbouring import broker_of, clusters, overhear, started
 
+pytestmark = pytest.mark.long
+
 LOSSY = NetworkPlan(0.005, 0.02, 2.0, loss=0.1)
 LARGE = {"capacity": Resources(8, 1 << 30)}
 

@@ -8,6 +8,8 @@ from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from tests.sim.cluster import cluster, front, run
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(1, 31)
 
 

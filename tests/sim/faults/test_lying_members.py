@@ -6,6 +6,8 @@ import pytest
 
 from iriai.sim.faults import lying_peers, lying_world
 
+pytestmark = pytest.mark.long
+
 SEEDS = 30
 
 

@@ -9,6 +9,8 @@ from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails, run, shrunk
 from iriai.sim.faults.trusting import with_trust
 
+pytestmark = pytest.mark.long
+
 SEEDS = 100
 ELECTED_SEEDS = 40
 TRUSTING_SEEDS = 30

@@ -18,6 +18,8 @@ from iriai.sim.runs.document import document, encoded
 from iriai.sim.workload.generator import generate
 from iriai.sim.workload.settings import ReplaySettings
 
+pytestmark = pytest.mark.long
+
 
 def simulated(text, *, jobs=120):
     log = generate("lublin", jobs, 32, 4)

@@ -18,6 +18,8 @@ from iriai.wire.parts import unpack
 from tests.sim.logs import coincidental
 from tests.support.shared import ROOT
 
+pytestmark = pytest.mark.long
+
 GENERATED = 60
 
 

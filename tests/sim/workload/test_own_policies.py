@@ -138,6 +138,7 @@ def test_the_command_ends_with_the_line_and_without_a_traceback(capsys, write):
     assert "Traceback" not in said.err
 
 
+@pytest.mark.long
 def test_a_mistake_in_a_sweep_comes_from_its_process_with_its_line(capsys, write):
     words = ("simulate", "--generate", "poisson", "--jobs", "5", "--workers", "2")
     said = Shell(capsys)(*words, "--compare", f"easy,{write('raise ValueError')}")

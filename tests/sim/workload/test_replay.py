@@ -12,6 +12,8 @@ from iriai.sim.workload.settings import ReplaySettings
 from tests.sim.logs import as_numbers, coincidental, published_starts, real
 from tests.sim.naive import schedule
 
+pytestmark = pytest.mark.long
+
 GENERATED = 1000
 
 
