@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint docs soak fuzz clean environment test-environment bench-environment docs-environment
+.PHONY: help run check test bench lint docs soak fuzz clean environment test-environment bench-environment docs-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -23,17 +23,25 @@ PROGRAM := src/iriai/launcher/spawn/iriai-exec
 
 help:
 	@echo "make run     a demonstration: real work of three accounts on this machine"
-	@echo "make test    lint and all tests"
+	@echo "make check   style, the rules of the house, and all tests of pure packages and of the command"
+	@echo "             line: answers in a minute"
+	@echo "make test    lint, what check runs, and all tests with processes, root and a network"
 	@echo "make lint    style, types, architecture"
 	@echo "make docs    the documentation as a site in build/site; warnings are errors"
 	@echo "make bench   all benchmarks; NAME=throughput runs one"
-	@echo "make soak    the long crash loops"
+	@echo "make soak    many seeds, long crash loops, stories of the papers: an hour and more"
 	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
 	@echo "             INPUTS=2000 for each, SECONDS=600 in all at most, SEED= repeats a run"
 	@echo "make clean   remove the environment that the others made"
 
 run: environment
 	@$(BIN)/python examples/demo.py
+
+# Each worker takes half of the tests in their order, then what the other has left: a file is read by
+# one of them.
+check: test-environment
+	$(BIN)/ruff check .
+	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
 
 # The second pass is for tests that need the machine for themselves; there may be none (5).
 test: lint
