@@ -57,9 +57,7 @@ code = st.none() | st.integers(0, 255)
 number = st.integers(1, JOBS)
 accounts = st.builds(Account, word, word)
 attempt_ids = st.builds(AttemptId, st.just("ume"), number, index, attempt_number)
-resources = st.builds(
-    Resources, count, count, count, count, st.lists(st.tuples(word, count)).map(tuple)
-)
+resources = st.builds(Resources, count, count, count, st.lists(st.tuples(word, count)).map(tuple))
 ranges = st.lists(st.tuples(index, index, index), min_size=1, max_size=3).map(tuple)
 
 specs = st.builds(
