@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iriai.model.backoff import Backoff
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import Drained
 
@@ -84,7 +85,7 @@ MAX_S = 60.0
 """However often it failed: a minute after somebody made room on the disk, work goes on."""
 
 
-class LauncherBackoff:
+class LauncherBackoff(Backoff):
     """How long the node takes nothing more where a launcher could not start what it was given.
 
     Otherwise a machine that starts nothing would be the one that is always free, and swallow the
@@ -92,29 +93,20 @@ class LauncherBackoff:
     """
 
     def __init__(self, machine: str) -> None:
+        super().__init__(FIRST_S, MAX_S)
         self._machine = machine
         self._failures = 0
         self._message = ""
-        self.until_s: float | None = None
-        """When starts are tried again, on the steady clock; None: nothing is wrong."""
 
     def failed(self, message: str, now_s: float) -> None:
         """Something could not be started; several at once count as one."""
-        if self.until_s is None:
-            self.until_s = now_s + min(MAX_S, FIRST_S * 2.0**self._failures)
-            self._failures = min(self._failures + 1, 16)
+        if self._begin(self._failures, now_s):
+            self._failures += 1
             self._message = message
 
     def succeeded(self) -> None:
         """Something was started."""
         self._failures = 0
-
-    def is_over(self, now_s: float) -> bool:
-        """Whether it ends now; then it is over."""
-        if self.until_s is None or now_s < self.until_s:
-            return False
-        self.until_s = None
-        return True
 
     def reason(self) -> Reason | None:
         """Why nothing is taken; None: it is."""

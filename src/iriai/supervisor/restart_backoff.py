@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iriai.model.backoff import pause_s
+
 LONG_LIFE_S = 2.0
 """A process that was killed after so long had started; its death is no part of a series."""
 FIRST_DELAY_S = 0.1
@@ -19,7 +21,7 @@ class RestartBackoff:
     def __init__(self) -> None:
         self.failures = 0
         """Short lives in a row that ended by themselves."""
-        self._next_s = 0.0
+        self._short_lives = 0
 
     def delay_s(self, lived_s: float, *, killed: bool) -> float:
         """The pause before the next start, given how long this life was and how it ended."""
@@ -27,11 +29,12 @@ class RestartBackoff:
             self.forget()
         elif not killed:
             self.failures += 1
-        delay_s = min(self._next_s, KILLED_DELAY_MAX_S if killed else DELAY_MAX_S)
-        self._next_s = min(max(2 * self._next_s, FIRST_DELAY_S), DELAY_MAX_S)
-        return delay_s
+        self._short_lives += 1
+        if self._short_lives == 1:
+            return 0.0
+        longest_s = KILLED_DELAY_MAX_S if killed else DELAY_MAX_S
+        return pause_s(self._short_lives - 2, FIRST_DELAY_S, longest_s)
 
     def forget(self) -> None:
         """Begin a new series: the next start is immediate."""
-        self.failures = 0
-        self._next_s = 0.0
+        self.failures = self._short_lives = 0

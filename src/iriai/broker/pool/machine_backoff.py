@@ -8,6 +8,7 @@ this rule 1.7 %.
 from __future__ import annotations
 
 from iriai.model.account import Account
+from iriai.model.backoff import Backoff
 from iriai.model.ids import JobId
 from iriai.model.reason import Reason, Rule
 
@@ -26,7 +27,7 @@ STRUCK_JOBS_MAX = 16
 """Jobs that are remembered with a machine; that there were more than a few is all that counts."""
 
 
-class MachineBackoff:
+class MachineBackoff(Backoff):
     """Counts the failures of one machine."""
 
     __slots__ = (
@@ -36,10 +37,10 @@ class MachineBackoff:
         "_refusals",
         "_rows",
         "_struck",
-        "until_s",
     )
 
     def __init__(self, machine: str) -> None:
+        super().__init__(FIRST_S, MAX_S)
         self._machine = machine
         self._refusals = 0
         self._losses = 0
@@ -50,8 +51,6 @@ class MachineBackoff:
         """Users whose tasks fail at once here, and not elsewhere."""
         self._struck: dict[JobId, Account] = {}
         """Jobs whose tasks were lost at once here, and whose they are."""
-        self.until_s: float | None = None
-        """When it is tried again, on the steady clock; None: nothing is wrong."""
 
     def failed(self, now_s: float) -> bool:
         """A match came back without a claim; whether the machine is left alone from now on."""
@@ -98,13 +97,6 @@ class MachineBackoff:
         self._failing.clear()
         self._losses = self._rows = 0
 
-    def is_over(self, now_s: float) -> bool:
-        """Whether it ends now; then it is over."""
-        if self.until_s is None or now_s < self.until_s:
-            return False
-        self.until_s = None
-        return True
-
     def reason(self, now_s: float) -> Reason | None:
         """Why it is left alone; None: it is not."""
         if self.until_s is None:
@@ -124,11 +116,8 @@ class MachineBackoff:
         )
 
     def _leave_alone(self, now_s: float) -> bool:
-        if self.until_s is not None:
-            return False
         failures = max(self._refusals - FAILURES_MIN, self._losses - 1, self._rows - 1)
-        self.until_s = now_s + min(MAX_S, FIRST_S * 2.0 ** min(failures, 16))
-        return True
+        return self._begin(failures, now_s)
 
 
 class AccountReliability:

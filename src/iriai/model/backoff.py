@@ -1,0 +1,37 @@
+"""Pauses that double with each failure in a row."""
+
+from __future__ import annotations
+
+_DOUBLINGS_MAX = 16
+"""More would be longer than any pause that is asked for."""
+
+
+def pause_s(failures: int, first_s: float, max_s: float) -> float:
+    """The pause after so many failures in a row, counted from 0."""
+    return min(max_s, first_s * 2.0 ** min(failures, _DOUBLINGS_MAX))
+
+
+class Backoff:
+    """One pause at a time, on the steady clock."""
+
+    __slots__ = ("_first_s", "_max_s", "until_s")
+
+    def __init__(self, first_s: float, max_s: float) -> None:
+        self._first_s = first_s
+        self._max_s = max_s
+        self.until_s: float | None = None
+        """When it is tried again; None: nothing is wrong."""
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether the pause ends now; then there is none."""
+        if self.until_s is None or now_s < self.until_s:
+            return False
+        self.until_s = None
+        return True
+
+    def _begin(self, failures: int, now_s: float) -> bool:
+        """Pause after so many failures in a row, counted from 0; False where there is a pause."""
+        if self.until_s is not None:
+            return False
+        self.until_s = now_s + pause_s(failures, self._first_s, self._max_s)
+        return True
