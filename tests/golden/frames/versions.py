@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.daemon.startup import state_directory
 from iriai.daemon.storage import backup_archive
-from iriai.identity.certificates import certificate
+from iriai.identity.certificates import certificate, sealed_secrets
 from iriai.launcher.contract import messages
 from iriai.launcher.journal import journal
 from iriai.store import schema
@@ -20,6 +20,7 @@ VERSIONS = {
     "launcher-journal": journal.MAGIC.decode().strip(),
     "links": greetings.LINK_VERSION,
     "messages-between-parts": parts.PARTS_VERSION,
+    "sealed-to-keys": sealed_secrets.SEAL_VERSION,
     "state-directory": state_directory.STATE_VERSION,
     "store": schema.REVISION,
 }

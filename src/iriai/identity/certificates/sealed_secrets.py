@@ -1,7 +1,7 @@
 """Secrets at rest: sealed to keys of people, to a passphrase, or to another secret.
 
-For a key the construction is that of age (C2SP, age v1, section X25519 recipient): a key of the
-moment, X25519, HKDF-SHA256, ChaCha20-Poly1305. For a passphrase scrypt (RFC 7914).
+For a key by HPKE (RFC 9180: X25519, HKDF-SHA256, ChaCha20-Poly1305). For a passphrase by a key that
+scrypt (RFC 7914) makes of it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -29,21 +30,26 @@ SCRYPT_N = 1 << 16
 that is kept for years should cost more)."""
 RECIPIENTS_MAX = 64
 """Operators of one cluster."""
+SEAL_VERSION = 2
+"""Of `SealedToKeys`. 1 was the format of age, with the key of the moment in a field of its own."""
+_HPKE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_PURPOSE = b"iriai sealed to a key"
 _NONCE = bytes(12)
-"""Every key here is used once, so the nonce may be constant, as in age."""
+"""Every key here is used once, so the nonce may be constant."""
 
 
 class Recipient(msgspec.Struct, frozen=True):
     """The way in for one holder of a key."""
 
     name: Name
-    ephemeral: KeyBytes
     wrapped: KeyBytes
+    """The secret's key, by HPKE."""
 
 
-class SealedToKeys(msgspec.Struct, frozen=True):
+class SealedToKeys(msgspec.Struct, frozen=True, kw_only=True):
     """A secret that each of several keys opens."""
 
+    version: Count = 1
     recipients: Annotated[tuple[Recipient, ...], Many]
     sealed: Document
 
@@ -60,24 +66,31 @@ def seal_to_keys(content: bytes, keys: Mapping[str, X25519PublicKey]) -> SealedT
     """`content` for the holders of `keys`, which are named for people."""
     if not 0 < len(keys) <= RECIPIENTS_MAX:
         raise Refused("too-many-operators", f"{len(keys)} operators; 1 to {RECIPIENTS_MAX} may be")
-    file_key = os.urandom(KEY_BYTES)
-    recipients = []
-    for name, key in keys.items():
-        ephemeral = X25519PrivateKey.generate()
-        mine = raw_public(ephemeral.public_key())
-        wrapping = _wrapping_key(ephemeral.exchange(key), mine, raw_public(key))
-        recipients.append(Recipient(name, mine, _encrypt(wrapping, file_key)))
-    return SealedToKeys(tuple(recipients), _encrypt(file_key, content))
+    secret_key = os.urandom(KEY_BYTES)
+    recipients = tuple(Recipient(name, _wrapped(secret_key, name, keys[name])) for name in keys)
+    return SealedToKeys(
+        version=SEAL_VERSION, recipients=recipients, sealed=_encrypt(secret_key, content)
+    )
 
 
 def open_with_key(sealed: SealedToKeys, key: X25519PrivateKey) -> bytes:
-    """What was sealed. Raises `NotAllowed`: not for this key."""
-    mine = raw_public(key.public_key())
+    """What was sealed.
+
+    Raises:
+        NotAllowed: not for this key.
+        Refused: another version of iriai sealed it.
+    """
+    if sealed.version != SEAL_VERSION:
+        raise Refused(
+            "seal-version",
+            f"the key of the authority was sealed in format {sealed.version}, and this iriai opens "
+            f"format {SEAL_VERSION} alone",
+            "use the iriai that sealed it, or found the cluster anew: 'iriai leave' on each "
+            "machine, then 'iriai cluster create'",
+        )
     for each in sealed.recipients:
         try:
-            shared = key.exchange(X25519PublicKey.from_public_bytes(each.ephemeral))
-            file_key = _decrypt(_wrapping_key(shared, each.ephemeral, mine), each.wrapped)
-            return _decrypt(file_key, sealed.sealed)
+            return _decrypt(_HPKE.decrypt(each.wrapped, key, _PURPOSE), sealed.sealed)
         except (InvalidTag, ValueError):
             continue
     names = ", ".join(each.name for each in sealed.recipients)
@@ -133,8 +146,13 @@ def raw_public(key: X25519PublicKey) -> bytes:
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
-def _wrapping_key(shared: bytes, ephemeral: bytes, recipient: bytes) -> bytes:
-    return HKDF(SHA256(), KEY_BYTES, ephemeral + recipient, b"iriai sealed to a key").derive(shared)
+def _wrapped(secret_key: bytes, name: str, key: X25519PublicKey) -> bytes:
+    try:
+        return _HPKE.encrypt(secret_key, key, _PURPOSE)
+    except ValueError:  # a point of small order: all would share one secret with it
+        raise Refused(
+            "bad-key", f"nothing can be sealed to the key of {name}", "have a new key made"
+        ) from None
 
 
 def _stretched(passphrase: str, salt: bytes, n: int) -> bytes:
