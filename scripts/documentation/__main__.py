@@ -18,6 +18,7 @@ from sphinx.cmd.build import build_main
 
 from .api_reference import client_reference, policy_reference
 from .command_reference import command_reference
+from .configuration_reference import configuration_reference
 from .error_reference import error_reference
 from .navigation import DOCUMENTS, DOORS, GENERATED, ROOT, doors, folder_index
 
@@ -27,6 +28,7 @@ OF_THE_ROOT = ("CHANGELOG.md", "SECURITY.md")
 WRITERS: Mapping[str, Callable[[], str]] = {
     "client": client_reference,
     "commands": command_reference,
+    "configuration": configuration_reference,
     "errors": error_reference,
     "policies": policy_reference,
 }

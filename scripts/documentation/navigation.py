@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ROOT / "docs"
-GENERATED = ("client", "commands", "errors", "policies")
+GENERATED = ("client", "commands", "configuration", "errors", "policies")
 """Pages of reference/, which are made when the site is built."""
 DOORS: dict[str, tuple[str, ...]] = {
     "Use it": (
@@ -31,6 +31,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "Run a site": (
         "guide/configuration",
+        "reference/configuration",
         "guide/resource-kinds",
         "guide/joining",
         "guide/network",

@@ -29,7 +29,7 @@ class LimitsSection(msgspec.Struct, frozen=True):
     connections_reserved: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     """Of these, how many only operators get."""
     connections_per_user: Connections = 250
-    """Each command that waits has one."""
+    """Of one user at once: each command that waits has one."""
     hello_s: Seconds = 10.0
     """How long a connection may stay that says nothing."""
     unfinished_bytes_per_user: Bytes = 48 << 20

@@ -107,10 +107,12 @@ class MachineSection(msgspec.Struct, frozen=True):
     1 is the machine that all others are compared with."""
     load_max: Annotated[float, Meta(gt=0, le=1000)] | None = None
     """The owner's start condition: while others than our tasks load the machine with more than this
-    for each cpu, nothing is started here; what runs goes on. None: no condition."""
+    for each cpu, nothing is started here; what runs goes on. The condition ends when that load has
+    fallen a fifth below. None: no condition."""
     load_file: Path = "/proc/loadavg"
-    """Where the load is read, in the form of that file. Another one where the kernel's counts what
-    is none of this machine's business: a container's host, the other back ends of a trial."""
+    """Where the load is read each 10 s, in the form of that file. Another one where the kernel's
+    counts what is none of this machine's business: a container's host, the other back ends of a
+    trial."""
     requirements: Expression = ""
     """The owner's policy: what must hold of a job that runs here, as a ClassAd expression in which
     TARGET is the job. Empty: any job may run. See docs/guide/requirements.md."""
@@ -138,7 +140,7 @@ class OrderSection(msgspec.Struct, frozen=True):
     """`[order]`: who is next."""
 
     name: Name = "lottery"
-    """lottery, paper000, stride, fifo, or one that a plug-in brings."""
+    """The rule of the draw: lottery, paper000, stride, fifo, or one that a plug-in brings."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""
@@ -255,7 +257,8 @@ class IdentitySection(msgspec.Struct, frozen=True):
     operators: Name = "iriai"
     """The Unix group whose members see and change everybody's jobs. Root always does."""
     default_group: Name | None = None
-    """The group of a job that names none. None: the user's primary Unix group."""
+    """The group of a job that names none. None: the first group of the file that names the user,
+    else the user's primary Unix group."""
 
 
 class UsersSection(msgspec.Struct, frozen=True):
