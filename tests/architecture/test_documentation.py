@@ -15,7 +15,7 @@ from tests.architecture.source import ROOT
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 ROW = re.compile(r"\| (?P<name>[a-z]+) \| (?P<allowed>[^|]+) \| [^|]+ \|")
 STATUS = re.compile(r"^Status: \w+\. Date: 2\d{3}-\d\d-\d\d\.$", re.MULTILINE)
-MENTION = re.compile(r"\badr[ /](\d{4})", re.IGNORECASE)
+MENTION = re.compile(r"\badr[ /](\d{4}(?:-[a-z-]+\.md)?)", re.IGNORECASE)
 DOCUMENTS = sorted(
     path
     for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("newsfragments", "README.md"))
@@ -86,9 +86,9 @@ def decisions() -> dict[str, Path]:
 
 
 def gone_decisions(text: str) -> list[str]:
-    """The decisions that a text mentions by number and that have no file."""
-    there = decisions()
-    return [number for number in MENTION.findall(text) if number not in there]
+    """The decisions that a text mentions, by number or file name, and that have no such file."""
+    there = set(decisions()) | {path.name for path in decisions().values()}
+    return [mention for mention in MENTION.findall(text) if mention not in there]
 
 
 def test_every_decision_has_a_status_a_date_and_a_place_in_the_index():
@@ -124,5 +124,5 @@ def test_every_mention_of_a_decision_leads_to_one():
 
 
 def test_a_mention_of_a_merged_decision_is_found():
-    text = "see AD" + "R 0077, docs/ad" + "r/0042 and [0006](../ad" + "r/0006-turns.md)"
-    assert gone_decisions(text) == ["0077", "0042"]
+    text = "AD" + "R 0077, docs/ad" + "r/0006-gone.md and [0006](../ad" + "r/0006-turns.md)"
+    assert gone_decisions(text) == ["0077", "0006-gone.md"]
