@@ -16,6 +16,7 @@ from iriai.daemon.startup.settings import settings_table
 from iriai.model.ad import capacity_attributes
 from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.policy.accounting.decay import ChargeRule
+from iriai.wire.changes import AlterResult
 from iriai.wire.machines import NodeTable
 from iriai.wire.requests import Submitted
 from tests.broker.lone_broker import LoneBroker, matches, want
@@ -47,6 +48,18 @@ def test_it_is_asked_for(state, shell, option):
         assert shell("submit", *option, "--", "true").code == 0
     [request] = daemon.received
     assert request.draft.named == ASKED.named
+
+
+def test_a_script_may_ask_for_it_and_a_job_that_waits_be_changed(state, shell, tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#IRIAI --nvme 2G\ntrue\n")
+    script.chmod(0o700)
+    with double(state, lambda _: Submitted("ume-1", 1)) as daemon:
+        assert shell("submit", str(script)).code == 0
+    assert daemon.received[-1].draft.named == ASKED.named
+    with double(state, lambda _: AlterResult({}, {})) as daemon:
+        assert shell("alter", "ume-1", "--nvme", "2G").code == 0
+    assert daemon.received[-1].named == ASKED.named
 
 
 def test_a_size_that_is_none_is_refused(state, shell):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from iriai.model.account import Account
 from iriai.model.charge_factors import total_s, with_stretch
 from iriai.model.instant import Instant
@@ -79,8 +81,7 @@ class Meter:
     @property
     def charging(self) -> Charging:
         """What use costs here, as a broker is told."""
-        rule = self._rule
-        return Charging(rule.idle_weight, rule.gpu_weight, rule.memory_weight, rule.offpeak_factor)
+        return msgspec.convert(self._rule, Charging, from_attributes=True)
 
     def charge_by(self, told: Charging, _now: Instant) -> None:
         """From now on use costs what the cluster says.
@@ -88,9 +89,7 @@ class Meter:
         What a running attempt was charged stays; the rest is what its whole run costs now, less
         that.
         """
-        self._rule = ChargeRule(
-            told.idle_weight, told.gpu_weight, told.memory_weight, told.offpeak_factor
-        )
+        self._rule = ChargeRule.of(told)
 
     def started(self, held: HeldClaim) -> None:
         """The attempt's process runs: off-peak time before its start does not count."""

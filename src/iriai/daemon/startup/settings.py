@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
@@ -174,25 +175,9 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
 
     Raises a `Problem`.
     """
-    machine = configuration.machine
+    settings = msgspec.convert(configuration.machine, MachineSettings, from_attributes=True)
     try:
-        write_machine_file(
-            paths.directory,
-            MachineSettings(
-                machine.tmp,
-                machine.prolog,
-                machine.epilog,
-                machine.prolog_timeout_s,
-                machine.epilog_timeout_s,
-                machine.log_bytes_max,
-                machine.log_files,
-                rules,
-                machine.no_new_privileges,
-                machine.gpu_ids,
-                machine.gpu_devices,
-                machine.private_tmp,
-            ),
-        )
+        write_machine_file(paths.directory, replace(settings, rules=rules))
     except OSError as error:
         raise problem_of(error, paths.directory) from None
 

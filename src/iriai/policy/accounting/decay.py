@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import floor
 from typing import Generic, Protocol, Self, TypeVar
 
+import msgspec
+
 from iriai.config.sections import OrderSection
 from iriai.model.account import Account
 from iriai.model.records import LedgerRow
@@ -44,14 +46,9 @@ class ChargeRule:
     offpeak_factor: float = _DEFAULTS.offpeak_factor
 
     @staticmethod
-    def of(section: OrderSection) -> ChargeRule:
-        """The rule that the configuration states."""
-        return ChargeRule(
-            section.idle_weight,
-            section.gpu_weight,
-            section.memory_weight,
-            section.offpeak_factor,
-        )
+    def of(stated: object) -> ChargeRule:
+        """The rule that the configuration states, or a message, in attributes of the same names."""
+        return msgspec.convert(stated, ChargeRule, from_attributes=True)
 
     def rate(self, claimed: Resources) -> float:
         """What a second of a claim costs whose cpus are busy, at speed 1 and without urgency."""
