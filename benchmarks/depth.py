@@ -46,8 +46,7 @@ from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

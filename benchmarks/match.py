@@ -21,8 +21,8 @@ import classad2
 from harness.report import Figure, finish, machine_facts, median, progress
 
 from iriai.classad.volatile_attributes import clock_attributes, load_attributes
-from iriai.model.account import Account
 from iriai.model.ad import MachineAd, Value, job_attributes, machine_ad
+from iriai.model.ids import Account
 from iriai.model.resources import Resources
 from iriai.policy.matching.job_requirements import DemandKey
 from iriai.policy.matching.match import Matches

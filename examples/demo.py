@@ -19,7 +19,7 @@ from rich.table import Table
 from shares_picture import Ended, draw_shares, share_while_all_wait
 
 from iriai.client import Client, draft
-from iriai.wire.accounts import ShareRow
+from iriai.wire.reports import ShareRow
 
 CONFIGURATION = """\
 # The state directory of a demonstration; see docs/guide/configuration.md for every key.

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from experiments.panel import Panel
 from experiments.shares import CPUS, RUN_S
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import ReplaySettings

@@ -19,8 +19,7 @@ from statistics import fmean
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part

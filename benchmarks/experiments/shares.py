@@ -9,7 +9,7 @@ from typing import NamedTuple
 from experiments.panel import Panel
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Record
 from iriai.sim.workload.replay import replay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.sim.world.machine_model import MachinePlan

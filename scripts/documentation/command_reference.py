@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from iriai.cli.framework.global_options import PANEL
+from iriai.cli.framework.command import PANEL
 from iriai.cli.framework.registry import root_command
 
 _HEAD = """\

@@ -39,7 +39,7 @@ OUR_FILES = (
     "iriai.identity.storage.cluster_files",
 )
 """Files of the administrator, a few kB each, which nobody else can write."""
-DECODES_ITSELF = (*OUR_OWN, "iriai.model.decoding", "iriai.client.client")
+DECODES_ITSELF = (*OUR_OWN, "iriai.model.bounds", "iriai.client.client")
 """Who may call a decoder: the client reads rows of a listing by the million, from a daemon that it
 trusts with its jobs."""
 ENTRANCES = tuple(
@@ -132,7 +132,7 @@ def _decoded_types(module: Module) -> Iterator[tuple[int, object]]:
 
 
 def uncontained_decoding(modules: Iterable[Module]) -> list[Violation]:
-    """Report bytes that are decoded past `model.decoding`, whose errors nobody expects."""
+    """Report bytes that are decoded past `model.bounds`, whose errors nobody expects."""
     return [
         Violation(module.name, node.lineno, "decodes by itself; call model.decoding.decoded")
         for module in modules

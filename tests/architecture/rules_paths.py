@@ -11,7 +11,7 @@ PATHS = frozenset({"working_directory", "output", "error"})
 """Fields of a job that name files and directories of its user."""
 HANDED_ON = frozenset(
     {
-        "iriai.launcher.tasks.content_check",
+        "iriai.launcher.tasks.admission",
         "iriai.launcher.spawn.spawn",
         "iriai.launcher.spawn.spawn_failures",
         "iriai.launcher.containment.namespaces.visible",

@@ -65,7 +65,7 @@ def test_a_decision_is_let_through():
         import random
         from collections.abc import Sequence
 
-        from iriai.model.account import Account
+        from iriai.model.ids import Account
 
         def draw(weights: Sequence[float], dice: random.Random, now_s: float) -> int:
             '''Draw an index in proportion to its weight.'''

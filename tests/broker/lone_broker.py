@@ -9,8 +9,7 @@ from iriai.broker.core import Broker
 from iriai.broker.state.state import TURN_WORK_MAX, BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection, OrderSection
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.orders.order import OrderSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S

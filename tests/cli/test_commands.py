@@ -8,15 +8,19 @@ import msgspec
 import pytest
 
 from iriai.model.problem import NotFound, Refused
-from iriai.wire.accounts import AskUsage, ShareRow, ShareTable, UsageRow, UsageTable
 from iriai.wire.changes import Cancel, Changed
 from iriai.wire.reports import (
+    AskUsage,
     ConfigurationTable,
     DoctorReport,
     Finding,
     LimitedRow,
     Setting,
+    ShareRow,
+    ShareTable,
     StatusReport,
+    UsageRow,
+    UsageTable,
 )
 from iriai.wire.requests import (
     AttemptRow,

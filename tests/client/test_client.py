@@ -151,7 +151,7 @@ def test_a_wait_outlives_the_daemon(state: Path):
 
 
 def test_a_daemon_that_stays_away_is_given_up(state: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("iriai.client.job_wait.RETURN_WAIT_S", 0.0)
+    monkeypatch.setattr("iriai.client.connection.RETURN_WAIT_S", 0.0)
 
     def die(_: Asking):
         raise HangUp

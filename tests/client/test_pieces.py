@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.client.pieces import pieces
+from iriai.client.connection import pieces
 
 
 @given(st.integers(0, 500), st.integers(4, 50))

@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import (

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.model.ids import AttemptId

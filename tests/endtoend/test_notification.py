@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.model.notification import NotifyOn
+from iriai.model.job import NotifyOn
 from iriai.model.problem import Refused, UsageProblem
 from tests.endtoend.installation import Installation
 from tests.support.waiting import until

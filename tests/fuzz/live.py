@@ -35,7 +35,7 @@ from iriai.launcher.contract.messages import (
     Terminate,
     ToLauncher,
 )
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.problem import Problem
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.gossip import ToDirectory, ToMembership

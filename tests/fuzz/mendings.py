@@ -107,7 +107,7 @@ def _all_parts(item: Any) -> Iterator[Any]:
 
 
 TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
-    "nesting": (Patch("iriai.model.decoding", "decoded", _raw),),
+    "nesting": (Patch("iriai.model.bounds", "decoded", _raw),),
     "environment": (
         Patch("iriai.daemon.requests.jobs.submission", "ENVIRONMENT_BYTES_MAX", HUGE),
         Patch("iriai.daemon.requests.jobs.submission", "ARGUMENT_BYTES_MAX", HUGE),
@@ -119,9 +119,9 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     ),
     "ids of a request": (Patch("iriai.daemon.requests.jobs.selection", "IDS_MAX", HUGE),),
     "slices": (
-        Patch("iriai.daemon.server.turns", "TURN_S", LONG_S),
-        Patch("iriai.daemon.server.turns", "TURN_ALONE_S", LONG_S),
-        Patch("iriai.daemon.server.turns", "SLICE_S", LONG_S),
+        Patch("iriai.daemon.server.arrivals", "TURN_S", LONG_S),
+        Patch("iriai.daemon.server.arrivals", "TURN_ALONE_S", LONG_S),
+        Patch("iriai.daemon.server.arrivals", "SLICE_S", LONG_S),
     ),
     "letters of a pattern": (Patch("iriai.model.name_pattern", "PATTERN_LENGTH_MAX", HUGE),),
     "connections": _limit("connections"),
@@ -145,7 +145,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         ),
     ),
     "descriptors": (
-        Patch("iriai.daemon.transport.framed_stream", "CLIENT_DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.transport.transport", "CLIENT_DESCRIPTORS_MAX", HUGE),
         Patch("iriai.daemon.transport.transport", "DESCRIPTORS_MAX", HUGE),
     ),
     "descriptors_per_user": _limit("descriptors_per_user"),

@@ -12,7 +12,7 @@ import msgspec
 
 from iriai.launcher.contract.messages import ToLauncher
 from iriai.machine.core import Machine
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.problem import Problem
 from iriai.model.records import Record
 from iriai.protocol.delivery.authorization import may_say
@@ -174,14 +174,14 @@ def entrances() -> list[Entrance]:
             "requests",
             hostile(Request),
             refusing(decode_request),
-            ("iriai.wire.codec", "iriai.model.decoding"),
+            ("iriai.wire.codec", "iriai.model.bounds"),
         ),
         Entrance(
             "E3",
             "launcher messages",
             hostile(ToLauncher),
             refusing(lambda content: decoded(_launcher, content)),
-            ("iriai.model.decoding",),
+            ("iriai.model.bounds",),
         ),
         Entrance(
             "E5",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from iriai.home import dependencies
 from iriai.home.core import Home
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
+from iriai.model.job import Condition, Dependency
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Rule
 from iriai.model.records import DependencyFailed, DependencyMet, JobFinished

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
-from iriai.model.job import JobSpec, task_indices
+from iriai.model.job import Condition, Dependency, JobSpec, task_indices
 from iriai.model.records import (
     Altered,
     Attempted,

@@ -39,8 +39,7 @@ from iriai.launcher.contract.messages import (
 from iriai.launcher.journal.journal import Boot, Journal
 from iriai.launcher.spawn.spawn import HELPER
 from iriai.launcher.system.digest import digest_of
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from tests.support.trusted_place import PARENT
 

@@ -9,8 +9,8 @@ from iriai.launcher.containment.container import Use
 from iriai.launcher.containment.process_tree import LiveProcesses, ProcessTrees
 from iriai.launcher.spawn.spawn_failures import SpawnError, Stage, explain
 from iriai.launcher.system.timers import STALE_MIN, Timers
-from iriai.launcher.tasks.limits import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
-from iriai.model.account import Account
+from iriai.launcher.tasks.task import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause

@@ -12,8 +12,8 @@ from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection, OrderSection
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
+from iriai.model.job import Condition, Dependency
 from iriai.model.problem import Problem, Refused
 from iriai.model.state import EndCause
 from tests.support.virtual import HOME, SUCCESS, VirtualMachine, Work

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import DecayedUsage
 from tests.support.virtual import WALL_S, VirtualMachine

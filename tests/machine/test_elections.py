@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.reason import Rule
 from iriai.protocol.messages.candidates import BrokerCandidate, ranked
 from iriai.protocol.messages.effects import UsageLearned

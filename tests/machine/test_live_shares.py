@@ -8,7 +8,7 @@ import pytest
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection, OrderSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from tests.support.virtual import WALL_S, VirtualMachine
 

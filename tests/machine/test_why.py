@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
+from iriai.model.job import Condition, Dependency
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.wire.codec import MalformedMessage, decode_request, request_frame
 from iriai.wire.requests import Request, Show
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.model.service_users import service_problem
+from iriai.model.admission_rules import service_problem
 
 
 @pytest.mark.parametrize("uid", [60_514, 61_184, 64_055, 65_534, 65_535, 2**32 - 2, 2**32 - 1])

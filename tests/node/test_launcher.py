@@ -5,7 +5,7 @@ from __future__ import annotations
 from iriai.model.reason import Rule
 from iriai.model.records import ClaimsDropped, ClaimStored
 from iriai.model.state import EndCause
-from iriai.node.availability import FIRST_S, MAX_S
+from iriai.node.offer_builder import FIRST_S, MAX_S
 from iriai.protocol.messages.effects import (
     AttemptStarted,
     ForgetAttempt,

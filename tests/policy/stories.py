@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import Account, TaskId
 from iriai.policy.orders.order import (
     NO_GROUPS,
     Contender,

@@ -8,7 +8,7 @@ import pytest
 from iriai.daemon.server.connections import HELLO_BYTES_MAX, REQUEST_BYTES_MAX
 from iriai.model.problem import ExitCode
 from iriai.system.frames import frame
-from iriai.wire.ads import AskMatch
+from iriai.wire.machines import AskMatch
 from iriai.wire.requests import Failure, Submit, Submitted
 from tests.endtoend.installation import Installation
 from tests.security.bad_client import bad_client, nested

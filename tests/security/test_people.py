@@ -6,7 +6,7 @@ import pwd
 
 import pytest
 
-from iriai.launcher.environment.users import TaskUsers, UserRefused
+from iriai.launcher.environment.environment import TaskUsers, UserRefused
 from iriai.model.problem import NotAllowed
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part

@@ -6,7 +6,7 @@ import csv
 import gzip
 from random import Random
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.swf import read_swf
 from tests.support.shared import shared

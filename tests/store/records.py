@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from iriai.model.account import Account
 from iriai.model.claim import Claim
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.records import (
     Attempted,

@@ -10,10 +10,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iriai.model.account import Account
 from iriai.model.bounds import NUMBER_MAX, URGENCY_MAX
 from iriai.model.claim import Claim
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import Interaction, JobSpec
 from iriai.model.records import (
     Attempted,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from iriai.daemon.net.link import NETWORK, MachineLink
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import Delivered, Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.members import Member, MemberState

@@ -11,8 +11,7 @@ from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.core import Machine, Turn
 from iriai.machine.monotonic_checks import MonotonicChecks
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Rule

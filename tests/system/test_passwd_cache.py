@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 
-from iriai.system.passwd_cache import REMEMBERED_MAX, REMEMBERED_S, UnixUsers
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import REMEMBERED_MAX, REMEMBERED_S, UnixUsers, peer_of
 
 
 def test_this_user_is_found_by_id_and_by_name():

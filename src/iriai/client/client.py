@@ -11,34 +11,46 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.client.cluster_requests import ClusterRequests
-from iriai.client.connection import Connection
-from iriai.client.discovery import candidate_directories
-from iriai.client.job_wait import JobWait, OnLost, OnProgress
-from iriai.client.pieces import pieces
-from iriai.client.transport import ConnectionLost
+from iriai.client.connection import Connection, JobWait, OnLost, OnProgress, pieces
+from iriai.client.transport import ConnectionLost, candidate_directories
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem
-from iriai.wire.accounts import AskUsage, Shares, ShareTable, UsageTable
-from iriai.wire.ads import AdList, AskAds, AskMatch, MatchTable
 from iriai.wire.changes import (
     IDS_MAX,
     Alter,
     AlterResult,
+    AskStory,
     Cancel,
     Changed,
     FieldChange,
     Hold,
     Release,
+    Story,
 )
 from iriai.wire.exchange import ClientAnswer, ClientRequest
-from iriai.wire.machines import AskNodes, Drain, Forget, NodeRow, NodeTable, Resume
+from iriai.wire.machines import (
+    AdList,
+    AskAds,
+    AskMatch,
+    AskNodes,
+    Drain,
+    Forget,
+    MatchTable,
+    NodeRow,
+    NodeTable,
+    Resume,
+)
 from iriai.wire.reports import (
+    AskUsage,
     ConfigurationTable,
     Doctor,
     DoctorReport,
+    Shares,
+    ShareTable,
     ShowConfiguration,
     Status,
     StatusReport,
+    UsageTable,
 )
 from iriai.wire.requests import (
     AskWhy,
@@ -59,7 +71,6 @@ from iriai.wire.requests import (
     Submitted,
     Welcome,
 )
-from iriai.wire.stories import AskStory, Story
 
 TOKEN_VARIABLE = "IRIAI_TOKEN"  # noqa: S105 - its name, not its value
 """Holds a user's token, as `iriai token --user` prints it."""

@@ -10,8 +10,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from iriai.model.batch_variables import BatchVariables
-from iriai.model.job import Interaction
-from iriai.model.notification import NotifyOn
+from iriai.model.job import Interaction, NotifyOn
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
 

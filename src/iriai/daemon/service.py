@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.daemon.cluster.cluster_rpc import ClusterRpc
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterRpc
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.composition import make_machine
 from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.loop.culprits import Culprits
-from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.engine import Engine, FreedMemory
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.local_uplink import LocalUplink
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.requests.cluster.authority import ClusterAuthority
 from iriai.daemon.requests.jobs.feasibility import Feasibility
@@ -37,7 +35,6 @@ from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.deferred_replies import DeferredReplies
-from iriai.daemon.server.freed_memory import FreedMemory
 from iriai.daemon.server.limited import LimitedUsers
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.storage.retention import Retention
@@ -50,12 +47,12 @@ from iriai.model.instant import Instant
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import AttemptExited
-from iriai.store.problems import StoreFailure
+from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import peer_of
 from iriai.wire.joining import Seed
 from iriai.wire.reports import ClusterSight
 

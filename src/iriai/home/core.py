@@ -17,10 +17,9 @@ from iriai.home.job import JobState, TaskEnd
 from iriai.home.job_lookup import JobLookup
 from iriai.home.request_publisher import Beside, RequestPublisher
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
-from iriai.model.job import JobSpec
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from iriai.home.job import JobState
-from iriai.model.dependency import Condition, Dependency
+from iriai.model.job import Condition, Dependency
 from iriai.model.state import EndCause, TaskState
 
 Target = tuple[int, int | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iriai.home.job import JobState
-from iriai.model.dependency import Dependency
 from iriai.model.ids import JobId
+from iriai.model.job import Dependency
 from iriai.model.reason import Reason, Rule
 
 EXPLAINED_MAX = 10

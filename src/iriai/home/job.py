@@ -17,8 +17,7 @@ from typing import assert_never
 import msgspec
 
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Dependency
-from iriai.model.job import JobSpec, task_count, task_indices
+from iriai.model.job import Dependency, JobSpec, task_count, task_indices
 from iriai.model.records import (
     Altered,
     Attempted,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState, TaskEnd
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
 from iriai.model.ids import JobId
+from iriai.model.job import Condition, Dependency
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import Altered
 from iriai.model.state import EndCause, TaskState

@@ -23,7 +23,7 @@ from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import Scratch
 from iriai.launcher.directories.spool import Spool
-from iriai.launcher.environment.users import TaskUsers
+from iriai.launcher.environment.environment import TaskUsers
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import DamagedJournal, Journal
@@ -36,16 +36,13 @@ from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
 from iriai.launcher.system.log_file import set_up_logging
-from iriai.launcher.system.privileged_thread import PrivilegedThread
-from iriai.launcher.system.syscalls import become_subreaper
+from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
-from iriai.launcher.tasks.defects import Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import LeaseTimers
-from iriai.launcher.tasks.limit_monitor import LimitMonitor
+from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.start_queue import StartQueue
-from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.tasks import Defects, Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors

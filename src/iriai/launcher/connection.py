@@ -18,8 +18,7 @@ from iriai.launcher.contract.messages import (
     ToLauncher,
     UnreadTemplate,
 )
-from iriai.model.bounds import Many
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Many, decoded
 from iriai.system.closing import CLOSING
 from iriai.system.frames import FrameReader, FrameTooLong, frame
 

@@ -49,13 +49,11 @@ from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
-from iriai.launcher.tasks.defects import ENDED, Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import LeaseTimers
-from iriai.launcher.tasks.limits import LimitExceeded
+from iriai.launcher.tasks.limit_monitor import LeaseTimers
 from iriai.launcher.tasks.start_queue import StartQueue, close
-from iriai.launcher.tasks.task import RunningTask
-from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.task import LimitExceeded, RunningTask
+from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iriai.launcher.containment.cgroups.choose import CgroupSupport
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.spawn.spawn import HELPER, helper_is_compiled
-from iriai.launcher.tasks.limits import CPU_SAMPLE_MIN_S, SAMPLE_S
+from iriai.launcher.tasks.task import CPU_SAMPLE_MIN_S, SAMPLE_S
 
 
 def enforcement(choice: CgroupSupport, helper: tuple[str, ...]) -> tuple[Enforcement, ...]:

@@ -17,7 +17,7 @@ from iriai.launcher.contract.messages import Attach, ToLauncher
 from iriai.launcher.launcher import Launcher, MessageProblem
 from iriai.launcher.system.syscalls import BootTimer
 from iriai.system.clock import steady_s
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import peer_of
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from typing import NoReturn
 from iriai.broker.core import Broker
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused

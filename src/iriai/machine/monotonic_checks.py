@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from iriai.machine.core import Machine
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.account import Account
-from iriai.model.bounds import Document, Double, Expression, Integer, Many, Name, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Document, Double, Expression, Integer, Many, Name, Words, decoded
+from iriai.model.ids import Account
 from iriai.model.resources import Resources
 
 Value = bool | Integer | Double | Words

@@ -9,6 +9,24 @@ from collections.abc import Mapping
 
 import msgspec
 
+SERVICE_UID_MIN = 60_514
+"""Above the users of systemd-homed (60001 to 60513), who are people."""
+SERVICE_UID_MAX = 65_535
+"""-1 in 16 bits; directories give people ids beyond."""
+ERROR_UID_MIN = (1 << 32) - 2
+"""-2, which was `nobody` to some, and -1, by which nobody is changed."""
+
+
+def service_problem(name: str, uid: int) -> str:
+    """Why nothing is run for the user, for people; empty: it may be a person."""
+    if SERVICE_UID_MIN <= uid <= SERVICE_UID_MAX or uid >= ERROR_UID_MIN:
+        return (
+            f"user {name} has id {uid}, and ids from {SERVICE_UID_MIN} to {SERVICE_UID_MAX} are"
+            " of services and of 'nobody', not of people"
+        )
+    return ""
+
+
 ALL = "all"
 """Among the users of a home: every user."""
 OTHERS = "*"

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from iriai.model.dependency import Dependency
-from iriai.model.job import JobSpec
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.resources import Resources, describe_amount
 from iriai.model.units import format_duration
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from iriai.model.account import Account
 from iriai.model.charge_factors import Factors
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.resources import Resources
 
 

@@ -8,6 +8,17 @@ from typing import NamedTuple
 from iriai.model.bounds import Count, Name
 from iriai.model.problem import UsageProblem
 
+
+class Account(NamedTuple):
+    """A group and a user in it; use under one group does not count in another."""
+
+    group: Name
+    user: Name
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.user}"
+
+
 HOME_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _ID = re.compile(r"(?P<home>[a-z][a-z0-9-]{0,30})-(?P<number>\d{1,15})(?:\.(?P<index>\d{1,9}))?")
 

@@ -2,19 +2,195 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from iriai.model.account import Account
 from iriai.model.batch_variables import BatchVariables
-from iriai.model.bounds import Count, Many, Real, Text, Urgency, Word
-from iriai.model.dependency import Dependency
-from iriai.model.ids import AttemptId
-from iriai.model.notification import NotifyOn
+from iriai.model.bounds import Count, Many, Name, Real, Text, Urgency, Word
+from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
+from iriai.model.problem import UsageProblem
 from iriai.model.resources import Resources
+from iriai.model.state import EndCause
+
+LIMIT_MAX = 1e10
+"""Seconds, or processes: three hundred years, and more than there can be. More only makes numbers
+overflow."""
+
+Limit = Annotated[float, msgspec.Meta(gt=0.0, le=LIMIT_MAX)]
+"""Seconds that something may take, from another machine."""
+Grace = Annotated[float, msgspec.Meta(ge=0.0, le=LIMIT_MAX)]
+"""The same, and it may be nothing."""
+
+
+def can_be_kept(limit: float | None) -> bool:
+    """Whether it is a limit, or none (None)."""
+    return limit is None or 0 < limit <= LIMIT_MAX
+
+
+def limits_problem(spec: JobSpec) -> str:
+    """Which limit of a job cannot be kept, for people; empty: all can."""
+    for name in ("time_limit_s", "cpu_limit_s", "process_limit", "lease_s"):
+        limit = getattr(spec, name)
+        if not can_be_kept(limit):
+            return f"{name} is {limit}, which is not more than 0 and at most {LIMIT_MAX:g}"
+    if not 0 <= spec.kill_grace_s <= LIMIT_MAX:
+        return f"kill_grace_s is {spec.kill_grace_s}, which is not from 0 to {LIMIT_MAX:g}"
+    return ""
+
+
+DEPENDENCIES_MAX = 1000
+"""Of one job: each is told when its turn comes, and `show` lists them. More is what an array is
+for: one dependency on it covers all of its tasks."""
+FORM = "write ok:ume-42, any:ume-42.7 or fail:ume-42,ume-43"
+
+
+class Condition(StrEnum):
+    """How the other one must end."""
+
+    OK = "ok"
+    """Every task of it completed."""
+    ANY = "any"
+    """It ended, however."""
+    FAIL = "fail"
+    """It ended otherwise than completed."""
+
+    def holds(self, cause: EndCause) -> bool:
+        """Whether an end with this (worst) cause is what was waited for."""
+        if self is Condition.ANY:
+            return True
+        return (cause is EndCause.COMPLETED) is (self is Condition.OK)
+
+
+_NEEDED = {
+    Condition.OK: "to complete",
+    Condition.ANY: "to end",
+    Condition.FAIL: "to end otherwise than completed",
+}
+_ENDED = {
+    EndCause.COMPLETED: "completed",
+    EndCause.FAILED: "failed",
+    EndCause.CANCELLED: "was cancelled",
+    EndCause.LOST: "was lost",
+}
+
+
+class Dependency(NamedTuple):
+    """A job, or a task of it, and how it must end."""
+
+    condition: Condition
+    home: Name
+    number: Count
+    task: Count | None = None
+    """Index of a task; None: the whole job."""
+
+    @property
+    def on(self) -> JobId | TaskId:
+        """The job or task that is waited for."""
+        if self.task is None:
+            return JobId(self.home, self.number)
+        return TaskId(self.home, self.number, self.task)
+
+    @property
+    def needed(self) -> str:
+        """What must happen, in words."""
+        return f"{self.on} {_NEEDED[self.condition]}"
+
+    def failed_text(self, cause: EndCause) -> str:
+        """That it ended with `cause`, and so the dependency can never hold."""
+        ended = _ENDED.get(cause, f"ended at its {cause.replace('-', ' ')}")
+        return f"dependency {self.on} {ended}"
+
+    def __str__(self) -> str:
+        return f"{self.condition}:{self.on}"
+
+
+def parse_dependencies(text: str) -> tuple[Dependency, ...]:
+    """The dependencies that `ok:ID[,ID...]` names.
+
+    Raises:
+        UsageProblem: it has no known condition, or what follows is not a list of ids.
+    """
+    word, colon, ids = text.partition(":")
+    if not colon or word not in tuple(Condition) or not ids:
+        raise UsageProblem("bad-dependency", f"'{text}' is not a dependency", FORM)
+    condition = Condition(word)
+    found = []
+    for each in ids.split(","):
+        try:
+            parsed = parse_id(each.strip())
+        except UsageProblem as problem:
+            raise UsageProblem(
+                "bad-dependency", f"'{text}' is not a dependency: {problem.message}", FORM
+            ) from None
+        task = parsed.index if isinstance(parsed, TaskId) else None
+        found.append(Dependency(condition, parsed.home, parsed.number, task))
+    return tuple(found)
+
+
+def joined_dependencies(texts: tuple[str, ...] | list[str]) -> tuple[Dependency, ...]:
+    """All that several texts name, each once, in order; raises `UsageProblem`."""
+    found = dict.fromkeys(each for text in texts for each in parse_dependencies(text))
+    if len(found) > DEPENDENCIES_MAX:
+        raise UsageProblem(
+            "too-many-dependencies",
+            f"{len(found)} dependencies are more than {DEPENDENCIES_MAX}",
+            "wait for one array, or for a job that waits for some of them",
+        )
+    return tuple(found)
+
+
+MAILTO = "mailto:"
+LENGTH_MAX = 4096
+"""A longer command is a script."""
+# What mail programs take without quotes; they never see it as an option.
+_ADDRESS = re.compile(r"[A-Za-z0-9._%+][A-Za-z0-9._%+-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+
+
+class NotifyOn(StrEnum):
+    """Which ends are worth it."""
+
+    END = "end"
+    """Every end."""
+    FAIL = "fail"
+    """Any but `completed`."""
+
+    def concerns(self, cause: EndCause) -> bool:
+        """Whether a job that ended like this is told of."""
+        return self is NotifyOn.END or cause is not EndCause.COMPLETED
+
+
+def check_notify(text: str) -> str:
+    """`text` itself, where it is a command or an address; empty for none.
+
+    Raises:
+        UsageProblem: it is neither.
+    """
+    if len(text) > LENGTH_MAX or any(ord(letter) < ord(" ") and letter != "\t" for letter in text):
+        raise UsageProblem(
+            "bad-notify",
+            f"what is to be told is longer than {LENGTH_MAX} characters, or has control characters",
+            "write a script, and name it",
+        )
+    address = address_of(text)
+    if address is not None and not _ADDRESS.fullmatch(address):
+        raise UsageProblem(
+            "bad-notify",
+            f"'{text}' is not an address",
+            "write mailto:ann@example.org, or a command",
+        )
+    if text and not text.strip():
+        raise UsageProblem("bad-notify", "there is no command to run", "write one, or an address")
+    return text
+
+
+def address_of(text: str) -> str | None:
+    """Whom to write to; None where a command is to be run."""
+    return text.removeprefix(MAILTO) if text.startswith(MAILTO) else None
+
 
 DEFAULT_LEASE_S = 1200.0
 """Longer: work survives longer breaks between machines; shorter: work of a dead one is repeated

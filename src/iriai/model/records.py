@@ -10,14 +10,12 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from iriai.model.account import Account
 from iriai.model.alteration import Alteration
 from iriai.model.bounds import Amount, Code, Count, Many, Name, Seconds, Span, Words
 from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
-from iriai.model.dependency import Dependency
-from iriai.model.ids import AttemptId
-from iriai.model.job import JobSpec
+from iriai.model.ids import Account, AttemptId
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from iriai.model.claim import Claim
-from iriai.model.dependency import Dependency
-from iriai.model.job import JobSpec
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, Snapshot
 from iriai.model.state import EndCause
 

@@ -14,8 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from iriai.model.bounds import KeyBytes, Name
-from iriai.model.decoding import decoded
+from iriai.model.bounds import KeyBytes, Name, decoded
 from iriai.model.problem import UsageProblem
 
 TOKEN_TEXT_LENGTH_MAX = 512

@@ -18,9 +18,8 @@ from iriai.model.ad import (
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
-from iriai.node.availability import Availability, Load
 from iriai.node.claims import Claims
-from iriai.node.offer_builder import Capabilities, OfferBuilder
+from iriai.node.offer_builder import Availability, Capabilities, Load, OfferBuilder
 from iriai.node.settings import JudgeUser, everybody
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 

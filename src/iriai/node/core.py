@@ -27,11 +27,9 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission, RequirementsCheck
-from iriai.node.availability import Availability
 from iriai.node.claims import Claims
-from iriai.node.held_claim import HeldClaim
-from iriai.node.meter import SLICE_S, Meter, UsageCounters
-from iriai.node.offer_builder import Capabilities, OfferBuilder
+from iriai.node.held_claim import SLICE_S, HeldClaim, Meter, UsageCounters
+from iriai.node.offer_builder import Availability, Capabilities, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.ledger.use_bounds import rate_of

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from iriai.model.problem import NotFound, Refused
 from iriai.store import schema, sqlite
 from iriai.store.loading import INCARNATION, LAST_NUMBER, single, text
-from iriai.store.problems import damaged, translated
+from iriai.store.sqlite import damaged, translated
 
 INCARNATIONS_APART = 1_000_000
 """How many incarnations of its node a restored store leaves out: more than any daemon has begun

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sqlalchemy import func, select
 from sqlalchemy.sql import ClauseElement
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained, JobEvent, LedgerRow
 from iriai.model.snapshot import StoredJob, StoredState, waited_for

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from iriai.model.problem import Problem
-from iriai.store.problems import translated
-from iriai.store.sqlite import migration_engine
+from iriai.store.sqlite import migration_engine, translated
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_MAX_S = 600.0

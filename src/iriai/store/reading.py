@@ -20,9 +20,8 @@ from iriai.model.records import JobEvent
 from iriai.model.state import EndCause
 from iriai.store import schema, usage_queries
 from iriai.store.codec import decode_change, decode_factors, decode_spec
-from iriai.store.problems import translated
 from iriai.store.pruning import HISTORY_FROM_MS, LAST_NUMBER, digests_of
-from iriai.store.sqlite import matches, reading_engine
+from iriai.store.sqlite import matches, reading_engine, translated
 
 LISTED_MAX = 1000
 """Rows of a listing unless a caller wants another number: more than a person reads."""

@@ -14,8 +14,8 @@ from iriai.model.snapshot import StoredState
 from iriai.store import loading, schema, sqlite
 from iriai.store.batch import BatchWriter, WriteSet
 from iriai.store.migrate import migrate
-from iriai.store.problems import damaged, translated
 from iriai.store.reading import Reader
+from iriai.store.sqlite import damaged, translated
 from iriai.system.atomic_files import sync_directory
 from iriai.system.passwd_cache import user_words
 

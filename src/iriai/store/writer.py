@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from iriai.model.records import Record
-from iriai.store.problems import StoreFailure
+from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
 
 LAZY_S = 1.0

@@ -13,7 +13,7 @@ from iriai.model.problem import Unreachable
 from iriai.protocol.messages.effects import Part
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.system.lock_file import lock_holder
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.reports import Status, StatusReport
 from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome

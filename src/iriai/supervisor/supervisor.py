@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.model.paths import StatePaths
-from iriai.model.plain_text import line_of
 from iriai.model.problem import ExitCode, Problem
+from iriai.model.units import line_of
 from iriai.supervisor.children import Child, DaemonChild, LauncherChild
 from iriai.supervisor.log_rotation import LOOK_S, LogRotation
 from iriai.supervisor.restart_backoff import DELAY_MAX_S

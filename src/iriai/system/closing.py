@@ -22,7 +22,7 @@ from contextlib import suppress
 from fcntl import ioctl
 from termios import FIONREAD
 
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import peer_of
 
 THREADS_MAX = 64
 """Descriptors that are waited for at a time; further ones are closed once one of these is."""

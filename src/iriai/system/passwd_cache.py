@@ -5,9 +5,28 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import NamedTuple
+
+_CREDENTIALS = struct.Struct("iII")
+
+
+class PeerCredentials(NamedTuple):
+    """The process that connected, as it was when it did."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer_of(connection: socket.socket) -> PeerCredentials:
+    """Whom `connection`, a connected Unix socket, leads to. Raises OSError."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return PeerCredentials(*_CREDENTIALS.unpack(raw))
+
 
 REMEMBERED_MAX = 4096
 """People remembered at once; a larger site asks again a little more often."""

@@ -7,8 +7,50 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from iriai.model.bounds import Count, Expression, Many, Real, Text, Whole, Words
-from iriai.wire.exchange import ClientAnswer, ClientRequest
+from iriai.model.bounds import (
+    Count,
+    Expression,
+    Many,
+    Name,
+    Real,
+    Seconds,
+    Text,
+    Whole,
+    Word,
+    Words,
+)
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Query
+
+
+class StoryRow(msgspec.Struct, frozen=True):
+    """One thing that happened."""
+
+    wall_s: Seconds
+    what: Word
+    """submitted, held, released, altered, cancelled, waited, dependency, promised, claimed,
+    started, ended, refused, folded, or finished."""
+    tasks: Words
+    """Which tasks, as 7 or 1-20,25; empty: the job."""
+    machine: Name
+    by: Name
+    """The user who asked for it; empty: nobody did."""
+    text: Words
+    turn: Word
+    """The turn of the daemon that it happened in: what has the same turn happened together."""
+
+
+class Story(ClientAnswer, frozen=True, tag="story"):
+    """Answer to `AskStory`, in the order in which it happened."""
+
+    id: Expression
+    rows: Annotated[tuple[StoryRow, ...], Many]
+
+
+class AskStory(Query[Story], frozen=True, tag="ask-story"):
+    """Retell what happened to a job or task, from what is stored."""
+
+    id: Expression
+
 
 IDS_MAX = 10_000
 """Ids of one request; a client asks for more in several."""

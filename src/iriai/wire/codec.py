@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from iriai.model.bounds import Count
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, decoded
 from iriai.system.frames import frame
 from iriai.wire.requests import Reply, Request
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from iriai.model.bounds import Count, Name, Word, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Name, Word, Words, decoded
 from iriai.system.frames import frame
 
 LINK_VERSION = 1

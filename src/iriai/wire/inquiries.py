@@ -6,12 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Code, Many, Name, Text, Word, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Code, Many, Name, Text, Word, Words, decoded
 from iriai.protocol.messages.scheduling import Want
-from iriai.wire.accounts import Shares, ShareTable
-from iriai.wire.ads import AdList, AskAds, MatchTable
-from iriai.wire.machines import AskNodes, NodeTable
+from iriai.wire.machines import AdList, AskAds, AskNodes, MatchTable, NodeTable
+from iriai.wire.reports import Shares, ShareTable
 from iriai.wire.requests import Why
 
 INQUIRY_VERSION = 1

@@ -22,8 +22,8 @@ from iriai.model.bounds import (
     SizeBytes,
     Word,
     Words,
+    decoded,
 )
-from iriai.model.decoding import decoded
 from iriai.system.frames import frame
 from iriai.wire.machines import Drain, Resume
 from iriai.wire.parts import Envelope

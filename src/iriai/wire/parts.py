@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from iriai.model.bounds import Word
-from iriai.model.decoding import decoded
-from iriai.model.limits import limits_problem
+from iriai.model.bounds import Word, decoded
+from iriai.model.job import limits_problem
 from iriai.protocol.messages.gossip import (
     Counteroffer,
     Detail,

@@ -31,9 +31,8 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.model.job import Interaction
-from iriai.model.notification import NotifyOn
-from iriai.wire import accounts, ads, changes, joining, machines, reports, stories
+from iriai.model.job import Interaction, NotifyOn
+from iriai.wire import changes, joining, machines, reports
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, subclasses
 
 PROTOCOL_VERSION = 1
@@ -371,7 +370,7 @@ class Down(ClientRequest[Done], frozen=True, tag="down"):
     kill: bool = False
 
 
-PARTS = (accounts, ads, changes, joining, machines, reports, stories)
+PARTS = (changes, joining, machines, reports)
 """Where the other requests stand, with their answers: those of this module are the core's own."""
 if TYPE_CHECKING:
     RequestBody = ClientRequest[Any]

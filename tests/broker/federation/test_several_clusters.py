@@ -15,8 +15,7 @@ from iriai.broker.federation.forwarding import proportional
 from iriai.broker.federation.peer_clusters import RemoteCapacity
 from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources

@@ -8,7 +8,7 @@ from iriai.broker.pool.machine_backoff import (
     STRUCK_JOBS_MAX,
     AccountReliability,
 )
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from tests.broker.many_machines import ManyMachines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S
 from iriai.broker.scheduling.prefetch import SHORT_S
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part, Wake

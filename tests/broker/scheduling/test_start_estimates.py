@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.broker.scheduling.start_estimates import JOBS_MAX
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.runtime_estimates import RUN_TO_BEGIN_WITH_S
 from iriai.protocol.messages.scheduling import Counted

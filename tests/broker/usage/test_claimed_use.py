@@ -8,7 +8,7 @@ import pytest
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.usage.claimed_use import CPUS_MAX, ClaimedUse
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

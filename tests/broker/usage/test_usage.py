@@ -3,7 +3,7 @@
 import pytest
 
 from iriai.broker.usage.usage import UsageAccounts
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay

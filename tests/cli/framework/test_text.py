@@ -10,7 +10,7 @@ from iriai.cli.framework.text import (
     percent_text,
     span_text,
 )
-from iriai.model.plain_text import printable
+from iriai.model.units import printable
 
 DAY_S = 86_400.0
 

@@ -9,11 +9,9 @@ from msgspec.structs import replace
 from iriai.daemon.net import keepalive
 from iriai.daemon.net import link as link_module
 from iriai.daemon.net.link import LOCAL, NETWORK, LinkProfile, MachineLink
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore, digest_of
-from iriai.daemon.transport.framed_stream import FramedStream
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore, digest_of
+from iriai.daemon.transport.transport import FramedStream
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Acknowledge, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from iriai.daemon.server.freed_memory import FREED_MIN_BYTES, LOOK_S, FreedMemory
+from iriai.daemon.loop.engine import FREED_MIN_BYTES, LOOK_S, FreedMemory
 
 
 def test_memory_is_given_back_once_jobs_have_finished_and_few_still_do():

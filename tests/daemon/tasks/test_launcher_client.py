@@ -7,8 +7,7 @@ import socket
 
 import msgspec
 
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.tasks import launcher_client
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.messages import (
@@ -19,8 +18,7 @@ from iriai.launcher.contract.messages import (
     Launch,
     ToLauncher,
 )
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import Interaction, JobSpec
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, LauncherEvent

@@ -3,7 +3,7 @@ import os
 import socket
 
 from iriai.daemon.transport import transport as pipe_module
-from iriai.daemon.transport.framed_stream import FramedStream
+from iriai.daemon.transport.transport import FramedStream
 from iriai.system.frames import FRAME_BYTES_MAX, frame
 from tests.support.loops import in_loop, until
 

@@ -4,7 +4,7 @@ import pytest
 
 from iriai.config.reader import parse_configuration
 from iriai.identity.users.permissions import Permissions
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.problem import ExitCode, NotAllowed, Problem, Refused, UsageProblem
 from iriai.system.passwd_cache import Person
 

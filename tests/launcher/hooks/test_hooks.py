@@ -8,7 +8,7 @@ import pytest
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.launcher.contract.messages import Discard, ShutDown, Terminate
 from iriai.launcher.journal.journal import Intent, Intents, Journal, Owed
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.state import EndCause
 from tests.launcher.harness import Link, Machine, attempt, is_running, launch, until
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from iriai.launcher.system.log_file import LineFormatter
-from iriai.model.plain_text import LINE_LENGTH_MAX
+from iriai.model.units import LINE_LENGTH_MAX
 
 FORGED = "kaki\n2026-11-22 10:00:00,000 daemon INFO machine oni joined\x1b[2J"
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from iriai.launcher.contract.messages import Template
-from iriai.launcher.tasks.content_check import content_problem
-from iriai.model.account import Account
+from iriai.launcher.tasks.admission import content_problem
+from iriai.model.ids import Account
 from iriai.model.sizes import ENVIRONMENT_BYTES_MAX
 from tests.support.told import spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.leases import OVER, LeaseTimers
+from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers
 from tests.support.told import HOME, attempt
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.accounting.runtime_estimates import (
     RunSums,
     RunTimes,

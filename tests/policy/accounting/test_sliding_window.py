@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.policy.accounting.sliding_window import BUCKETS, WindowCounter, WindowSum

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import Account, TaskId
 from iriai.policy.orders.order import NO_GROUPS, Contender, GroupStanding, shares_wanted
 from iriai.policy.orders.registry import BUILT_IN
 from tests.policy.stories import FLOOR_S, order

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from iriai.config.limits import LimitsSection
-from iriai.model.account import Account
 from iriai.model.batch_variables import BatchVariables
+from iriai.model.ids import Account
 from iriai.model.problem import Refused
 from iriai.policy.service.held_jobs import JOB_BYTES, HeldJobs
 from tests.support.told import spec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay

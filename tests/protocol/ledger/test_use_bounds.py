@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from iriai.model.account import Account
 from iriai.model.ad import machine_ad
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

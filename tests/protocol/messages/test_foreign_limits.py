@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.report.series import bars, series, waits_by_width
 from iriai.sim.workload.entitlement import MOMENTS_MAX, moments, parts, wanted
 from iriai.sim.workload.log import LogJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.problem import ExitCode, Refused
 from iriai.policy.policy_error import PolicyError
 from iriai.sim.workload.log import Log, LogJob

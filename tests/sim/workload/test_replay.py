@@ -91,7 +91,7 @@ def test_a_lottery_of_another_seed_goes_another_way():
 
 def test_who_used_much_waits_longer_under_the_lottery():
     """The flooder's jobs came first; under fifo all of them start first."""
-    from iriai.model.account import Account
+    from iriai.model.ids import Account
     from iriai.sim.workload.log import Log, LogJob
 
     flooder, other = Account("g1", "u1"), Account("g1", "u2")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.problem import NotFound
 from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.swf import BadLog, read_swf, write_swf

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay, DecayedUsage
 from iriai.protocol.directory.directory import (

@@ -12,8 +12,7 @@ from iriai.broker.health.blackhole_detection import BlackholeDetector
 from iriai.broker.pool.machine_backoff import AccountReliability
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.state.state import BrokerState
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.protocol.messages.scheduling import FailedAtOnce, Idle
 
 

@@ -7,9 +7,8 @@ this rule 1.7 %.
 
 from __future__ import annotations
 
-from iriai.model.account import Account
 from iriai.model.backoff import Backoff
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.reason import Reason, Rule
 
 FAILURES_MIN = 3

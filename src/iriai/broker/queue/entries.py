@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from iriai.broker.queue.shape_index import Mask
-from iriai.broker.queue.sorted_blocks import BlockedSortedList
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.broker.queue.shape_index import BlockedSortedList, Mask
+from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.reason import Reason
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want

@@ -6,8 +6,7 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.broker.state.state import BrokerState
-from iriai.model.account import Account
-from iriai.model.ids import JobId, TaskId
+from iriai.model.ids import Account, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING
 from iriai.policy.orders.order import Contender, Groups, GroupStanding, shares_wanted

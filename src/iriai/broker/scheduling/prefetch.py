@@ -19,8 +19,7 @@ from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import behind
 from iriai.broker.state.state import BrokerState
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.orders.lottery import drawing_of

@@ -16,8 +16,7 @@ from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import PROMISE_STEP_S, PromiseUpdate, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.orders.lottery import IncrementalDraw, drawing_of

@@ -19,8 +19,7 @@ from iriai.broker.queue.entries import (
 )
 from iriai.broker.queue.forwarded_jobs import is_guest
 from iriai.broker.queue.shape_index import Mask, ShapeIndex, bins_of
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.policy.placement.calendar import longest_stay_s
 from iriai.protocol.messages.scheduling import Want
 

@@ -12,8 +12,7 @@ from iriai.broker.queue.entries import Queue, QueuedJob
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import Account, TaskId
 from iriai.policy.accounting.decay import Decay
 from iriai.policy.orders.order import (
     Contender,

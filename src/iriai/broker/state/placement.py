@@ -14,7 +14,7 @@ from iriai.broker.pool.pool import MachinePool
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.shape_index import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.placement.backfill import Backfill, ReservedHead
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from random import Random
 
 from iriai.broker.queue.entries import Precedence, Queue, QueuedJob
 from iriai.broker.state.state import BrokerState
-from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import Account, TaskId
 from iriai.model.instant import Instant
 from iriai.policy.orders.order import Contender, GroupStanding
 

@@ -14,8 +14,7 @@ from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.policy.orders.order import Order, is_one_queue
 from iriai.policy.placement.backfill import BACKFILLS, ReservedHead
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap

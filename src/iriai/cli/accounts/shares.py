@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from iriai.cli.framework.command import ACCOUNTS, command_app
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import percent_text, span_text
 from iriai.client.client import Client
-from iriai.wire.accounts import ShareRow, ShareTable
+from iriai.wire.reports import ShareRow, ShareTable
 
 _COLUMNS = (
     Column("Account", style="bold", shrinks=True),

@@ -10,15 +10,14 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import ACCOUNTS, command_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import size_text, span_text
 from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
-from iriai.wire.accounts import UsageRow
+from iriai.wire.reports import UsageRow
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 _COLUMNS = (

@@ -11,9 +11,8 @@ from typing import Annotated
 import typer
 
 from iriai.cli.cluster.trusting import trust_of, users_words
-from iriai.cli.framework.command import MACHINE, add_command, empty_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import print_pairs
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS

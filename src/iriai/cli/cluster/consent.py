@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
 from iriai.model.problem import UsageProblem
-from iriai.model.units import parse_duration
+from iriai.model.units import parse_duration, printable
 from iriai.wire.joining import ConsentTable
 
 LIFETIME = "90d"

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
 from iriai.model.problem import NotFound, Refused, UsageProblem
+from iriai.model.units import printable
 
 REASON_LENGTH_MAX = 200
 """As `identity.documents.revocation` has it: a line for people."""

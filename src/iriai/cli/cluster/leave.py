@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, command_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, add_command, empty_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.units import printable
 
 if TYPE_CHECKING:
     from iriai.cli.cluster.operator_session import OpenAuthority

@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from iriai.cli.cluster.trusting import users_words
-from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
-from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.units import printable
 from iriai.wire.joining import ClusterReport
 
 _COLUMNS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iriai.model.admission_rules import ALL
 from iriai.model.home_trust import HomeTrust
-from iriai.model.plain_text import printable
+from iriai.model.units import printable
 
 if TYPE_CHECKING:
     from iriai.wire.joining import ClusterReport

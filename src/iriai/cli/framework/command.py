@@ -5,16 +5,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from iriai.cli.framework.errors import complain
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.standard_streams import reader_gone
+from iriai.cli.framework.standard_streams import complain, reader_gone
 from iriai.model.problem import Problem
+
+PANEL = "Everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """Before the command or after it; after it counts."""
+
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="State directory of the daemon to talk to. Else $IRIAI_STATE, your own "
+            "(~/.local/state/iriai), the machine's (/var/lib/iriai).",
+            rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON document, errors included.", rich_help_panel=PANEL
+        ),
+    ] = False
+
+    def within(self, outer: object) -> GlobalOptions:
+        """These, completed by those that stand before the command."""
+        if not isinstance(outer, GlobalOptions):
+            return self
+        return GlobalOptions(self.state or outer.state, self.as_json or outer.as_json)
+
 
 MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
 TRYING = "Trying things out"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from iriai.model.dependency import Condition
+from iriai.model.job import Condition
 from iriai.model.state import TaskState
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from iriai import __version__
-from iriai.cli.framework.command import examples_text, flattened
-from iriai.cli.framework.errors import complain
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.standard_streams import reader_gone
+from iriai.cli.framework.command import GlobalOptions, examples_text, flattened
+from iriai.cli.framework.standard_streams import complain, reader_gone
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 
 DEBUG_VARIABLE = "IRIAI_DEBUG"

@@ -3,9 +3,58 @@
 from __future__ import annotations
 
 import os
+import re
 import select
+import sys
+from collections.abc import Iterable
+
+import msgspec
 
 from iriai.client.tail import Sink
+from iriai.model.problem import Problem
+from iriai.model.units import printable
+
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""What JSON need not escape, but terminals obey; those below a space it does."""
+
+
+def print_document(value: object) -> None:
+    """Print `value`, which may hold structures of the wire protocol, and texts of anybody."""
+    text = msgspec.json.encode(plain(value)).decode()
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def plain(value: object) -> object:
+    """`value` of nothing but what JSON has; structures become objects without their tags."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: plain(each) for name, each in fields if each is not msgspec.UNSET}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def complain(problem: Problem, *, as_json: bool) -> None:
+    """Say what was wrong: one line on standard error, or one document on standard output."""
+    if as_json:
+        error = {"code": problem.code, "message": problem.message, "hint": problem.hint}
+        print_document({"error": error})
+        return
+    print(f"iriai: {printable(str(problem))}", file=sys.stderr)
+
+
+def remark(text: str) -> None:
+    """Say something beside the result, on standard error."""
+    print(f"iriai: {printable(text)}", file=sys.stderr)
+
+
+def remarks(texts: Iterable[str]) -> None:
+    """Say each of `texts` as `remark` does."""
+    for text in texts:
+        remark(text)
+
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 EXIT_READER_GONE = 128 + 13

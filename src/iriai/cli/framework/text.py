@@ -6,9 +6,8 @@ import shlex
 import time
 from collections.abc import Iterable
 
-from iriai.model.plain_text import printable
 from iriai.model.resources import describe_amount
-from iriai.model.units import format_duration, format_size
+from iriai.model.units import format_duration, format_size, printable
 
 
 def printable_lines(text: str) -> str:

@@ -8,11 +8,9 @@ from typing import Annotated, TypeVar
 import typer
 from msgspec import UNSET, UnsetType
 
-from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_dependency
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.array_ranges import THROTTLE_MAX
 from iriai.cli.jobs.options.job import (
@@ -25,9 +23,8 @@ from iriai.cli.jobs.options.job import (
     whole,
 )
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode, UsageProblem
-from iriai.model.units import parse_duration, parse_size
+from iriai.model.units import parse_duration, parse_size, printable
 from iriai.wire.changes import Alter, AlterResult
 
 NONE = "none"

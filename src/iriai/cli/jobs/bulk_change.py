@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.completion import complete_job
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.text import count_text
-from iriai.model.plain_text import printable
 from iriai.model.problem import ExitCode
+from iriai.model.units import printable
 from iriai.wire.changes import Changed
 
 NAMES = Annotated[

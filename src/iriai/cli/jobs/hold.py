@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import WORK, command_app
-from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
 from iriai.client.client import Client
 

@@ -7,12 +7,9 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
-from iriai.cli.framework.standard_streams import STDERR, STDOUT, sink_to
+from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
 from iriai.client.client import Client

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, command_app
-from iriai.cli.framework.errors import remark, remarks
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
-from iriai.cli.framework.standard_streams import STDERR, STDOUT, passable_stdin, sink_to
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import (
+    STDERR,
+    STDOUT,
+    passable_stdin,
+    print_document,
+    remark,
+    remarks,
+    sink_to,
+)
 from iriai.cli.jobs.options.job import PLACE, JobOptions
 from iriai.cli.jobs.watching.dry_run import print_dry_run
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code

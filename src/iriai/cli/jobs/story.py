@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import clock_text, span_text
 from iriai.client.client import Client
-from iriai.wire.stories import StoryRow
+from iriai.wire.changes import StoryRow
 
 _COLUMNS = (
     Column("When", right=True),

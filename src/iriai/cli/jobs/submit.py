@@ -3,24 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
 import typer
 
-from iriai.cli.framework.command import DASHES, WORK, command_app
-from iriai.cli.framework.errors import remark, remarks
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
-from iriai.cli.jobs.options.job import JobOptions
-from iriai.cli.jobs.options.script import SCRIPT, Script
-from iriai.cli.jobs.options.script_file import is_script, read_script, read_script_from_stdin
-from iriai.cli.jobs.options.submit_only import SubmitOptions
+from iriai.cli.framework.command import DASHES, WORK, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document, remark, remarks
+from iriai.cli.jobs.options.array_ranges import parse_throttled
+from iriai.cli.jobs.options.job import PLACE, JobOptions
+from iriai.cli.jobs.options.script import (
+    SCRIPT,
+    Script,
+    is_script,
+    read_script,
+    read_script_from_stdin,
+    read_sent,
+)
 from iriai.cli.jobs.watching.dry_run import print_dry_run
 from iriai.client.client import Client
+from iriai.client.job_builder import DraftFields
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOptions:
+    """Of a job that nobody waits for."""
+
+    array: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RANGES[%N]",
+            help="A task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
+            "$IRIAI_TASK_ID tells which.",
+        ),
+    ] = None
+    stdin: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Standard input; its content is sent.", rich_help_panel=PLACE
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="%j job, %t task, %a attempt. \\[default: iriai-%j.%t.out]",
+            rich_help_panel=PLACE,
+        ),
+    ] = None
+    error: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="File for standard error. \\[default: into the output]",
+            rich_help_panel=PLACE,
+        ),
+    ] = None
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Keep it from starting until 'iriai release'.")
+    ] = False
+    no_directives: Annotated[
+        bool,
+        typer.Option("--no-directives", help="Do not read #IRIAI, #SBATCH and #PBS in a script."),
+    ] = False
+
+    def fields(self) -> DraftFields:
+        """What they say of the draft; raises `Problem` where that cannot be had."""
+        fields = DraftFields(output=self.output, error=self.error, held=self.hold)
+        if self.array is not None:
+            fields["array"], fields["throttle"] = parse_throttled(self.array)
+        if self.stdin is not None:
+            fields["stdin"] = read_sent(self.stdin)
+        return fields
+
 
 STDIN = "-"
 _T = TypeVar("_T")

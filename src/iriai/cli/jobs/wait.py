@@ -9,15 +9,13 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, command_app
+from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
 from iriai.client.client import Client
-from iriai.client.job_wait import OnProgress
-from iriai.model.plain_text import printable
+from iriai.client.connection import OnProgress
+from iriai.model.units import printable
 from iriai.wire.requests import Outcome, Progress
 
 

@@ -13,9 +13,8 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, add_command, empty_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, command_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
-from iriai.client.discovery import candidate_directories
+from iriai.client.transport import candidate_directories
 from iriai.model.problem import Unreachable
 
 

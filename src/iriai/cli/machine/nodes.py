@@ -8,16 +8,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from iriai.cli.framework.command import MACHINE, command_app
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
 from iriai.model.resources import amount_words
-from iriai.model.units import format_size
+from iriai.model.units import format_size, printable
 from iriai.wire.machines import NodeRow
 
 _MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))

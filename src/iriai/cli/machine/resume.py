@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import MACHINE, command_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.machine.drain import NODE
 from iriai.client.client import Client
-from iriai.model.plain_text import printable
+from iriai.model.units import printable
 
 
 def resume(options: GlobalOptions, node: NODE = "") -> None:

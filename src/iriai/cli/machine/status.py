@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import MACHINE, command_app
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import print_pairs
 from iriai.cli.framework.text import amount_text, count_text, size_text, span_text
 from iriai.client.client import Client

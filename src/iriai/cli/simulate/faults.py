@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import print_document
+from iriai.cli.framework.command import GlobalOptions
+from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.simulate.progress import bar
 
 if TYPE_CHECKING:

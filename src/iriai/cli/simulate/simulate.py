@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iriai.cli.framework.command import TRYING, command_app
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
-from iriai.cli.framework.json_output import plain, print_document
+from iriai.cli.framework.command import TRYING, GlobalOptions, command_app
+from iriai.cli.framework.standard_streams import plain, print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.framework.text import percent_text, span_text
 from iriai.cli.simulate.faults import find_faults

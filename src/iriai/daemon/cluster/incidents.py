@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 
 from iriai.daemon.net.violations import MESSAGE_LENGTH_MAX
-from iriai.model.plain_text import line_of
+from iriai.model.units import line_of
 from iriai.protocol.effect_buffer import LIES, PROPOSED_AFTER
 from iriai.protocol.messages.effects import PeerNoticed
 

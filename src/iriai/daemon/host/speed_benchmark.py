@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from iriai.model.ad import Value
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 
 FILE_NAME = "speed.json"
 ELEMENTS = 2048

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iriai.model.admission_rules import HomeRules
+from iriai.model.admission_rules import HomeRules, service_problem
 from iriai.model.home_trust import refusal_of
-from iriai.model.service_users import service_problem
 from iriai.system.passwd_cache import Person, UnixUsers
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Count, Few, Name, Seconds, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Few, Name, Seconds, Words, decoded
 
 log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ own thread; turns go on meanwhile, and their writes are gathered into the next c
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +33,52 @@ from iriai.protocol.messages.effects import (
 from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.wire.parts import tag_of
+
+LOOK_S = 2.0
+FREED_MIN_BYTES = 4 << 20
+"""Of jobs: what less leaves is used again."""
+QUIET = 0.25
+"""Of what was freed since memory was given back: as long as more comes between two looks, the end
+of it is waited for."""
+
+
+class Freed(Protocol):
+    """What is asked of the jobs that a home has."""
+
+    freed_bytes: int
+
+
+def give_back() -> None:
+    """Give the system what the C library keeps for later."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:  # of glibc alone
+        trim(0)
+
+
+class FreedMemory:
+    """Memory that finished jobs leave goes back to the system, once few finish any more."""
+
+    def __init__(
+        self, engine: Engine, freed: Freed, give_back: Callable[[], None] = give_back
+    ) -> None:
+        self._engine = engine
+        self._freed = freed
+        self._give_back = give_back
+        self._seen_bytes = self._given_bytes = freed.freed_bytes
+
+    def begin(self) -> None:
+        """Look again and again."""
+        self._engine.later(LOOK_S, self._poll)
+
+    def _poll(self) -> None:
+        now_bytes = self._freed.freed_bytes
+        lately, in_all = now_bytes - self._seen_bytes, now_bytes - self._given_bytes
+        self._seen_bytes = now_bytes
+        if in_all >= FREED_MIN_BYTES and lately <= QUIET * in_all:
+            self._given_bytes = now_bytes
+            self._give_back()
+        self._engine.later(LOOK_S, self._poll)
+
 
 GATHER_S = 0.004
 """The least time between turns in a stream; as the launcher gathers (`iriai.launcher.server`). It

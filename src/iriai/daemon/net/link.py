@@ -17,10 +17,13 @@ import msgspec
 
 from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Keepalive
 from iriai.daemon.payloads.chunking import PayloadChunks, pieces
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
-from iriai.daemon.transport.framed_stream import FrameStream, unbounded
-from iriai.daemon.transport.transport import DESCRIPTORS_MAX, close_descriptor
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.transport.transport import (
+    DESCRIPTORS_MAX,
+    FrameStream,
+    close_descriptor,
+    unbounded,
+)
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.delivery.authorization import is_answer
 from iriai.protocol.messages.effects import Part, Send

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink, Texts
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.startup.state_directory import problem_of

@@ -15,16 +15,15 @@ from iriai import __version__
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.keepalive import SILENCE_S
 from iriai.daemon.net.link import MachineLink, Texts
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.daemon.transport.framed_stream import FramedStream
+from iriai.daemon.transport.transport import FramedStream
 from iriai.model.problem import ExitCode
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import End, Message, Refusal
 from iriai.system.clock import now as read_clocks
-from iriai.system.peer_credentials import peer_of
+from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.machines import Link, Linked, LinkRow, MemberRow

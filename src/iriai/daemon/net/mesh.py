@@ -30,8 +30,7 @@ from iriai.daemon.net.handshake import Established, ServerHandshake
 from iriai.daemon.net.link import NETWORK, MachineLink, Texts
 from iriai.daemon.net.peer_connection import HELD_S, PeerConnection
 from iriai.daemon.net.violations import Violations
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.transport.tls_stream import HANDSHAKE_S
 from iriai.machine.core import MachineEvent
 from iriai.model.problem import Problem

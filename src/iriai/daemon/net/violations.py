@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from iriai.model.plain_text import line_of
+from iriai.model.units import line_of
 
 log = logging.getLogger(__name__)
 

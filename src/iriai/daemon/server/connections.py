@@ -13,11 +13,9 @@ from typing import Any
 
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.arrivals import Arrivals
+from iriai.daemon.server.arrivals import Arrivals, ServiceTurns
 from iriai.daemon.server.client_stream import BeginStream, ClientStream, OnClose, OnFrames
-from iriai.daemon.server.turns import ServiceTurns
-from iriai.daemon.transport.framed_stream import FramedStream, unbounded
-from iriai.daemon.transport.transport import close_descriptor
+from iriai.daemon.transport.transport import FramedStream, close_descriptor, unbounded
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from iriai.daemon.loop.engine import Engine
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
-from iriai.store.problems import StoreFailure
+from iriai.store.sqlite import StoreFailure
 from iriai.store.writer import Writer
 from iriai.wire.requests import AnswerBody
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.paths import DATABASE_NAME
 from iriai.model.problem import NotAllowed, NotFound, Refused
 

@@ -17,8 +17,8 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.spool_cleanup import drop_of_jobs
 from iriai.model.records import HistoryDropped
-from iriai.store.problems import StoreFailure
 from iriai.store.reading import Reader
+from iriai.store.sqlite import StoreFailure
 from iriai.store.writer import Writer
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
-from iriai.daemon.payloads.payload_store import PayloadStore
-from iriai.daemon.transport.framed_stream import FramedStream
+from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.transport.transport import FramedStream
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
     FRAME_BYTES_MAX,
@@ -38,7 +37,7 @@ from iriai.launcher.contract.messages import (
     ToLauncher,
 )
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage

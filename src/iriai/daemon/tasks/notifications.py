@@ -20,12 +20,11 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.launcher.contract.messages import Exit, NoticeVariable, StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
-from iriai.model.job import JobSpec, task_count
-from iriai.model.notification import address_of, check_notify
-from iriai.model.plain_text import printable
+from iriai.model.job import JobSpec, address_of, check_notify, task_count
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
+from iriai.model.units import printable
 from iriai.store.reading import JobRecord, Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome

@@ -10,8 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 
-from iriai.daemon.transport.framed_stream import unbounded
-from iriai.daemon.transport.transport import ByteStream, SocketStream
+from iriai.daemon.transport.transport import ByteStream, SocketStream, unbounded
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 

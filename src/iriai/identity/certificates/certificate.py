@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from iriai.identity.certificates.subject import Subject, SubjectKind, parse_subject
-from iriai.model.bounds import Count, Document, Seconds
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Document, Seconds, decoded
 from iriai.model.problem import Refused
 
 CERTIFICATE_BYTES_MAX = 4096

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from iriai.identity.certificates.machine_identity import KEY_FILE
-from iriai.model.bounds import Word, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Word, Words, decoded
 from iriai.model.problem import Refused
 from iriai.system.atomic_files import read_file, replace_file
 

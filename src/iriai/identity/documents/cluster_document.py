@@ -16,8 +16,7 @@ import msgspec
 from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import TEXT_LENGTH_MAX
 from iriai.identity.documents.signed_document import DocumentKind, read_document
-from iriai.model.bounds import Count, Seconds, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Seconds, Words, decoded
 from iriai.model.problem import Refused
 
 NUMBER_MAX = 1 << 53

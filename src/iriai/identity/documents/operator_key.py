@@ -26,8 +26,7 @@ from iriai.identity.certificates.sealed_secrets import (
 )
 from iriai.identity.documents.operator_roster import RosterOperator
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
-from iriai.model.bounds import Count, KeyBytes, Name
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, KeyBytes, Name, decoded
 from iriai.model.problem import NotAllowed, Refused
 from iriai.system.atomic_files import WholeDirectory, read_file, replace_file
 

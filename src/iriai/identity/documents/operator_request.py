@@ -15,8 +15,7 @@ from iriai.identity.certificates.sealed_secrets import raw_public
 from iriai.identity.certificates.subject import name_rule
 from iriai.identity.documents.operator_key import OperatorKey
 from iriai.identity.documents.operator_roster import RosterOperator
-from iriai.model.bounds import KeyBytes, Name
-from iriai.model.decoding import decoded
+from iriai.model.bounds import KeyBytes, Name, decoded
 from iriai.model.problem import UsageProblem
 
 PREFIX = "iriai-operator-"

@@ -25,8 +25,7 @@ from iriai.identity.certificates.sealed_secrets import (
     seal_to_keys,
 )
 from iriai.identity.documents.signed_document import DocumentKind, read_document, sign_document
-from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds, decoded
 from iriai.model.problem import NotFound, Refused
 
 NAMED_MAX = 5

@@ -10,8 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from iriai.identity.documents.signed_document import DocumentKind, read_document
-from iriai.model.bounds import Name, Seconds, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Name, Seconds, Words, decoded
 from iriai.model.problem import Refused
 
 REASON_LENGTH_MAX = 200

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from iriai.identity.certificates.certificate import Certificate, check_signed_for, read_certificate
 from iriai.identity.certificates.subject import SubjectKind
-from iriai.model.bounds import Document, KeyBytes, Word
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Document, KeyBytes, Word, decoded
 from iriai.model.problem import Refused
 
 DOCUMENT_BYTES_MAX = 1 << 20

@@ -21,8 +21,7 @@ from iriai.identity.trust.consents import Consents
 from iriai.identity.trust.trust import Trust
 from iriai.identity.trust.trusted_home import TrustedHomes, read_trusted_home
 from iriai.model.availability import Steadiness
-from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words, decoded
 from iriai.model.problem import Refused
 from iriai.system.atomic_files import read_file, replace_file
 

@@ -12,8 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Document, Many, Name, Seconds, Word
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Document, Many, Name, Seconds, Word, decoded
 from iriai.model.problem import NotFound, Refused
 from iriai.model.token_text import Token, TokenKind
 

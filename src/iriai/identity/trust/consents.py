@@ -11,8 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Code, Many, Name, Seconds
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Code, Many, Name, Seconds, decoded
 from iriai.model.home_trust import check_home
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import NotFound, Refused, UsageProblem

@@ -14,8 +14,7 @@ import msgspec
 
 from iriai.identity.documents.signed_document import DocumentKind, read_document
 from iriai.model.admission_rules import OTHERS
-from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Word, Words
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Word, Words, decoded
 from iriai.model.home_trust import HomeTrust, check_home, check_users
 from iriai.model.problem import Problem, Refused
 

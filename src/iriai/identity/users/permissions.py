@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
+from iriai.model.admission_rules import service_problem
+from iriai.model.ids import Account
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
-from iriai.model.service_users import service_problem
 from iriai.system.passwd_cache import Person, UnixUsers
 
 ACCOUNTS_REMEMBERED_MAX = 4096

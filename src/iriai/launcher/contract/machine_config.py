@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from iriai.model.admission_rules import HomeRules
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.system.atomic_files import write_whole
 
 NAME = "machine.json"

@@ -22,7 +22,7 @@ from iriai.launcher.contract.messages import HookFailed, StartOrder
 from iriai.launcher.environment.environment import PATH_DEFAULT
 from iriai.launcher.hooks.trusted_program import check_program
 from iriai.launcher.spawn.spawn import Prepared
-from iriai.launcher.system.privileged_thread import PrivilegedThread
+from iriai.launcher.system.syscalls import PrivilegedThread
 from iriai.launcher.system.timers import Timers
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 from iriai.system.clock import steady_s

@@ -22,7 +22,7 @@ import msgspec
 
 from iriai.launcher.contract.messages import Alive, Exit
 from iriai.launcher.journal.tombstones import Line, Tombstones
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.ids import AttemptId
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from iriai.launcher.environment.environment import environment_of
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
-from iriai.launcher.system.privileged_thread import PrivilegedThread
+from iriai.launcher.system.syscalls import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 
-from iriai.model.plain_text import line_of, printable
+from iriai.model.units import line_of, printable
 
 LOOK_S = 1.0
 """At most this often is the file looked at, however much there is to say."""

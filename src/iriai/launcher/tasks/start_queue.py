@@ -15,13 +15,10 @@ from iriai.launcher.journal.journal import Intent
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
-from iriai.launcher.tasks.defects import ENDED, Defects
 from iriai.launcher.tasks.epilogs import Epilogs
-from iriai.launcher.tasks.leases import OVER, LeaseTimers
-from iriai.launcher.tasks.limit_monitor import LimitMonitor
-from iriai.launcher.tasks.limits import LimitExceeded
-from iriai.launcher.tasks.task import RunningTask
-from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers, LimitMonitor
+from iriai.launcher.tasks.task import LimitExceeded, RunningTask
+from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 from iriai.launcher.containment.container import Containment, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
-from iriai.launcher.contract.messages import Exit, StartOrder
+from iriai.launcher.contract.messages import Defective, Exit, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory, Scratch
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
@@ -17,15 +20,66 @@ from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import read_failures
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks.defects import Defects
-from iriai.launcher.tasks.limits import LimitExceeded
-from iriai.launcher.tasks.task import RunningTask
+from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
 from iriai.system.procfs import read_process
+
+log = logging.getLogger(__name__)
+
+NOT_STARTED = "kept it from starting"
+ENDED = "ended it"
+PLACES_MAX = 256
+"""Lines of ours whose errors are told apart; there are not so many mistakes."""
+PLACE_CHARACTERS_MAX = 1_000
+"""Of what is said of a place, its end: a daemon takes no more than `Name` in."""
+
+
+class Defects:
+    """How many there were since this launcher began.
+
+    Guarded by this are whatever a timer, a descriptor or a child's end calls, and what is done for
+    one attempt. Not guarded are the turn itself and the journal: an error there leaves in doubt
+    what is written down, and the launcher begins again from that (ADR 0087).
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = ""
+        self._told = 0
+        self._by_place: Counter[str] = Counter()
+        """By the line of ours that raised."""
+
+    def so_far(self) -> Defective | None:
+        """What a daemon that comes is to be told; None: there was none."""
+        self._told = self.count
+        return Defective(self.count, self._last) if self.count else None
+
+    def news(self) -> Defective | None:
+        """The same for the one that is there, where there was another since it was told."""
+        return self.so_far() if self.count != self._told else None
+
+    def record(self, doing: str, error: Exception, cost: str = NOT_STARTED) -> str:
+        """An error came up in `doing`; returns what whoever waits for that is to be told.
+
+        Logged the first, tenth, hundredth time at each place.
+        """
+        self.count += 1
+        kind = type(error).__name__
+        frame = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f"{kind} at {frame[0].filename}:{frame[0].lineno}" if frame else kind
+        place = self._last = place[-PLACE_CHARACTERS_MAX:]
+        if len(self._by_place) < PLACES_MAX or place in self._by_place:
+            self._by_place[place] += 1
+        times = self._by_place[place]
+        if str(times).rstrip("0") == "1":
+            more = f" ({times} times)" if times > 1 else ""
+            log.error("defect %d of this launcher, %s%s", self.count, doing, more, exc_info=error)
+        return f"a defect of the launcher {cost} ({kind}); its log says where"
+
 
 LOOK_AGAIN_S = 0.05
 """Between two attempts to kill what is left of a task; usually the first is enough."""

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import msgspec
 
 from iriai.config.sections import OrderSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import NAMED_KINDS, Resources
 from iriai.policy.accounting.runtime_estimates import RunTimes

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import Bucket, LedgerRow
 from iriai.policy.accounting.runtime_estimates import RunTimes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.orders.order import Contender, Groups, OrderSettings
 from iriai.policy.orders.sampling import certain_rates
 

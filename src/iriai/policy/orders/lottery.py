@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.orders.order import Contender, Groups, GroupStanding, Order, OrderSettings
 from iriai.policy.orders.sampling import drawn, weighted_rates
 from iriai.policy.orders.urgency import mean_urgencies

@@ -14,8 +14,7 @@ from random import Random
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from iriai.model.account import Account
-from iriai.model.ids import TaskId
+from iriai.model.ids import Account, TaskId
 
 
 class Contender(NamedTuple):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import fsum
 from random import Random
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.orders.order import Contender, Groups, OrderSettings, chance_by_urgency
 from iriai.policy.orders.sampling import drawn, weighted_rates
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from random import Random
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.orders.order import Contender
 
 

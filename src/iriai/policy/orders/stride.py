@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.orders.order import Contender, Groups, OrderSettings, chance_by_urgency
 from iriai.policy.orders.sampling import certain_rates
 from iriai.policy.orders.urgency import mean_urgencies

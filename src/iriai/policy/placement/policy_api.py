@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 

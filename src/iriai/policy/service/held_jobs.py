@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.config.limits import LimitsSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
 

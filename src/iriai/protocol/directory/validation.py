@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from iriai.model.decoding import decoded
+from iriai.model.bounds import decoded
 from iriai.model.ids import HOME_NAME
 from iriai.protocol.messages.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
 from iriai.protocol.messages.members import Member, MemberState

@@ -15,9 +15,8 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.account import Account
-from iriai.model.bounds import Amount, Count, Many, Name, Seconds
-from iriai.model.decoding import decoded
+from iriai.model.bounds import Amount, Count, Many, Name, Seconds, decoded
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import Bucket, LedgerRow
 from iriai.policy.accounting.decay import Counter, Decay, UseSum

@@ -15,8 +15,8 @@ from math import log
 
 import msgspec
 
-from iriai.model.account import Account
 from iriai.model.ad import MachineAd, attributes_of
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

@@ -10,7 +10,6 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from iriai.model.account import Account
 from iriai.model.ad import MachineAd
 from iriai.model.bounds import (
     Amount,
@@ -28,9 +27,8 @@ from iriai.model.bounds import (
     Weight,
     Words,
 )
-from iriai.model.ids import AttemptId, JobId
-from iriai.model.job import JobSpec
-from iriai.model.limits import Grace, Limit
+from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.job import Grace, JobSpec, Limit
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources

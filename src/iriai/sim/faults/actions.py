@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from iriai.machine.core import Turn
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Problem

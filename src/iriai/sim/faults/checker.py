@@ -12,8 +12,7 @@ from functools import partial
 from iriai.home.core import Home
 from iriai.machine.cluster_checks import check_cluster
 from iriai.machine.core import Machine, Turn
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId, TaskId
+from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause

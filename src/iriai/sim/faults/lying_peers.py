@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.entitlement import moments, wanted
 from iriai.sim.workload.metrics import quantile
 from iriai.sim.workload.record import Record

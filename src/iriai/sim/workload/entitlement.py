@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from iriai.config.reader import Configuration
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.record import Record
 
 MOMENTS_MAX = 4000

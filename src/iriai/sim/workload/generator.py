@@ -21,7 +21,7 @@ from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.problem import UsageProblem
 from iriai.sim.workload.log import Log, LogJob
 

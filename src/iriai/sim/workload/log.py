@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 
 
 class LogJob(NamedTuple):

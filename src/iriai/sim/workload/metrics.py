@@ -10,7 +10,7 @@ from math import fsum
 
 import msgspec
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.sim.workload.record import Record
 
 SLOWDOWN_RUN_S_MIN = 10.0

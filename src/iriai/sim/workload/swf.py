@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.sim.workload.log import Log, LogJob
 

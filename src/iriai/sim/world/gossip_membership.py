@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
 from iriai.protocol.directory.entry_table import EntryTable

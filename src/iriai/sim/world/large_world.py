@@ -6,7 +6,7 @@ from functools import partial
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part

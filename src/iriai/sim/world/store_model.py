@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from iriai.model.account import Account
 from iriai.model.claim import Claim
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,

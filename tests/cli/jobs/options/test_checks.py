@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from iriai.cli.jobs.options.command_check import check_command, check_directory
 from iriai.cli.jobs.options.job import job_environment
-from iriai.cli.jobs.options.script_file import SENT_BYTES_MAX, is_script, read_script, read_sent
+from iriai.cli.jobs.options.script import (
+    SENT_BYTES_MAX,
+    check_command,
+    check_directory,
+    is_script,
+    read_script,
+    read_sent,
+)
 from iriai.model.problem import Refused, UsageProblem
 
 

@@ -10,8 +10,7 @@ from iriai.daemon.requests.jobs.feasibility_requests import (
     FeasibilityRequests,
 )
 from iriai.daemon.server.connections import RequestContext
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources

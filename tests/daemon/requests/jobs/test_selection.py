@@ -10,8 +10,7 @@ from iriai.daemon.requests.jobs.selection import (
     select,
 )
 from iriai.home.job import JobState
-from iriai.model.account import Account
-from iriai.model.ids import JobId
+from iriai.model.ids import Account, JobId
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.wire.changes import IDS_MAX

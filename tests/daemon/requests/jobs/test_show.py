@@ -8,8 +8,7 @@ from iriai.config.reader import Configuration
 from iriai.daemon.requests.jobs.handlers import JobHandlers
 from iriai.home.core import Home
 from iriai.machine.core import Machine
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.scheduling import Accepted, Begun, Capability, Match

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.daemon.requests.jobs.story import StoryBuilder
 from iriai.model.alteration import Alteration
-from iriai.model.dependency import Condition, Dependency
+from iriai.model.job import Condition, Dependency
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     Altered,

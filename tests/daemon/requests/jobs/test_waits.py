@@ -10,8 +10,7 @@ from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, JobW
 from iriai.home.core import Home
 from iriai.identity.users.permissions import Caller
 from iriai.machine.core import Machine
-from iriai.model.account import Account
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
 from iriai.model.records import AttemptResult

@@ -16,7 +16,7 @@ from iriai.launcher.containment.namespaces.visible import (
     visible_for,
 )
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
-from iriai.model.account import Account
+from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.system.passwd_cache import Login
 from tests.launcher.harness import Lab, Machine, attempt, launch, until

@@ -11,10 +11,9 @@ from typing import Annotated, TypeVar
 import typer
 
 from iriai.cli.framework.completion import complete_dependency
-from iriai.cli.jobs.options.command_check import check_command, check_directory
+from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
-from iriai.model.dependency import joined_dependencies
-from iriai.model.notification import NotifyOn, check_notify
+from iriai.model.job import NotifyOn, check_notify, joined_dependencies
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.units import parse_duration, parse_size

@@ -12,9 +12,8 @@ from pathlib import Path
 import typer
 from typer.core import TyperCommand
 
-from iriai.cli.framework.command import GIVEN, WORDS
-from iriai.cli.framework.errors import remark
-from iriai.cli.framework.global_options import GlobalOptions
+from iriai.cli.framework.command import GIVEN, WORDS, GlobalOptions
+from iriai.cli.framework.standard_streams import remark
 from iriai.cli.jobs.options.script import SCRIPT, Script
 from iriai.client.directives.block import Block, Dialect, DirectiveLine, read_block
 from iriai.client.directives.option import OptionValue, Surroundings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.json_output import print_document
-from iriai.cli.framework.reasons import reason_text
-from iriai.cli.framework.table import print_pairs
+from iriai.cli.framework.standard_streams import print_document
+from iriai.cli.framework.table import print_pairs, reason_text
 from iriai.cli.framework.text import amounts_text, count_text, span_text
 from iriai.wire.requests import DryRun
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from iriai.cli.framework.errors import remark
+from iriai.cli.framework.standard_streams import remark
 from iriai.client.client import Client
-from iriai.client.job_wait import OnLost
+from iriai.client.connection import OnLost
 from iriai.client.tail import PAUSE_MAX_S, FollowedFiles, Sink
 from iriai.client.transport import ConnectionLost
 from iriai.model.problem import NotFound

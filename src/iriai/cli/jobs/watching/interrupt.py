@@ -6,7 +6,7 @@ import signal
 import sys
 from types import FrameType
 
-from iriai.cli.framework.errors import remark
+from iriai.cli.framework.standard_streams import remark
 from iriai.client.client import Client
 from iriai.client.transport import ConnectionLost
 from iriai.model.problem import NotFound, Refused

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from iriai.cli.framework.errors import remark, remarks
-from iriai.cli.framework.standard_streams import STDIN, STDOUT, sink_to
+from iriai.cli.framework.standard_streams import STDIN, STDOUT, remark, remarks, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine

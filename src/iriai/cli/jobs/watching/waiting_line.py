@@ -7,11 +7,11 @@ import sys
 import time
 from shutil import get_terminal_size
 
-from iriai.cli.framework.reasons import reason_text
+from iriai.cli.framework.table import reason_text
 from iriai.client.client import Client
 from iriai.client.transport import ConnectionLost
-from iriai.model.plain_text import printable
 from iriai.model.problem import NotFound
+from iriai.model.units import printable
 
 PATIENCE_S = 1.0
 """A wait that is shorter needs no explanation."""

@@ -35,9 +35,8 @@ from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences
-from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
-from iriai.model.job import JobSpec
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.model.resources import FIELDS
 from iriai.protocol.messages.scheduling import Want

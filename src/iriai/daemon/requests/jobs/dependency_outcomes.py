@@ -10,8 +10,8 @@ from iriai.daemon.requests.jobs.access import JobAccess
 from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.server.connections import RequestContext
 from iriai.home.dependencies import Ends
-from iriai.model.dependency import Dependency
 from iriai.model.instant import Instant
+from iriai.model.job import Dependency
 from iriai.model.problem import NotFound, Problem
 
 Act = Callable[[Ends, Instant], None]

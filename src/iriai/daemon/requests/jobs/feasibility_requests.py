@@ -16,8 +16,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, declined, problem_in
-from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc
+from iriai.daemon.cluster.broker_rpc import (
+    BrokerRpc,
+    ClusterReply,
+    ClusterRpc,
+    declined,
+    problem_in,
+)
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.jobs.feasibility import Feasibility
 from iriai.daemon.server.connections import ClientSession, RequestContext

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.payloads.passed_descriptors import PassedDescriptors
+from iriai.daemon.payloads.payload_store import PassedDescriptors
 from iriai.daemon.requests.jobs.access import JobAccess, require_own_listing
 from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
@@ -45,6 +45,7 @@ from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.policy.service.held_jobs import HeldJobs
 from iriai.protocol.messages.scheduling import Want
+from iriai.wire.changes import AskStory
 from iriai.wire.requests import (
     AnswerBody,
     AskWhy,
@@ -61,7 +62,6 @@ from iriai.wire.requests import (
     Wait,
     Why,
 )
-from iriai.wire.stories import AskStory
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,15 @@ from iriai.daemon.requests.jobs.story import StoryBuilder
 from iriai.daemon.requests.jobs.submission import output_paths
 from iriai.daemon.requests.jobs.views import finished_row, job_detail, log_file
 from iriai.home.job import BADNESS
-from iriai.model.dependency import Dependency
 from iriai.model.ids import AttemptId, JobId, TaskId
-from iriai.model.job import JobSpec, task_count
+from iriai.model.job import Dependency, JobSpec, task_count
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.records import Cancelled, DependencyFailed
 from iriai.model.state import EndCause
 from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
-from iriai.wire.accounts import UsageRow
+from iriai.wire.changes import Story
+from iriai.wire.reports import UsageRow
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Outcome
-from iriai.wire.stories import Story
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer; more is a file, not an answer."""

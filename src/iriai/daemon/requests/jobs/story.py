@@ -8,9 +8,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from iriai.model.alteration import differences
-from iriai.model.dependency import Dependency
 from iriai.model.ids import JobId
-from iriai.model.job import task_count
+from iriai.model.job import Dependency, task_count
 from iriai.model.records import (
     Altered,
     Attempted,
@@ -28,7 +27,7 @@ from iriai.model.records import (
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
 from iriai.store.reading import HistoryRow, JobRecord
-from iriai.wire.stories import StoryRow
+from iriai.wire.changes import StoryRow
 
 RANGES_SHOWN_MAX = 8
 """Of task indices in one row; more is what `iriai show` is for."""

@@ -20,11 +20,9 @@ from iriai.daemon.requests.jobs.validation import (
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.notifications import check_notice
 from iriai.identity.users.permissions import Permissions
-from iriai.model.account import Account
 from iriai.model.batch_variables import dropped_warning, is_reserved
-from iriai.model.bounds import Environment
-from iriai.model.decoding import decoded
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.bounds import Environment, decoded
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import (
     SINGLE_TASK,
     Interaction,
@@ -32,7 +30,6 @@ from iriai.model.job import (
     expand_pattern,
     task_count,
 )
-from iriai.model.plain_text import printable
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.resources import Resources
 from iriai.model.sizes import (
@@ -44,6 +41,7 @@ from iriai.model.sizes import (
     file_problem,
     variables_problem,
 )
+from iriai.model.units import printable
 from iriai.protocol.messages.scheduling import Want
 from iriai.system.passwd_cache import Person
 from iriai.wire.requests import JobDraft

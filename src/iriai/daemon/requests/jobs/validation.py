@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.model.bounds import URGENCY_MAX
-from iriai.model.dependency import Dependency, joined_dependencies
-from iriai.model.limits import LIMIT_MAX, can_be_kept
+from iriai.model.job import LIMIT_MAX, Dependency, can_be_kept, joined_dependencies
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.resources import Resources
 

@@ -9,20 +9,19 @@ from iriai.broker.scheduling.explain import evidence_against
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
 from iriai.classad.volatile_attributes import clock_attributes
-from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc, words_missing
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, words_missing
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
-from iriai.model.account import Account
 from iriai.model.ad import Value, attributes_of, job_attributes
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Problem, Unreachable
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
-from iriai.wire.ads import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
 from iriai.wire.inquiries import AskMatchFor
+from iriai.wire.machines import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
 
 ROWS_MAX = 1_000
 """Machines in an answer to `match`: whoever has more looks at those that are closest."""

@@ -8,8 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.daemon.cluster.cluster_rpc import ClusterReply, ClusterRpc, words_missing
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, words_missing
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine

@@ -27,18 +27,22 @@ from iriai.model.problem import NotAllowed
 from iriai.model.reason import Rule
 from iriai.store.writer import Writer
 from iriai.system.internal_errors import FAULTS
-from iriai.wire.accounts import AskUsage, ShareRow, Shares, ShareTable, UsageTable
 from iriai.wire.exchange import Done
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import (
+    AskUsage,
     ClusterSight,
     ConfigurationTable,
     Doctor,
     DoctorReport,
     Setting,
+    ShareRow,
+    Shares,
+    ShareTable,
     ShowConfiguration,
     Status,
     StatusReport,
+    UsageTable,
 )
 from iriai.wire.requests import PROTOCOL_VERSION, Down, Hello, Welcome
 
