@@ -50,8 +50,8 @@ from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.plugins.orders import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.effects import Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Match, Running, Want
 

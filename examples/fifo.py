@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iriai.model.instant import Instant
-from iriai.policy.placement.policy_api import Start, View
+from iriai.policy.api import Instant, Start, View
 
 
 class Fifo:

@@ -43,7 +43,7 @@ def policy_reference() -> str:
     """The page about what orders and policies implement."""
     return _page(
         _POLICIES,
-        ("automodule", "iriai.policy.orders.order", "members"),
+        ("automodule", "iriai.policy.draw.order", "members"),
         ("automodule", "iriai.policy.placement.policy_api", "members"),
     )
 

@@ -54,6 +54,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.operator": frozenset({"identity"}),
     "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
+    "iriai.cli.simulate.options": frozenset({"plugins"}),
     "iriai.cli.simulate.simulate": frozenset({"sim"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
 }

@@ -12,8 +12,8 @@ from iriai.config.sections import GroupSection, OrderSection
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.plugins.orders import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.messages.effects import Effect, Part, Wake, WakeAt
 from iriai.protocol.messages.scheduling import (

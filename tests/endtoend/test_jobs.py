@@ -2,8 +2,10 @@
 
 import pytest
 
+from iriai.plugins.orders import BUILT_IN
 
-@pytest.mark.parametrize("order", ["lottery", "paper000", "stride", "fifo"])
+
+@pytest.mark.parametrize("order", BUILT_IN)
 def test_a_job_and_an_array_run_under_each_order(iriai, order):
     iriai.configure(f'[machine]\ncpus = 2\n[order]\nname = "{order}"\n')
     iriai.start()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from iriai.model.ids import Account, TaskId
-from iriai.policy.orders.order import (
+from iriai.plugins.orders import order_named
+from iriai.policy.draw.order import (
     NO_GROUPS,
     Contender,
     Groups,
@@ -15,7 +16,6 @@ from iriai.policy.orders.order import (
     Order,
     OrderSettings,
 )
-from iriai.policy.orders.registry import order_named
 
 FLOOR_S = 1.0
 CHARGE_S = 10.0

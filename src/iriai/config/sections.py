@@ -140,7 +140,7 @@ class OrderSection(msgspec.Struct, frozen=True):
     """`[order]`: who is next."""
 
     name: Name = "lottery"
-    """The rule of the draw: lottery, paper000, stride, fifo, or one that a plug-in brings."""
+    """The rule of the draw. An unknown name is answered with all there are, plug-ins included."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""

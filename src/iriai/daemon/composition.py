@@ -11,7 +11,6 @@ from iriai.broker.core import Broker
 from iriai.broker.state.state import BrokerSettings
 from iriai.daemon.host.machine_ad import own_ad
 from iriai.daemon.host.user_policy import UserPolicy
-from iriai.daemon.startup.order_plugins import load_orders
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import Home
 from iriai.machine.core import Machine
@@ -19,10 +18,10 @@ from iriai.model.instant import Instant
 from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
+from iriai.plugins.orders import order_named, plug_in_orders
 from iriai.plugins.policy_file import named_plan
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.election.election import Election
 
 FRONT_END = "front end"
@@ -57,7 +56,7 @@ def make_machine(
     if not settings.role.has_home:
         return Machine(settings.home, node, None, None, broker_at=FRONT_END)
     order_settings = OrderSettings(configuration.order.usage_floor_s)
-    order = order_named(configuration.order.name, order_settings, load_orders())
+    order = order_named(configuration.order.name, order_settings, plug_in_orders())
     plan = named_plan(configuration.order.policy)
     broker_settings = BrokerSettings(configuration, order, plan)
     make_broker = partial(Broker, broker_settings, rng, settings.home)

@@ -19,8 +19,8 @@ from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.plugins.orders import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.delivery.authorization import may_say
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import LinkDown, Part, Send, Wake

@@ -18,7 +18,7 @@ from iriai.policy.accounting.runtime_estimates import (
     mean_run_s,
     provisional_charge,
 )
-from iriai.policy.orders.order import NO_GROUPS, Contender, shares_wanted
+from iriai.policy.draw.order import NO_GROUPS, Contender, shares_wanted
 from iriai.policy.placement.calendar import within_burst
 from tests.policy.stories import contender, order
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.policy.orders.lottery import AskedEachTime, LotteryDraw, drawing_of
-from iriai.policy.orders.order import Contender, Groups
+from iriai.policy.draw.order import AskedEachTime, Contender, Groups
+from iriai.policy.orders.lottery import LotteryDraw
 from tests.policy.stories import FLOOR_S, account, contender, groups, order
 
 NAMES = ("lab/ann", "lab/ben", "lab/dora", "shop/cleo", "shop/eve")
@@ -76,7 +76,7 @@ def test_it_draws_as_often_as_the_rates_say(name):
         contender("shop/cleo", 400.0, expected_s=40.0),
     ]
     told = groups(lab=(2.0, 300.0), shop=(1.0, 400.0))
-    drawing, rng = drawing_of(order(name), asked, told), Random(5)
+    drawing, rng = order(name).drawing(asked, told), Random(5)
     drawn = Counter(drawing.draw(rng) for _ in range(4000))
     for each, rate in order(name).rates(asked, told).items():
         assert drawn[each] / 4000 == pytest.approx(rate, abs=0.03)
@@ -84,7 +84,7 @@ def test_it_draws_as_often_as_the_rates_say(name):
 
 def test_an_order_without_a_drawing_of_its_own_is_asked_each_time():
     asked = [contender("ann", 10.0), contender("ben", 20.0)]
-    drawing = drawing_of(order("stride"), asked, {})
+    drawing = order("stride").drawing(asked, {})
     assert isinstance(drawing, AskedEachTime)
     assert drawing.draw(Random(1)) == account("ann")
     drawing.replace(contender("ann", 30.0))

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.ids import Account, TaskId
-from iriai.policy.orders.order import NO_GROUPS, Contender, GroupStanding, shares_wanted
-from iriai.policy.orders.registry import BUILT_IN
+from iriai.plugins.orders import BUILT_IN
+from iriai.policy.draw.order import NO_GROUPS, Contender, GroupStanding, shares_wanted
 from tests.policy.stories import FLOOR_S, order
 
-NAMES = sorted(BUILT_IN)
+NAMES = BUILT_IN
 DRAWN = ["lottery", "paper000"]
 
 usages = st.floats(0, 1e12)

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from iriai.policy.orders.order import NO_GROUPS, shares_wanted
+from iriai.plugins.orders import BUILT_IN
+from iriai.policy.draw.order import NO_GROUPS, shares_wanted
 from tests.policy.chi_square import p_value
 from tests.policy.stories import account, by_name, contender, groups, order
 
@@ -223,7 +224,7 @@ def test_shares_wanted_follow_the_rights_of_those_with_something_to_run():
     )
 
 
-@pytest.mark.parametrize("name", ["lottery", "paper000", "stride", "fifo"])
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_one_account_alone_is_always_next(name):
     alone = [contender("lab/ann", 10**9)]
     standings = groups(lab=(1, 10**9))
@@ -231,7 +232,7 @@ def test_one_account_alone_is_always_next(name):
     assert order(name).rates(alone, standings) == {account("lab/ann"): 1}
 
 
-@pytest.mark.parametrize("name", ["lottery", "paper000", "stride", "fifo"])
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_nobody_is_next_where_nobody_contends(name):
     assert order(name).rates([], NO_GROUPS) == {}
     with pytest.raises(ValueError, match="nobody"):

@@ -9,7 +9,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING
-from iriai.policy.orders.order import Contender, Groups, GroupStanding, shares_wanted
+from iriai.policy.draw.order import Contender, Groups, GroupStanding, shares_wanted
 from iriai.protocol.messages.scheduling import Want
 
 _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)

@@ -22,8 +22,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.orders.lottery import drawing_of
-from iriai.policy.orders.order import Contender
+from iriai.policy.draw.order import Contender
 from iriai.protocol.messages.scheduling import Running
 
 SHORT_S = 5.0
@@ -166,7 +165,7 @@ class Prefetcher:
         if not contenders:
             return None
         dice.begin()
-        account = drawing_of(state.settings.order, contenders, draws.groups).draw(dice)
+        account = state.settings.order.drawing(contenders, draws.groups).draw(dice)
         return draws.seats[account].entry
 
     def _first(self, queue: Queue, place: PrefetchSlot, kept: set[JobId]) -> QueuedJob | None:

@@ -19,8 +19,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.orders.lottery import IncrementalDraw, drawing_of
-from iriai.policy.orders.order import Contender
+from iriai.policy.draw.order import Contender, IncrementalDraw
 from iriai.policy.placement.backfill import ReservedHead
 
 FRESH_LOOKS_MAX = 16
@@ -169,7 +168,7 @@ class SchedulingPass:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
-            drawing = self._drawing = drawing_of(self._order, candidates, self._draws.groups)
+            drawing = self._drawing = self._order.drawing(candidates, self._draws.groups)
         return drawing
 
     def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:

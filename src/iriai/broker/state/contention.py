@@ -14,11 +14,10 @@ from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, TaskId
 from iriai.policy.accounting.decay import Decay
-from iriai.policy.orders.order import (
+from iriai.policy.draw.order import (
     Contender,
     GroupStanding,
     Order,
-    head_chance_of,
     shares_wanted,
 )
 from iriai.policy.placement.calendar import is_below
@@ -114,7 +113,7 @@ class Contention:
         queues: AccountQueues,
     ) -> None:
         self._configuration = configuration
-        self._chance = head_chance_of(order)
+        self._chance = order.head_chance
         self._standings = standings
         self._queues = queues
         self.seats: dict[Account, ContenderState] = {}

@@ -10,7 +10,7 @@ from iriai.broker.queue.entries import Precedence, Queue, QueuedJob
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, TaskId
 from iriai.model.instant import Instant
-from iriai.policy.orders.order import Contender, GroupStanding
+from iriai.policy.draw.order import Contender, GroupStanding
 
 _Walk = tuple[Precedence, int, Iterator[Precedence]]
 """A line's next, a number that no other has, and what follows."""

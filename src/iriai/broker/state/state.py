@@ -15,7 +15,7 @@ from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId, JobId
-from iriai.policy.orders.order import Order, is_one_queue
+from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS, ReservedHead
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
@@ -68,7 +68,7 @@ class BrokerState:
         self.exclusions = UserExclusions()
         rules = QueueRules(
             configuration.jobs.end_slack_s,
-            is_one_queue(settings.order),
+            settings.order.is_one_queue,
             self.cap_cpus is not None,
             self.tenant_of,
             self.matching,

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
-ORDERS = ("fifo", "lottery", "paper000", "stride")
 MODES = ("replay", "full")
 MODELS = ("lublin", "poisson")
 _LOG, _RULES, _OUTPUT = "The log", "The rules", "What comes out"
@@ -26,7 +25,9 @@ def complete_policy(incomplete: str) -> list[str]:
 
 def complete_order(incomplete: str) -> list[str]:
     """Orders that are built in."""
-    return _beginning(ORDERS, incomplete)
+    from iriai.plugins.orders import BUILT_IN
+
+    return _beginning(BUILT_IN, incomplete)
 
 
 def complete_mode(incomplete: str) -> list[str]:
@@ -115,7 +116,7 @@ class RuleOptions:
         str,
         typer.Option(
             metavar="ORDER",
-            help="Who is next: fifo, lottery, paper000, stride.",
+            help="Who is next: the name of an order. An unknown name lists them.",
             autocompletion=complete_order,
             rich_help_panel=_RULES,
         ),

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
 from iriai.model.ids import Account
-from iriai.policy.orders.order import Contender, Groups, OrderSettings
-from iriai.policy.orders.sampling import certain_rates
+from iriai.policy.draw.order import Contender, Groups, Order
+from iriai.policy.draw.sampling import certain_rates
 
 
-@dataclass(frozen=True, slots=True)
-class Fifo:
+class Fifo(Order):
     """The most urgent head task, then the one that waits longest, then the lowest id."""
 
-    settings: OrderSettings
     is_one_queue: ClassVar[bool] = True
 
     def rates(

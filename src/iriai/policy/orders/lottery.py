@@ -16,81 +16,13 @@ Both levels are one flat draw; docs/spec/003 derives it and has an example worke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from random import Random
-from typing import Protocol
 
 from iriai.model.ids import Account
-from iriai.policy.orders.order import Contender, Groups, GroupStanding, Order, OrderSettings
-from iriai.policy.orders.sampling import drawn, weighted_rates
-from iriai.policy.orders.urgency import mean_urgencies
-
-
-class IncrementalDraw(Protocol):
-    """Contenders to draw from; each draw has the probabilities of `Order.rates` at that moment."""
-
-    def __len__(self) -> int:
-        """How many contend."""
-        ...
-
-    def draw(self, rng: Random) -> Account:
-        """Whose head task is next; there is a contender."""
-        ...
-
-    def replace(self, contender: Contender) -> None:
-        """An account's contender changed; one that does not contend is ignored."""
-        ...
-
-    def leave(self, account: Account) -> None:
-        """The account contends no more; one that does not is ignored."""
-        ...
-
-    def regroup(self, group: GroupStanding) -> None:
-        """A group stands elsewhere."""
-        ...
-
-
-def drawing_of(order: Order, contenders: Sequence[Contender], groups: Groups) -> IncrementalDraw:
-    """To draw from `contenders` under `order`.
-
-    An order may bring its own, made by an attribute `drawing(contenders, groups)`; else it is asked
-    to choose from all contenders each time.
-    """
-    own: Callable[[Sequence[Contender], Groups], IncrementalDraw] | None = getattr(
-        order, "drawing", None
-    )
-    return own(contenders, groups) if own else AskedEachTime(order, contenders, groups)
-
-
-class AskedEachTime:
-    """By `Order.choose`."""
-
-    def __init__(self, order: Order, contenders: Sequence[Contender], groups: Groups) -> None:
-        self._order = order
-        self._contenders = {contender.account: contender for contender in contenders}
-        self._groups = dict(groups)
-
-    def __len__(self) -> int:
-        return len(self._contenders)
-
-    def draw(self, rng: Random) -> Account:
-        """See `IncrementalDraw.draw`."""
-        return self._order.choose(list(self._contenders.values()), self._groups, rng)
-
-    def replace(self, contender: Contender) -> None:
-        """See `IncrementalDraw.replace`."""
-        if contender.account in self._contenders:
-            self._contenders[contender.account] = contender
-
-    def leave(self, account: Account) -> None:
-        """See `IncrementalDraw.leave`."""
-        self._contenders.pop(account, None)
-
-    def regroup(self, group: GroupStanding) -> None:
-        """See `IncrementalDraw.regroup`."""
-        if group.group in self._groups:
-            self._groups[group.group] = group
+from iriai.policy.draw.order import Contender, Groups, GroupStanding, Order
+from iriai.policy.draw.sampling import drawn, weighted_rates
+from iriai.policy.draw.urgency import mean_urgencies
 
 
 class _Level:
@@ -221,11 +153,8 @@ class LotteryDraw:
         return self._levels.get(account.group if self._groups else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Lottery:
+class Lottery(Order):
     """Weighted draw; in the long run the share got is the share wanted."""
-
-    settings: OrderSettings
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
         """The probability of each account to be drawn next."""

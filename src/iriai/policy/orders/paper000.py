@@ -13,20 +13,17 @@ paper leaves usage 0 undefined (1 / 0); here the usage floor stands in, the only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.orders.order import Contender, Groups, OrderSettings, chance_by_urgency
-from iriai.policy.orders.sampling import drawn, weighted_rates
+from iriai.policy.draw.order import Contender, Groups, Order, chance_by_urgency
+from iriai.policy.draw.sampling import drawn, weighted_rates
 
 
-@dataclass(frozen=True, slots=True)
-class Paper000:
+class Paper000(Order):
     """Weighted draw by the paper's priorities."""
 
-    settings: OrderSettings
     head_chance = staticmethod(chance_by_urgency)
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:

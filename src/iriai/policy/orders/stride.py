@@ -12,20 +12,17 @@ contenders weighted by right, which is what their charges grow by (`urgency`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.orders.order import Contender, Groups, OrderSettings, chance_by_urgency
-from iriai.policy.orders.sampling import certain_rates
-from iriai.policy.orders.urgency import mean_urgencies
+from iriai.policy.draw.order import Contender, Groups, Order, chance_by_urgency
+from iriai.policy.draw.sampling import certain_rates
+from iriai.policy.draw.urgency import mean_urgencies
 
 
-@dataclass(frozen=True, slots=True)
-class Stride:
+class Stride(Order):
     """Deterministic; ties go by name. The usage floor plays no part: nothing divides by usage."""
 
-    settings: OrderSettings
     head_chance = staticmethod(chance_by_urgency)
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:

@@ -17,8 +17,8 @@ from msgspec.structs import replace as with_fields
 from iriai.config.keys import WrongValue, keys
 from iriai.config.sections import OrderSection
 from iriai.model.problem import FAMILIES, ExitCode, Problem, UsageProblem
+from iriai.plugins.orders import BUILT_IN
 from iriai.plugins.policy_file import is_policy_file
-from iriai.policy.orders.registry import BUILT_IN
 from iriai.sim.runs.simulation import Simulation, simulate
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics

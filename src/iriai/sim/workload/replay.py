@@ -22,9 +22,9 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
+from iriai.plugins.orders import order_named
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.scheduling import Want
 from iriai.sim.workload.charging import SlicedCharges
 from iriai.sim.workload.log import Log, LogJob

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from iriai.config.reader import Configuration
 from iriai.config.sections import WEIGHT_MAX, GroupSection
 from iriai.model.problem import UsageProblem
+from iriai.plugins.orders import BUILT_IN
 from iriai.plugins.policy_file import is_policy_file, named_plan
-from iriai.policy.orders.registry import BUILT_IN
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.policies import POLICIES

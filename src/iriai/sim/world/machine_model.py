@@ -29,9 +29,9 @@ from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
+from iriai.plugins.orders import order_named
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.orders.order import OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import (

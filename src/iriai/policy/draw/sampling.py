@@ -8,7 +8,7 @@ from itertools import accumulate
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.orders.order import Contender
+from iriai.policy.draw.order import Contender
 
 
 def drawn(contenders: Sequence[Contender], weights: list[float], rng: Random) -> Account:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iriai.policy.orders.order import Contender
+from iriai.policy.draw.order import Contender
 
 
 def mean_urgencies(contenders: Sequence[Contender]) -> dict[str, float]:

@@ -1,23 +1,19 @@
 """Orders by name, plug-ins among them."""
 
-from dataclasses import dataclass
 from random import Random
 
 import pytest
 
 from iriai.model.problem import UsageProblem
-from iriai.policy.orders.order import NO_GROUPS, OrderSettings
-from iriai.policy.orders.registry import order_named
+from iriai.plugins.orders import order_named
+from iriai.policy.api import NO_GROUPS, Order, OrderSettings
 from tests.policy.stories import account, contender
 
 SETTINGS = OrderSettings(usage_floor_s=60.0)
 
 
-@dataclass
-class LastOne:
+class LastOne(Order):
     """An order as a plug-in might bring it."""
-
-    settings: OrderSettings
 
     def rates(self, contenders, groups):
         last = contenders[-1].account
@@ -37,7 +33,13 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(UsageProblem) as caught:
         order_named("lotery", SETTINGS, {"last": LastOne})
     assert caught.value.code == "unknown-order"
-    assert caught.value.hint == "there are: lottery, paper000, stride, fifo, last"
+    assert caught.value.hint == "there are: fifo, lottery, paper000, stride, last"
+
+
+def test_a_plug_in_that_brings_no_order_is_refused_with_what_to_derive_from():
+    with pytest.raises(UsageProblem, match="not an order") as caught:
+        order_named("last", SETTINGS, {"last": lambda settings: settings})
+    assert "iriai.policy.api.Order" in caught.value.hint
 
 
 def test_a_plug_in_cannot_take_the_place_of_a_built_in_order():

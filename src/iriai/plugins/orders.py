@@ -1,0 +1,68 @@
+"""Orders by name: those built in, and those that installed packages bring.
+
+Built in is each module of `iriai.policy.orders`, by its name: it holds one subclass of `Order`. A
+package brings others by entry points in the group `iriai.orders`. Only the built-in order
+that is asked for is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from iriai.model.problem import UsageProblem
+from iriai.policy import orders
+from iriai.policy.draw.order import Order, OrderFactory, OrderSettings
+
+ENTRY_POINT_GROUP = "iriai.orders"
+BUILT_IN = tuple(sorted({each.stem for each in Path(orders.__path__[0]).glob("[!_]*.py")}))
+"""Names of orders."""
+
+
+@cache
+def plug_in_orders() -> dict[str, OrderFactory]:
+    """Each installed plug-in's order by name, as of the first call."""
+    from importlib.metadata import entry_points  # slow to import; a simulation needs none
+
+    return {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def order_named(
+    name: str, settings: OrderSettings, plug_ins: Mapping[str, OrderFactory] | None = None
+) -> Order:
+    """The order `name` with `settings`; `plug_ins` are those of installed packages.
+
+    Raises:
+        UsageProblem: there is no such order, a plug-in has the name of a built-in one, or brings
+            something else than an order.
+    """
+    others = plug_ins or {}
+    if name in BUILT_IN and name in others:
+        raise UsageProblem(
+            "ambiguous-order",
+            f"order '{name}' is built in, and a plug-in has the same name",
+            "remove the plug-in or have it renamed",
+        )
+    if name not in (*BUILT_IN, *others):
+        known = ", ".join([*BUILT_IN, *sorted(others)])
+        raise UsageProblem("unknown-order", f"there is no order '{name}'", f"there are: {known}")
+    order = (_built_in(name) if name in BUILT_IN else others[name])(settings)
+    if not isinstance(order, Order):
+        raise UsageProblem(
+            "bad-order",
+            f"the plug-in of order '{name}' brings a {type(order).__name__}, which is not an order",
+            "derive its class from iriai.policy.api.Order",
+        )
+    return order
+
+
+def _built_in(name: str) -> OrderFactory:
+    module = import_module(f"{orders.__name__}.{name}")
+    [found] = (
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Order) and each is not Order
+    )
+    return found

@@ -1,0 +1,50 @@
+"""What the author of an order or of a policy needs, in one place.
+
+from iriai.policy.api import Contender, Groups, Order
+"""
+
+from __future__ import annotations
+
+from iriai.model.ids import Account
+from iriai.model.instant import Instant
+from iriai.policy.draw.order import (
+    NO_GROUPS,
+    Contender,
+    Groups,
+    GroupStanding,
+    IncrementalDraw,
+    Order,
+    OrderSettings,
+    chance_by_urgency,
+    shares_wanted,
+)
+from iriai.policy.placement.policy_api import (
+    Claimed,
+    PlannedMachine,
+    PlannedStart,
+    Policy,
+    Start,
+    View,
+    WaitingJob,
+)
+
+__all__ = [
+    "NO_GROUPS",
+    "Account",
+    "Claimed",
+    "Contender",
+    "GroupStanding",
+    "Groups",
+    "IncrementalDraw",
+    "Instant",
+    "Order",
+    "OrderSettings",
+    "PlannedMachine",
+    "PlannedStart",
+    "Policy",
+    "Start",
+    "View",
+    "WaitingJob",
+    "chance_by_urgency",
+    "shares_wanted",
+]

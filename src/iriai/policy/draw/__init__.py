@@ -1,0 +1,1 @@
+"""Draws: what contends, the interface of an order, and what several orders draw with."""

@@ -1,0 +1,193 @@
+"""The plug-in interface of an order: whose head task is next.
+
+In: one contender for each account with a task that could run, and what the groups stand at. Out:
+one account, or the probability of each. An order keeps nothing between two calls, so a new broker
+draws as the old one would have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from random import Random
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, Protocol
+
+from iriai.model.ids import Account, TaskId
+
+
+class Contender(NamedTuple):
+    """One account with a ready task, as it stands in the next draw.
+
+    All amounts are finite; the caller has checked what came from outside.
+    """
+
+    account: Account
+    usage_s: float
+    """Decayed charge plus provisional charges of running tasks; the order applies the floor."""
+    right: float
+    """Of the user within the group, more than 0."""
+    urgency: float
+    """`-p` of the account's head task, at least 1."""
+    queued_at_s: float
+    """When the head task began to wait; any clock, the same one for all contenders."""
+    head: TaskId
+    """The task that would run: the account's first by urgency, time waited, id."""
+    expected_s: float
+    """What that task is expected to be charged, without its urgency; more than 0. See
+    `policy.accounting.runtime_estimates`."""
+
+
+class GroupStanding(NamedTuple):
+    """One group, as it stands in the next draw."""
+
+    group: str
+    right: float
+    """More than 0."""
+    usage_s: float
+    """Of all members, whether they contend or not, provisional charges included."""
+
+
+Groups = Mapping[str, GroupStanding]
+"""The groups by name. Empty: the cluster has no groups, all contenders stand on one level.
+Otherwise it holds at least the group of every contender."""
+
+NO_GROUPS: Groups = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSettings:
+    """What an order may be told; from `[order]` of the configuration."""
+
+    usage_floor_s: float
+    """Less usage counts as this much. More than 0, since weights divide by usage."""
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.usage_floor_s) and self.usage_floor_s > 0):
+            raise ValueError(f"usage_floor_s is {self.usage_floor_s}; it must be more than 0")
+
+
+class IncrementalDraw(Protocol):
+    """Contenders to draw from; each draw has the probabilities of `Order.rates` at that moment."""
+
+    def __len__(self) -> int:
+        """How many contend."""
+        ...
+
+    def draw(self, rng: Random) -> Account:
+        """Whose head task is next; there is a contender."""
+        ...
+
+    def replace(self, contender: Contender) -> None:
+        """An account's contender changed; one that does not contend is ignored."""
+        ...
+
+    def leave(self, account: Account) -> None:
+        """The account contends no more; one that does not is ignored."""
+        ...
+
+    def regroup(self, group: GroupStanding) -> None:
+        """A group stands elsewhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class Order(ABC):
+    """Who is next. A subclass has `rates` and `choose`; the rest may stay as it is here.
+
+    Contenders are distinct accounts, in an order that the caller keeps stable: the same sequence
+    and the same state of the generator give the same choice.
+    """
+
+    settings: OrderSettings
+    is_one_queue: ClassVar[bool] = False
+    """Whether all wait in one queue, whoever they are. The order is then never asked who is next:
+    that is the task that waits again after an attempt, is more urgent, waited longer."""
+
+    @abstractmethod
+    def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
+        """The probability of each account to be chosen next; they add up to 1 (none: empty)."""
+
+    @abstractmethod
+    def choose(self, contenders: Sequence[Contender], groups: Groups, rng: Random) -> Account:
+        """The account whose head task is next, with the probabilities of `rates`.
+
+        Linear in the number of contenders, and of `rng` only `random()` is used.
+
+        Raises:
+            ValueError: there are no contenders.
+        """
+
+    @staticmethod
+    def head_chance(contender: Contender) -> float:
+        """What an account's chance is proportional to, of what its head task brings.
+
+        By urgency, and against what the task is expected to cost. A broker uses it that finds
+        another task than the one it drew an account with.
+        """
+        return contender.urgency / contender.expected_s
+
+    def drawing(self, contenders: Sequence[Contender], groups: Groups) -> IncrementalDraw:
+        """To draw several times from `contenders`; by default `choose` is asked each time."""
+        return AskedEachTime(self, contenders, groups)
+
+
+def chance_by_urgency(contender: Contender) -> float:
+    """A `head_chance` by urgency alone, whatever the task costs."""
+    return contender.urgency
+
+
+OrderFactory = Callable[[OrderSettings], Order]
+"""What an entry point of the group `iriai.orders` names: a subclass of `Order`, say."""
+
+
+class AskedEachTime:
+    """By `Order.choose`."""
+
+    def __init__(self, order: Order, contenders: Sequence[Contender], groups: Groups) -> None:
+        self._order = order
+        self._contenders = {contender.account: contender for contender in contenders}
+        self._groups = dict(groups)
+
+    def __len__(self) -> int:
+        return len(self._contenders)
+
+    def draw(self, rng: Random) -> Account:
+        """See `IncrementalDraw.draw`."""
+        return self._order.choose(list(self._contenders.values()), self._groups, rng)
+
+    def replace(self, contender: Contender) -> None:
+        """See `IncrementalDraw.replace`."""
+        if contender.account in self._contenders:
+            self._contenders[contender.account] = contender
+
+    def leave(self, account: Account) -> None:
+        """See `IncrementalDraw.leave`."""
+        self._contenders.pop(account, None)
+
+    def regroup(self, group: GroupStanding) -> None:
+        """See `IncrementalDraw.regroup`."""
+        if group.group in self._groups:
+            self._groups[group.group] = group
+
+
+def shares_wanted(contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
+    """The part of the machines each contender is entitled to: `R / sum R * r / sum r`.
+
+    Sums are over the groups with a contender, and over the contenders of the group.
+    """
+    members: dict[str, float] = {}
+    for contender in contenders:
+        name = contender.account.group if groups else ""
+        members[name] = members.get(name, 0.0) + contender.right
+    rights = {name: groups[name].right if groups else 1.0 for name in members}
+    total = 0.0
+    for right in rights.values():
+        total += right
+    shares = {}
+    for contender in contenders:
+        name = contender.account.group if groups else ""
+        shares[contender.account] = rights[name] / total * contender.right / members[name]
+    return shares
