@@ -66,7 +66,7 @@ def test_long_jobs_beside_short_ones_get_half():
     assert shares["lab/long"] == pytest.approx(0.5, abs=THREE_POINTS)
 
 
-@pytest.mark.parametrize("cpus", [4, 8])
+@pytest.mark.parametrize("cpus", [pytest.param(4, marks=pytest.mark.soak), 8])
 def test_wide_jobs_beside_narrow_ones_get_half(cpus):
     shares = shares_of(Stream("lab/wide", cpus=cpus), Stream("lab/narrow"), seconds=LONG_S)
     assert shares["lab/wide"] == pytest.approx(0.5, abs=THREE_POINTS)

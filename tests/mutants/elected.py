@@ -40,7 +40,7 @@ ELECTED: dict[str, tuple[Patch, int]] = {
         around(Machine, "_resend_all", lambda _whole, self: self._home and self._home.post_anew()),
         3,
     ),
-    "a home tells a new broker nothing": (instead(RequestPublisher, "anew", nothing), 29),
+    "a home tells a new broker nothing": (instead(RequestPublisher, "anew", nothing), 43),
     "a machine does not see that its broker began anew": (
         instead(Machine, "_is_of_term", nothing),
         3,

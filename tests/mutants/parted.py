@@ -23,11 +23,11 @@ def _as_if_new(whole: Any, guest: ForwardedJob, forward: Forward) -> None:
 PARTED: dict[str, tuple[Patch, int]] = {
     "Forward is never sent": (lost_message(Forward), 3),
     "Summary is never sent": (lost_message(Summary), 3),
-    "hops are not counted": (around(ForwardedJob, "__init__", _as_if_new), 2),
+    "hops are not counted": (around(ForwardedJob, "__init__", _as_if_new), 8),
     "what only others could run is not passed on": (
         instead(forwarding, "_aside", lambda _state: iter(())),
         3,
     ),
-    "what nobody answers never comes back": (instead(forwarding, "GIVE_UP_S", 1e9), 7),
+    "what nobody answers never comes back": (instead(forwarding, "GIVE_UP_S", 1e9), 52),
 }
 """With each a seed that found it when this was written."""

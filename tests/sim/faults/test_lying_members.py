@@ -8,7 +8,7 @@ from iriai.sim.faults import lying_peers, lying_world
 
 pytestmark = pytest.mark.long
 
-SEEDS = 30
+SEEDS = 10
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
@@ -27,5 +27,5 @@ def test_no_lie_of_a_member_runs_a_task_twice_or_loses_one_elsewhere(seed):
 @pytest.mark.parametrize("part", range(10))
 def test_they_hold_for_thousands(part):
     seeds = range(1 + part * 200, 1 + (part + 1) * 200)
-    found = {seed: lying_peers.fails(seed) for seed in seeds}
+    found = {seed: lying_peers.fails(seed) or lying_world.fails(seed) for seed in seeds}
     assert {seed: message for seed, message in found.items() if message} == {}
