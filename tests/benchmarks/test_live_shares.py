@@ -12,8 +12,7 @@ pytestmark = pytest.mark.root
 FIGURES = ("percent", "points_off", "tasks", "brokers_killed", "took_s")
 
 
-@pytest.mark.serial
-@pytest.mark.timeout(600)
+@pytest.mark.soak
 def test_rights_count_even_in_few_draws_while_brokers_are_killed(record_property):
     result = shares(record_property, "--quick")
     assert result["tasks"] == 240

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.soak
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 FIGURES = {
@@ -54,7 +55,6 @@ def test_in_the_quick_run_of_paper_001_ads_reach_most_machines():
 
 
 @pytest.mark.root
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("program", LIVE_FIGURES)
 def test_quick_run_of_live_daemons_ends_with_one_json_object(program):
     result = quick_run(program)

@@ -42,7 +42,7 @@ def test_machines_behind_a_firewall_take_part_and_the_relay_reads_nothing(networ
     until(lambda: any(link.way == "relay" for link in kiku.status().links), "the relayed link")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.soak
 def test_six_machines_work_on_while_the_broker_dies_a_home_restarts_and_the_network_splits(network):
     names = ["ume", "take", "matsu", "sugi"]
     for name in names:

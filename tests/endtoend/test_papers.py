@@ -66,6 +66,7 @@ def _removed(path: Path) -> bool:
     return not path.exists()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("name", "text"), STORIES, ids=[name for name, _ in STORIES])
 def test_a_story_of_the_page_runs_as_it_stands(
     directory: Path, person: TestPerson | None, name: str, text: str

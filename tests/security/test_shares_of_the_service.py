@@ -16,13 +16,13 @@ from iriai.model.problem import ExitCode, Problem, Refused
 from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
 from iriai.wire.codec import request_frame
 from iriai.wire.machines import Link
+from iriai.wire.reports import Status
 from iriai.wire.requests import (
     Answer,
     Failure,
     Jobs,
     Reply,
     Request,
-    Status,
     Submitted,
     Wait,
 )
