@@ -164,7 +164,7 @@ def test_a_dry_run_is_told_and_not_handed_in(shell, state: Path):
     with double(state, lambda _: answer) as server:
         said = shell("submit", "--dry-run", "--cpus", "2", "--array", "1-20", "--", "true")
     assert server.received[0].dry_run
-    for words in ("nothing was handed in", "lab/ann", "20 tasks", "2 cpus", "1h00m", "is busy"):
+    for words in ("nothing was submitted", "lab/ann", "20 tasks", "2 cpus", "1h00m", "is busy"):
         assert words in said.out
 
 
@@ -176,19 +176,19 @@ WRONG = [
     (2, "--cpus 0 is out of range", ("submit", "--cpus", "0", "--", "true")),
     (2, "'x' is not a valid int", ("submit", "--cpus", "x", "--", "true")),
     (2, "is not a resource", ("submit", "--resource", "x", "--", "true")),
-    (2, "is not how many tasks may run at once", ("submit", "--array", "1-10%0", "--", "true")),
+    (2, "is not a number of tasks", ("submit", "--array", "1-10%0", "--", "true")),
     (2, "contradict", ("submit", "--no-restart", "--max-restarts", "2", "--", "true")),
     (2, "two-inputs", ("submit", "--json", "--stdin", "/dev/null", "-")),
     (2, "missing argument", ("submit",)),
     (2, "no such option: --frobnicate", ("jobs", "--frobnicate")),
     (2, "did you mean 'submit'?", ("sumbit",)),
     (2, "there is no command", ("run",)),
-    (2, "no job is ever 'eaten'", ("jobs", "--in-state", "eaten")),
-    (2, "say which jobs", ("cancel",)),
-    (2, "say which jobs", ("cancel", "--mine", "ume-1")),
+    (2, "'eaten' is not a state of a job", ("jobs", "--in-state", "eaten")),
+    (2, "ids, --mine or --all", ("cancel",)),
+    (2, "ids, --mine or --all", ("cancel", "--mine", "ume-1")),
     (2, "no JSON form", ("logs", "-f", "--json", "ume-1")),
     (2, "no JSON form", ("run", "--pty", "--json")),
-    (2, "is no moment in the past", ("usage", "--since", "tomorrow")),
+    (2, "is not a time in the past", ("usage", "--since", "tomorrow")),
     (3, "there is no command 'frobnicate'", ("submit", "--", "frobnicate")),
     (3, "there is no command 'frobnicate'", ("run", "frobnicate")),
     (3, "does not exist", ("submit", "--chdir", "/no/such", "--", "true")),
@@ -336,7 +336,7 @@ def test_show_says_how_an_attempt_was_charged_off_peak(shell, state: Path):
     )
     with double(state, lambda _: detail):
         out = shell("show", "ume-42").out
-    assert "ume-42.0, try 1: charged off-peak: 2h10m at 1, 5h00m at 0.5" in out
+    assert "ume-42.0, attempt 1: charged off-peak: 2h10m at 1, 5h00m at 0.5" in out
 
 
 @pytest.mark.parametrize(("factor", "is_said"), [(None, False), (0.5, True)])
@@ -344,7 +344,7 @@ def test_shares_say_when_it_is_off_peak(shell, state: Path, factor, is_said):
     some = ShareRow("lab", "ann", 1.0, 7200.0, 2, 30, 1 / 3, 0.4, 0.25)
     with double(state, lambda _: ShareTable("lottery", 604_800.0, (some,), factor)):
         out = shell("shares").out
-    assert ("It is off-peak: use is charged 0.5 times." in out) is is_said
+    assert ("It is off-peak: usage is charged 0.5 times." in out) is is_said
 
 
 def test_shares_are_percents(shell, state: Path):

@@ -54,12 +54,12 @@ def test_an_operator_has_a_machine_forgotten(state, shell):
 
 def test_a_machine_that_is_there_is_not_forgotten(state, shell):
     def answer(_: Asking):
-        raise Refused("linked", "b1 is there, and linked")
+        raise Refused("linked", "b1 is online, and linked")
 
     with double(state, answer):
         said = shell("nodes", "--forget", "b1")
     assert said.code == 3
-    assert "b1 is there" in said.err
+    assert "b1 is online" in said.err
 
 
 def test_a_drain_needs_a_reason(shell):

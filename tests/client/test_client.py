@@ -169,7 +169,7 @@ def test_a_request_whose_answer_is_lost_says_that_it_is_not_known(state: Path):
     def die(_: Asking):
         raise HangUp
 
-    expected = pytest.raises(ConnectionLost, match=r"went away before it answered.*iriai jobs")
+    expected = pytest.raises(ConnectionLost, match=r"went offline before it answered.*iriai jobs")
     with double(state, die), Client.connect(state) as client, expected:
         client.submit(draft(["true"]))
 

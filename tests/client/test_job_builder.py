@@ -55,7 +55,7 @@ def test_a_working_directory_that_is_gone_is_refused(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(Refused, match=r"working directory is gone.*--chdir"):
+    with pytest.raises(Refused, match=r"working directory no longer exists.*--chdir"):
         draft(["true"])
 
 

@@ -111,7 +111,7 @@ def test_a_certificate_of_another_authority(lab: Lab, tmp_path: Path):
         context.wrap_socket(plain) as secured,
     ):
         assert secured.recv(100) == b""
-    lab.says("127.0.0.1 was turned away", "its certificate is not good")
+    lab.says("127.0.0.1 was refused", "its certificate is not good")
 
 
 def test_a_machine_whose_clock_is_a_year_off_does_not_join(lab: Lab, tmp_path: Path):
@@ -124,7 +124,7 @@ def test_a_machine_whose_clock_is_a_year_off_does_not_join(lab: Lab, tmp_path: P
             assert words in problem["message"]
 
 
-@pytest.mark.parametrize(("off_s", "words"), [(2 * YEAR_S, "ended"), (-YEAR_S, "holds from")])
+@pytest.mark.parametrize(("off_s", "words"), [(2 * YEAR_S, "expired"), (-YEAR_S, "is valid from")])
 def test_a_member_whose_clock_is_a_year_off_says_so_and_is_left_out(
     lab: Lab, tmp_path: Path, off_s: float, words: str
 ):
@@ -200,7 +200,7 @@ def test_an_ad_of_ten_megabytes(lab: Lab, oni: Peer):
 
 def test_messages_of_a_future_version(lab: Lab, oni: Peer):
     answer = oni.greet(parts_version=PARTS_VERSION + 1)
-    assert "install the same iriai" in answer.message
+    assert "install the same version of iriai" in answer.message
     lab.says(oni.identity.name, f"version {LINK_VERSION}.{PARTS_VERSION + 1}")
     again = Peer(oni.identity, lab.address)
     again.begin()
@@ -209,7 +209,7 @@ def test_messages_of_a_future_version(lab: Lab, oni: Peer):
     again.socket.sendall(frame(msgspec.msgpack.encode([99, "from the future"])))
     again.await_end()
     again.socket.close()
-    lab.says(oni.identity.name, "keep to the protocol")
+    lab.says(oni.identity.name, "violates the protocol")
 
 
 def test_a_flood(lab: Lab, oni: Peer):

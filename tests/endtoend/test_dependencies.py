@@ -51,7 +51,7 @@ def test_a_pipeline_runs_in_its_order_and_what_can_never_be_is_cancelled(machine
     sorry = submit(machine, "--after", f"fail:{first}", "--", "sh", "-c", "echo never >> order")
     after_sorry = submit(machine, "--after", f"ok:{sorry}", "--", "true")
     dry = said(machine, "submit", "--dry-run", "--after", f"ok:{first}", "--", "true")
-    assert f"it waits for others to end: needs {first} to complete" in dry
+    assert f"it waits for other jobs to end: needs {first} to complete" in dry
     assert said(machine, "why", second).startswith(f"{second} is queued: it waits for others")
     said(machine, "release", first)
     said(machine, "wait", third)
@@ -98,8 +98,8 @@ def test_what_ended_long_ago_is_looked_up(machine):
         (ExitCode.NOT_FOUND, "not of this home", ("submit", "--after", "ok:zzz-1", "--", "id")),
         (ExitCode.NOT_FOUND, "there is no task", ("submit", "--after", "ok:{held}.7", "--", "id")),
         (ExitCode.USAGE, "not a dependency", ("submit", "--after", "{held}", "--", "id")),
-        (ExitCode.USAGE, "nothing is to be changed", ("alter", "{held}")),
-        (ExitCode.USAGE, "only an array", ("alter", "{held}", "--array-throttle", "3")),
+        (ExitCode.USAGE, "no change is given", ("alter", "{held}")),
+        (ExitCode.USAGE, "only arrays", ("alter", "{held}", "--array-throttle", "3")),
         (ExitCode.USAGE, "altered alone", ("alter", "{held}.0", "--time", "1h")),
         (ExitCode.USAGE, "held alone", ("hold", "{held}.0")),
         (ExitCode.USAGE, "not between 1 and", ("alter", "{held}", "-p", "0")),

@@ -66,7 +66,7 @@ def test_mail_is_handed_to_sendmail_as_the_user(iriai: Installation):
     assert lines[1].startswith("Subject: =?utf-8?B?")
     assert f"Job:       {job} (größer)" in lines
     assert "Ended:     completed" in lines
-    assert f"All about it: iriai show {job}" in lines
+    assert f"Details: iriai show {job}" in lines
 
 
 def test_who_wants_to_hear_of_failures_hears_of_nothing_else(iriai: Installation):

@@ -28,7 +28,7 @@ SHOWS = {
         r"-1\.0 +1 +completed +0 +b2 ",
         r" sweep .* running +0/3 +2 ",
         r"\(one-per-machine\)",
-        r"It is off-peak: use is charged 0\.5 times",
+        r"It is off-peak: usage is charged 0\.5 times",
         r"charged off-peak: .* at 0\.5",
         r"b2 +unavailable ",
     ),

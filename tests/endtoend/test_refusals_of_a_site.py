@@ -82,7 +82,7 @@ def test_what_machines_of_both_clusters_say_of_themselves_is_told(site):
     assert (there["name"], there["cluster"]) == ("kiku", "east")
     refused = site.machines["ume"].call("ads", "nobody")
     assert refused.returncode == ExitCode.NOT_FOUND
-    assert "nobody is no machine that has told its ad" in refused.stderr
+    assert "nobody is not a machine with attributes" in refused.stderr
 
 
 def test_a_cluster_that_does_not_answer_keeps_no_job_from_being_accepted(site):
@@ -109,7 +109,7 @@ def test_a_job_whose_client_leaves_before_it_is_accepted_never_was(site):
         )
         with home.client() as leaves:
             leaves._line.conversation.begin(Submit(draft))
-        until(lambda: "whoever wanted to follow it is gone" in log.read_text(), "its refusal")
+        until(lambda: "a job is not accepted: its client is gone" in log.read_text(), "its refusal")
         assert "orphan" not in [row.name for row in client.jobs()]
 
 

@@ -47,7 +47,7 @@ def test_a_machine_refuses_whom_its_owner_does_not_let_in_and_says_so(network, p
     ume = network.machines["ume"]
     expected = {
         people.bob: f"it takes no tasks of {people.bob.name} from home ume",
-        people.eve: f"there is no user {people.eve.name} here",
+        people.eve: f"user {people.eve.name} does not exist here",
     }
     for person, words in expected.items():
         with ume.client(person) as client:
@@ -75,7 +75,7 @@ def test_nobody_is_root_from_elsewhere(network):
         job = root.submit(
             draft(("id", "-u"), cwd="/tmp", output=os.devnull, requirements=ON_TAKE)
         ).id
-        assert_refused(root, job, "nothing that was handed in elsewhere is run as root")
+        assert_refused(root, job, "no task that was submitted elsewhere runs as root")
         root.cancel([job])
 
 

@@ -235,7 +235,7 @@ def test_mail_that_cannot_be_sent_is_told_and_keeps_no_script_back(iriai: Instal
     [
         ("#IRIAI --time soon", 2, "-, line 2: --time: 'soon' is not a duration"),
         ("#IRIAI --colour red", 2, "-, line 2: no such option: --colour"),
-        ("#IRIAI --json", 2, "-, line 2: --json says nothing about a job"),
+        ("#IRIAI --json", 2, "-, line 2: --json cannot stand in a script"),
         ("#IRIAI true", 2, "-, line 2: 'true' is not an option"),
         ("#IRIAI --cpus 1\n#IRIAI --cpus 2", 2, "line 2: --cpus=1 contradicts line 3: --cpus=2"),
         ("#IRIAI --no-restart\n#IRIAI --max-restarts 2", 2, "line 2: --no-restart contradicts"),

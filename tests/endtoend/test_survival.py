@@ -112,7 +112,7 @@ def test_an_error_in_the_launcher_is_said_by_status_and_doctor(iriai):
     with Client.connect(iriai.state, follow=False) as root:
         [line] = root.status().trouble
         found = [each.message for each in root.doctor().findings if each.level == "trouble"]
-    words = "an error of iriai in the launcher cost an attempt or a message 2 times, the last: "
+    words = "an error of iriai in the launcher affected an attempt or a message 2 times, the last: "
     assert line.startswith(f"{words}ZeroDivisionError at ")
     assert line.endswith("please report it, with what log/launcher.log says")
     assert line in found

@@ -388,7 +388,7 @@ def test_what_is_wrong_with_a_machines_place_is_told(lab: Lab):
     momo = lab.enter("momo")
     assert momo.trouble() == []
     lab.clock.now_s += 0.9 * YEAR_S
-    assert "ends in 36 days" in momo.trouble()[0]
+    assert "expires in 36 days" in momo.trouble()[0]
     eject(lab, "momo")
     (document,) = (each.document for each in lab.state.trust.ejections)
     momo.receive_document(DocumentKind.EJECTION, document)

@@ -35,7 +35,7 @@ def test_each_of_them_opens_it(key: X25519PrivateKey):
 
 
 def test_another_key_opens_nothing_and_is_told_whose_would():
-    with pytest.raises(Problem, match="to ann, bob") as caught:
+    with pytest.raises(Problem, match="for ann, bob") as caught:
         open_with_key(sealed(), EVE)
     assert caught.value.code == "sealed-to-others"
 

@@ -122,7 +122,7 @@ def test_pieces_of_texts_with_long_names(lab: Lab):
             oni.socket.sendall(piece)
     oni.await_end()
     oni.socket.close()
-    lab.says("oni", "does not keep to the protocol", "length <= 128")
+    lab.says("oni", "violates the protocol", "length <= 128")
 
 
 def test_wrong_signatures_cost_the_link_of_whoever_sends_them(lab: Lab):

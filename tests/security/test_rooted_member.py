@@ -91,7 +91,7 @@ def test_as_a_home_it_runs_nothing_elsewhere_while_nobody_trusts_it(network, peo
     """T8c: neither as a user, nor as root, on any of the others."""
     oni = network.machines["oni"]
     for name in HONEST:
-        assert f"nobody trusts home oni with {people.ann.name}" in why_not(oni, people.ann, name)
+        assert f"home oni is not trusted with {people.ann.name}" in why_not(oni, people.ann, name)
         assert "is run as root" in why_not(oni, ROOT, name)
 
 
@@ -107,7 +107,7 @@ def test_as_a_home_that_is_trusted_it_is_those_users_and_nobody_else(network, pe
             [attempt] = client.show(job).attempts
         assert (outcome.cause, attempt.machine) == ("completed", "take")
         assert int(who.read_text()) == people.bob.uid
-        assert "nobody trusts home oni" in why_not(oni, people.ann, "take")
+        assert "home oni is not trusted" in why_not(oni, people.ann, "take")
         say(network, ALL)
         assert "is run as root" in why_not(oni, ROOT, "take")
         assert "below 1000" in why_not(oni, OF_A_SERVICE, "take")

@@ -1,7 +1,6 @@
-"""`iriai` as a process: started fast, ended fast.
+"""`iriai` as a process: starts fast, ends fast.
 
-Nothing is imported here that takes time: an interruption that comes before `main` can catch it
-shows a traceback.
+Nothing slow is imported here: an interrupt before `main` can catch it shows a traceback.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _run() -> int:
 
 
 def _open_standard_streams() -> None:
-    """Where one of the three is closed, open nothing in its place, lest a socket becomes it."""
+    """Point a closed stdin, stdout or stderr at /dev/null so that no socket gets its number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number, always
         pass
     os.close(descriptor)

@@ -107,7 +107,7 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
     except FileNotFoundError:
         raise Refused(
             "no-directory",
-            "the working directory is gone: it was removed or replaced",
+            "the working directory no longer exists: it was removed or replaced",
             "change to one that exists, or name one with --chdir",
         ) from None
     path = path if path == "/" else path.rstrip("/")

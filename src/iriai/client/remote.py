@@ -70,8 +70,8 @@ def reach(token: Token, address: str = "") -> Conversation:
     if hashlib.sha256(shown.authority).hexdigest() != token.fingerprint:
         raise Refused(
             "foreign-authority",
-            f"the machine at {address} is of another cluster than the one that the token is for",
-            "check the address; if it is right, somebody stands between: do not go on",
+            f"the machine at {address} is of another cluster than the token",
+            "check the address; if it is right, the connection is intercepted: do not go on",
         )
     return reach_member(shown.authority, address)
 
@@ -86,7 +86,10 @@ def reach_member(authority: bytes, address: str) -> Conversation:
     certificate = connection.getpeercert() or {}
     if not _is_machine(certificate.get("subjectAltName", ())):
         connection.close()
-        raise Refused("not-a-machine", f"what listens on {address} is no machine of the cluster")
+        raise Refused(
+            "not-a-machine",
+            f"the process that listens on {address} is not a machine of the cluster",
+        )
     conversation = Conversation(TlsTransport(connection, address))
     _compare_clocks(conversation.ask(AskAuthority()))
     return conversation
@@ -170,8 +173,8 @@ def _unreachable(error: OSError, address: str) -> Unreachable:
     why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
     return Unreachable(
         "unreachable",
-        f"nobody answers at {address} ({why})",
-        "check the address; the machine there must be up, and let connections in at that port",
+        f"no answer from {address} ({why})",
+        "check the address; the machine there must be up, and accept connections on that port",
     )
 
 
@@ -180,10 +183,10 @@ def _not_secure(error: OSError, address: str) -> Problem:
         return Refused(
             "foreign-authority",
             f"the machine at {address} is not of this cluster ({error.verify_message})",
-            "check the address; if it is right, somebody stands between: do not go on",
+            "check the address; if it is right, the connection is intercepted: do not go on",
         )
     return Unreachable(
         "not-a-member",
-        f"what listens on {address} is not a machine of a cluster ({error})",
+        f"the process that listens on {address} is not a machine of a cluster ({error})",
         "check the address and the port",
     )

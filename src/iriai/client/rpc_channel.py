@@ -140,7 +140,8 @@ class Conversation:
         if number not in self._answers:
             raise Unreachable(
                 "daemon-silent",
-                f"what listens on {self._transport.path} has not answered for {HELLO_WAIT_S:.0f} s",
+                f"the process that listens on {self._transport.path} has not answered for "
+                f"{HELLO_WAIT_S:.0f} s",
                 "it may be stopped or overloaded: see log/daemon.log in its state directory",
             )
         welcome = self.finish(number, Welcome)
@@ -160,7 +161,8 @@ class Conversation:
             self._receive(self._transport.receive(0))
         raise Unreachable(
             "turned-away",
-            f"what listens on {self._transport.path} closed the connection without a word",
+            f"the process that listens on {self._transport.path} closed the connection without "
+            "an answer",
             "it has too many clients, or is not a daemon of iriai: try again, or name another "
             "state directory with --state",
         )

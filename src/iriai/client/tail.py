@@ -50,9 +50,9 @@ def _check_owner(found: os.stat_result, user: str) -> None:
     try:
         uid = pwd.getpwnam(user).pw_uid
     except (KeyError, ValueError):
-        raise PermissionError(errno.EPERM, f"there is no user {user} here") from None
+        raise PermissionError(errno.EPERM, f"user {user} does not exist here") from None
     if uid not in (os.geteuid(), found.st_uid):
-        raise PermissionError(errno.EPERM, f"it is not a file of {user}, whose task it is")
+        raise PermissionError(errno.EPERM, f"it is not a file of {user}, who owns the task")
 
 
 READ_BYTES = 1 << 16

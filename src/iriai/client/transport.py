@@ -58,7 +58,7 @@ def open_connection(directories: tuple[str, ...]) -> tuple[socket.socket, str]:
             return connection, path
     raise Unreachable(
         "no-daemon",
-        f"no daemon is running: nobody listens on {' or '.join(paths)}",
+        f"no daemon is running: nothing listens on {' or '.join(paths)}",
         "start one with 'iriai up', or name its state directory with --state",
     )
 
@@ -72,7 +72,7 @@ def open_front_end(path: str) -> tuple[socket.socket, str]:
     if connection is None:
         raise Unreachable(
             "no-front-end",
-            f"this is a back end, and its front end is not running: nobody listens on {path}",
+            f"this is a back end, and its front end is not running: nothing listens on {path}",
             "start it with 'iriai up'; 'iriai status' and 'iriai nodes' show this machine alone",
         )
     return connection, path
@@ -121,7 +121,8 @@ def _problem_of(error: OSError, path: str) -> NotAllowed | Unreachable:
     if isinstance(error, TimeoutError | BlockingIOError):
         return Unreachable(
             "daemon-silent",
-            f"what listens on {path} has not taken a connection for {CONNECT_WAIT_S:.0f} s",
+            f"the process that listens on {path} has not accepted a connection for "
+            f"{CONNECT_WAIT_S:.0f} s",
             "it may be stopped or overloaded: see log/daemon.log in its state directory",
         )
     if isinstance(error, ConnectionRefusedError):
@@ -238,8 +239,8 @@ class Transport:
     def _lost(self) -> ConnectionLost:
         return ConnectionLost(
             "daemon-gone",
-            f"the daemon at {self.path} went away before it answered",
-            "see what it knows with 'iriai jobs'; if it does not come back, see log/daemon.log in "
+            f"the daemon at {self.path} went offline before it answered",
+            "see its jobs with 'iriai jobs'; if it does not come back, see log/daemon.log in "
             "its state directory",
         )
 
@@ -248,6 +249,6 @@ def foreign(path: str) -> NotIriai:
     """The problem of a socket that is not ours."""
     return NotIriai(
         "not-iriai",
-        f"what listens on {path} is not a daemon of iriai",
+        f"the process that listens on {path} is not a daemon of iriai",
         "name another state directory with --state",
     )

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GONE = "the terminal or standard input that was passed with the job is gone"
+GONE = "the terminal or standard input of the job is gone"
 
 
 def serve(settings: DaemonSettings) -> int:

@@ -149,8 +149,8 @@ class ClusterState:
         if held is not None and roster.number == held.number and roster.digest != held.digest:
             self.documents.report(
                 f"two rosters have the number {held.number} ({held.digest[:12]} and "
-                f"{roster.digest[:12]}): the one with the smaller digest is in force; whoever was "
-                "added or removed in the other has to be once more"
+                f"{roster.digest[:12]}): the one with the smaller digest is in force; repeat "
+                "the additions and removals of the other"
             )
         if held is not None and not wins(roster, held):
             return False
@@ -172,8 +172,8 @@ class ClusterState:
         if left_s < RENEWAL_LATE_S:
             days = max(left_s, 0.0) / 86_400
             found.append(
-                f"the certificate of this machine ends in {days:.0f} days, and no issuer "
-                "has renewed it: see that one is up and can be reached"
+                f"the certificate of this machine expires in {days:.0f} days, and no issuer has "
+                "renewed it: check that one is up and reachable"
             )
         return found
 
@@ -218,7 +218,7 @@ class ClusterState:
             raise Refused(
                 "not-an-issuer",
                 f"{self.identity.name} does not sign machines for the cluster",
-                "ask a member that does: 'iriai cluster show' there says so; the machine where the "
-                "cluster was made does",
+                "ask a member that does: see 'iriai cluster show' there; the machine where the "
+                "cluster was created does",
             )
         return self.registrar

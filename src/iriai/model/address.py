@@ -33,7 +33,9 @@ def parse_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not (_is_name(host) and PORT.fullmatch(port) and 0 < int(port) < 1 << 16):
         raise UsageProblem(
-            "bad-address", f"'{text}' is no address", "write HOST:PORT, as in ume.example.org:6174"
+            "bad-address",
+            f"'{text}' is not an address",
+            "write HOST:PORT, as in ume.example.org:6174",
         )
     return Address(host, int(port))
 

@@ -54,7 +54,7 @@ class HomeRules(msgspec.Struct, frozen=True):
         if home == self.own:
             return ""
         if self.is_member and user == ROOT:
-            return f"nothing that was handed in elsewhere is run as {ROOT}"
+            return f"no task that was submitted elsewhere runs as {ROOT}"
         if not self.homes:
             return ""
         users = self.homes.get(home, self.homes.get(OTHERS))

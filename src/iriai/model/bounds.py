@@ -35,7 +35,7 @@ def decoded(
     except RecursionError:
         raise msgspec.DecodeError("values are nested too deeply") from None
     except (MemoryError, OverflowError):
-        raise msgspec.DecodeError("a value is too large to be held") from None
+        raise msgspec.DecodeError("a value is too large") from None
 
 
 NUMBER_MAX = 2**53

@@ -55,8 +55,8 @@ def refusal_of(
         return ""
     machine = rules.own
     return (
-        f"nobody trusts home {home} with {user}: an operator says 'iriai trust {home} --users "
-        f"{user}', or {user} says 'iriai consent {home}' on {machine}"
+        f"home {home} is not trusted with {user}: an operator can run 'iriai trust {home} "
+        f"--users {user}', or {user} can run 'iriai consent {home}' on {machine}"
     )
 
 
@@ -83,11 +83,11 @@ def check_users(names: tuple[str, ...]) -> None:
     for name in names:
         if not USER.fullmatch(name):
             raise UsageProblem(
-                "bad-user", f"'{name[:64]}' cannot name a user", "say all, none, or ann,bob"
+                "bad-user", f"'{name[:64]}' cannot name a user", "use all, none, or ann,bob"
             )
     if len(names) > USERS_MAX:
         raise UsageProblem(
-            "too-many-users", f"{len(names)} users are named, at most {USERS_MAX}", "say all"
+            "too-many-users", f"{len(names)} users are named; the limit is {USERS_MAX}", "use all"
         )
 
 
@@ -97,5 +97,5 @@ def check_home(home: str) -> None:
         raise UsageProblem(
             "bad-home",
             f"'{home[:31]}' cannot name a home",
-            "a home is named as its machine: 'iriai cluster show' names them; '*' is all others",
+            "a home has the name of its machine: see 'iriai cluster show'; '*' is all others",
         )

@@ -36,7 +36,7 @@ def limits_problem(spec: JobSpec) -> str:
     for name in ("time_limit_s", "cpu_limit_s", "process_limit", "lease_s"):
         limit = getattr(spec, name)
         if not can_be_kept(limit):
-            return f"{name} is {limit}, which is not more than 0 and at most {LIMIT_MAX:g}"
+            return f"{name} is {limit}, which is not above 0 and at most {LIMIT_MAX:g}"
     if not 0 <= spec.kill_grace_s <= LIMIT_MAX:
         return f"kill_grace_s is {spec.kill_grace_s}, which is not from 0 to {LIMIT_MAX:g}"
     return ""
@@ -68,7 +68,7 @@ class Condition(StrEnum):
 _NEEDED = {
     Condition.OK: "to complete",
     Condition.ANY: "to end",
-    Condition.FAIL: "to end otherwise than completed",
+    Condition.FAIL: "to end in any way but completed",
 }
 _ENDED = {
     EndCause.COMPLETED: "completed",
@@ -137,7 +137,7 @@ def joined_dependencies(texts: tuple[str, ...] | list[str]) -> tuple[Dependency,
     if len(found) > DEPENDENCIES_MAX:
         raise UsageProblem(
             "too-many-dependencies",
-            f"{len(found)} dependencies are more than {DEPENDENCIES_MAX}",
+            f"{len(found)} dependencies are more than the limit of {DEPENDENCIES_MAX}",
             "wait for one array, or for a job that waits for some of them",
         )
     return tuple(found)
@@ -172,7 +172,7 @@ def check_notify(text: str) -> str:
     if len(text) > LENGTH_MAX or any(ord(letter) < ord(" ") and letter != "\t" for letter in text):
         raise UsageProblem(
             "bad-notify",
-            f"what is to be told is longer than {LENGTH_MAX} characters, or has control characters",
+            f"the notification is longer than {LENGTH_MAX} characters, or has control characters",
             "write a script, and name it",
         )
     address = address_of(text)

@@ -23,7 +23,7 @@ def name_pattern(text: str) -> re.Pattern[str]:
         raise UsageProblem(
             "pattern-too-long",
             f"the pattern '{text[:40]}...' has {len(text)} characters",
-            f"a pattern has at most {PATTERN_LENGTH_MAX}, as many as a name",
+            f"use at most {PATTERN_LENGTH_MAX}, as many as a name may have",
         )
     return re.compile(translate(text))
 

@@ -105,8 +105,8 @@ def user_state_directory(environment: Mapping[str, str]) -> str:
     if not home.startswith("/"):
         raise UsageProblem(
             "no-state-directory",
-            "there is no HOME to keep the state directory in",
-            f"say --state DIR or set {STATE_VARIABLE}",
+            "HOME is not set, so there is no place for the state directory",
+            f"use --state DIR or set {STATE_VARIABLE}",
         )
     return f"{home.rstrip('/')}/.local/state/iriai"
 

@@ -32,16 +32,21 @@ class ResourceKind(NamedTuple):
     """Of `Resources`; empty: it is carried by name."""
 
 
-CPUS = ResourceKind("cpus", "count", "How many it may keep busy.", "cpus", 1.0, field="cpus")
+CPUS = ResourceKind("cpus", "count", "Number of CPUs per task.", "cpus", 1.0, field="cpus")
 MEMORY = ResourceKind(
     "memory",
     "bytes",
-    "As in 512M or 4G; a task that needs more is ended.",
+    "Memory per task, as 512M or 4G; a task that exceeds it is ended.",
     "memory_bytes",
     field="memory_bytes",
 )
 GPUS = ResourceKind(
-    "gpus", "count", "$CUDA_VISIBLE_DEVICES tells which.", "gpus", 8.0, field="gpus"
+    "gpus",
+    "count",
+    "Number of GPUs per task; $CUDA_VISIBLE_DEVICES names them.",
+    "gpus",
+    8.0,
+    field="gpus",
 )
 KINDS = (CPUS, MEMORY, GPUS)
 """All of them. See docs/guide/resource-kinds.md for how to add one."""

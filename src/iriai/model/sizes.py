@@ -39,31 +39,31 @@ def command_problem(command: tuple[str, ...]) -> SizeProblem | None:
     size_bytes = command_bytes(command)
     if size_bytes > COMMAND_BYTES_MAX:
         return SizeProblem(
-            f"its command has {size_bytes} bytes; the system starts no program with more than"
-            f" COMMAND_BYTES_MAX = {COMMAND_BYTES_MAX}",
+            f"its command has {size_bytes} bytes; the limit of the system is COMMAND_BYTES_MAX "
+            f"= {COMMAND_BYTES_MAX}",
             "put them into a file",
         )
     longest = max(map(text_bytes, command), default=0)
     if longest > ARGUMENT_BYTES_MAX:
         return SizeProblem(
-            f"an argument has {longest} bytes; the system starts no program with one of more than"
-            f" ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}",
+            f"an argument has {longest} bytes; the limit of the system is ARGUMENT_BYTES_MAX = "
+            f"{ARGUMENT_BYTES_MAX}",
             "put it into a file",
         )
     if any("\0" in word for word in command):
-        return SizeProblem("an argument has a NUL in it", "")
+        return SizeProblem("an argument contains a NUL", "")
     return None
 
 
 def file_problem(what: str, path: str) -> SizeProblem | None:
     """What speaks against a file or directory of that name; None: nothing."""
     if "\0" in path:
-        return SizeProblem(f"the name of its {what} has a NUL in it", "")
+        return SizeProblem(f"the name of its {what} contains a NUL", "")
     size_bytes = text_bytes(path)
     if size_bytes > FILE_NAME_BYTES_MAX:
         return SizeProblem(
-            f"the name of its {what} has {size_bytes} bytes; the system takes at most"
-            f" FILE_NAME_BYTES_MAX = {FILE_NAME_BYTES_MAX}",
+            f"the name of its {what} has {size_bytes} bytes; the limit of the system is "
+            f"FILE_NAME_BYTES_MAX = {FILE_NAME_BYTES_MAX}",
             "give a shorter one",
         )
     return None
@@ -81,8 +81,8 @@ def variables_problem(given: Mapping[str, str]) -> SizeProblem | None:
         size_bytes = text_bytes(name) + text_bytes(value) + 1
         if size_bytes > ARGUMENT_BYTES_MAX:
             return SizeProblem(
-                f"variable {name[:64]!r} has {size_bytes} bytes; the system starts no program with"
-                f" one of more than ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}",
+                f"variable {name[:64]!r} has {size_bytes} bytes; the limit of the system is "
+                f"ARGUMENT_BYTES_MAX = {ARGUMENT_BYTES_MAX}",
                 "put it into a file",
             )
     return None

@@ -109,9 +109,9 @@ def test_rights_come_from_a_configuration(shell, log, tmp_path):
         (("LOG", "--sweep", "burst=0"), "burst is '0'"),
         (("LOG", "--sweep", "seed=1..9999", "burst=1,2"), "at most 10,000"),
         (("LOG", "--sweep", "seed=1", "seed=2"), "a key stands twice"),
-        (("LOG", "--sweep", "seed=1", "--compare", "easy"), "cannot be said together"),
+        (("LOG", "--sweep", "seed=1", "--compare", "easy"), "cannot be combined"),
         (("LOG", "--compare", "easy,stride", "--starts", "x"), "--starts is for one simulation"),
-        (("LOG", "--generate", "lublin"), "cannot be said together"),
+        (("LOG", "--generate", "lublin"), "cannot be combined"),
         (("--generate", "life"), "there is no model 'life'"),
     ],
 )
@@ -137,14 +137,14 @@ def test_a_seed_that_fails_is_told_with_its_story_and_how_to_rerun_it(shell, mon
     monkeypatch.setattr("iriai.node.core.Node._acknowledge", lambda *_: None)
     said = shell("simulate", "--faults", "--seed", "7", "--seeds", "1")
     assert said.code == 1
-    assert "again: iriai simulate --faults --seed 7 --seeds 1" in said.out
+    assert "to repeat: iriai simulate --faults --seed 7 --seeds 1" in said.out
     assert "1 seeds, 1 fail" in said.err
 
 
 def test_faults_are_looked_for_without_a_log(shell, log):
     said = shell("simulate", log, "--faults")
     assert said.code == ExitCode.USAGE
-    assert "--faults is without a log" in said.err
+    assert "--faults cannot be combined with a log" in said.err
 
 
 def test_experiments_are_refused_with_where_they_are(shell):

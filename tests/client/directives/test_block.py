@@ -41,7 +41,7 @@ def test_quotes_group_words_and_comments_end_them():
 
 
 def test_a_quotation_has_to_end_on_its_line():
-    with pytest.raises(UsageProblem, match="job, line 1: a quotation does not end"):
+    with pytest.raises(UsageProblem, match="job, line 1: a quotation is not closed"):
         lines("#SBATCH -J 'two\n")
 
 

@@ -61,8 +61,8 @@ def test_what_is_understood(directive: str, expected: list[str]):
         ("-N 2", "line 2: --nodes=2: it would run on one machine alone"),
         ("-C skylake", "it could run on a machine without that feature"),
         ("--gres=gpu:a100:1", "the GPU might not be one of the kind 'a100'"),
-        ("-d afterok:1234", "a number names no job here"),
-        ("-d singleton", "no dependency of the kind 'singleton'"),
+        ("-d afterok:1234", "a job has no number alone here"),
+        ("-d singleton", "'singleton' is not a kind of dependency"),
         ("-d afterok:ume-1?afterok:ume-2", "all must hold"),
         ("-o %N.out", "no %N here"),
         ("--mem=0", "it would not have all memory"),
@@ -91,9 +91,9 @@ def test_all_that_is_refused_is_told_at_once():
         (("-n 8", "--ntasks-per-node=4"), "line 2: --ntasks=8 contradicts line 3"),
         (("--nonsense",), "line 2: '--nonsense' is not an option of sbatch"),
         (("-c",), "line 2: -c needs a value"),
-        (("-c two",), "line 2: --cpus-per-task=two: 'two' is not a number of them"),
-        (("--mem=much",), "line 2: --mem=much: this is not a size"),
-        (("-t soon",), "line 2: --time=soon: this is not a time limit"),
+        (("-c two",), "line 2: --cpus-per-task=two: 'two' is not a number"),
+        (("--mem=much",), "line 2: --mem=much: not a size"),
+        (("-t soon",), "line 2: --time=soon: not a time limit"),
     ],
 )
 def test_what_is_wrong_names_its_lines(directives: tuple[str, ...], message: str):
@@ -157,6 +157,6 @@ def test_a_script_for_both_systems_is_taken_for_slurm():
 
 def test_a_directive_after_the_first_command_is_ignored_with_a_warning():
     assert read("#SBATCH -c 2", "cd /tmp", "#SBATCH -c 4").warnings == (
-        "scripts/job, line 4: #SBATCH is ignored: it stands after the first command",
+        "scripts/job, line 4: #SBATCH is ignored: it follows the first command",
     )
     assert read("cat > other <<E", "#SBATCH -c 4", "E").warnings == ()

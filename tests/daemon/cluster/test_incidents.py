@@ -12,7 +12,7 @@ def test_what_was_noticed_again_is_shown_once_and_counted():
     noticed.note(PeerNoticed("flood", "", "too much", 1))
     assert noticed.rows() == [
         "take: a copy (two-machines-one-name) (100 times)",
-        "somebody: too much (flood)",
+        "an unknown machine: too much (flood)",
     ]
 
 
@@ -34,6 +34,6 @@ def test_one_that_lies_several_times_is_proposed_to_be_ejected_until_it_is():
             noticed.note(notice)
         assert bool(noticed.proposals(())) == (times == 3)
     [proposal] = noticed.proposals(())
-    assert proposal.startswith("oni says again and again what cannot be")
+    assert proposal.startswith("oni repeatedly sends false statements")
     assert "iriai eject oni" in proposal
     assert not noticed.proposals({"oni"})

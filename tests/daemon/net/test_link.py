@@ -147,10 +147,10 @@ def test_a_text_that_is_not_what_it_is_called_ends_the_link():
     async def body(front: End, back: End) -> None:
         front.link.send_frame(Piece(digest_of(b"the real one"), b"another", is_last=True))
         await until(lambda: back.over)
-        assert "not what it is called" in back.over[0]
+        assert "does not match its digest" in back.over[0]
         assert back.texts_told == []
         await until(lambda: front.byes)
-        assert "not what it is called" in front.byes[0]
+        assert "does not match its digest" in front.byes[0]
 
     story(body, NETWORK)
 
@@ -277,7 +277,7 @@ def test_who_does_not_keep_to_the_protocol_is_cut_off(content: bytes):
     async def body(front: End, back: End) -> None:
         front.stream.write(frame(content))
         await until(lambda: back.over)
-        assert "does not keep to the protocol" in back.over[0]
+        assert "violates the protocol" in back.over[0]
         assert not back.messages
 
     story(body)

@@ -290,7 +290,7 @@ def test_an_address_that_nobody_could_look_up_is_no_address(tmp_path):
         unspeakable = (f"{'x' * 64}.lab:6174", "a..b:6174")
         ume.book.update([replace(take.member, addresses=unspeakable)])
         ume.say("take", 1)
-        await until(lambda: "is no address" in ume.mesh._neighbours["take"].problem)
+        await until(lambda: "is not an address" in ume.mesh._neighbours["take"].problem)
         ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         await until(take.heard)

@@ -58,7 +58,7 @@ def test_a_text_comes_in_pieces():
 def test_a_text_with_a_name_that_is_no_digest_is_refused_and_nothing_is_kept(name: str):
     """T9j: 600 pieces with names of 1 MB took 600 MiB."""
     coming = PayloadChunks()
-    with pytest.raises(ValueError, match="is not called"):
+    with pytest.raises(ValueError, match="is not the name of a text"):
         coming.add(Piece(name, b"x", is_last=False))
     assert coming.unfinished_bytes == 0
 

@@ -218,7 +218,7 @@ def test_a_restore_that_fails_at_its_end_leaves_nothing(file: Path, there: Path,
 
 def test_a_file_that_is_there_is_replaced_only_on_demand(home: Path, file: Path):
     before = file.read_bytes()
-    with pytest.raises(Refused, match="is there already; name another file, or say --force"):
+    with pytest.raises(Refused, match="exists already; name another file, or use --force"):
         back_up(str(home), file, force=False)
     assert file.read_bytes() == before
     assert back_up(str(home), file, force=True).home == "ume"

@@ -143,7 +143,7 @@ def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path)
         launcher.tell(Defective(3, "ValueError at x.py:1"))
         await until(lambda: bool(link.trouble()))
         [line] = link.trouble()
-        assert "in the launcher cost an attempt or a message 3 times" in line
+        assert "in the launcher affected an attempt or a message 3 times" in line
         assert "ValueError at x.py:1" in line
         assert "log/launcher.log" in line
         launcher.tell(WELCOME)

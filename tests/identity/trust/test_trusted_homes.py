@@ -139,6 +139,6 @@ def test_consents_are_bounded_in_time_and_number():
     for number in range(OF_USER_MAX):
         consents.add(consent(f"m{number}"))
     consents.add(consent("m1"))
-    with pytest.raises(Refused, match="32 homes"):
+    with pytest.raises(Refused, match="32 consents"):
         consents.add(consent("m99"))
     consents.add(consent("m99", now_s=61.0))  # the others are over

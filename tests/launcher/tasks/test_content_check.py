@@ -19,10 +19,10 @@ def problem_of(environment: bytes = b"\x80", **changes: object) -> str:
     [
         ({"command": ("x" * 131_071,)}, "ARGUMENT_BYTES_MAX"),
         ({"command": ("x" * 9_000,) * 60}, "COMMAND_BYTES_MAX"),
-        ({"command": ("a\0b",)}, "an argument has a NUL"),
-        ({"working_directory": "/tmp/a\0b"}, "working directory has a NUL"),
+        ({"command": ("a\0b",)}, "an argument contains a NUL"),
+        ({"working_directory": "/tmp/a\0b"}, "working directory contains a NUL"),
         ({"output": "o" * 4_096}, "FILE_NAME_BYTES_MAX"),
-        ({"error": "\0"}, "error file has a NUL"),
+        ({"error": "\0"}, "error file contains a NUL"),
         ({"account": Account("a b", "ann")}, "is no name of a group"),
         ({"environment": bytes(ENVIRONMENT_BYTES_MAX + 1)}, "ENVIRONMENT_BYTES_MAX"),
     ],

@@ -1,4 +1,4 @@
-"""`iriai shares`: what each account is entitled to, and got."""
+"""`iriai shares`: the share of each account, by rights and as used."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _COLUMNS = (
 def shares(options: GlobalOptions) -> None:
     """Show what each account is entitled to, what it got, and how likely it is drawn next.
 
-    Wanted is the share by rights, among accounts with something to run; Got the share of what was
-    used lately; Next the chance in the next draw. Used is in cpu seconds and fades with time;
-    Ahead is the part of it that was paid for urgency (-p).
+    Wanted is the share by rights, among accounts with something to run; Got is the share of recent
+    usage; Next is the chance in the next draw. Used is in CPU seconds and decays with time; Ahead
+    is the part of it that was paid for urgency (-p).
     """
     with Client.connect(options.state) as client:
         answer = client.shares()
@@ -44,13 +44,13 @@ def shares(options: GlobalOptions) -> None:
         remark(answer.note)
     print(f"Order {answer.order}; {_fading_text(answer)}.")
     if answer.offpeak_factor is not None:
-        print(f"It is off-peak: use is charged {answer.offpeak_factor:g} times.")
+        print(f"It is off-peak: usage is charged {answer.offpeak_factor:g} times.")
 
 
 def _fading_text(table: ShareTable) -> str:
     if table.window_s is not None:
-        return f"use of the last {span_text(table.window_s)} counts"
-    return f"use counts half after {span_text(table.half_life_s)}"
+        return f"usage of the last {span_text(table.window_s)} counts"
+    return f"usage counts half after {span_text(table.half_life_s)}"
 
 
 def _cells(row: ShareRow) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ app = command_app(
     panel=ACCOUNTS,
     examples=(
         ("iriai shares", "whose turn it is, and why"),
-        ("watch iriai shares", "how it moves"),
+        ("watch iriai shares", "how it changes"),
         ("iriai shares --json", "for a program, as fractions of 1"),
     ),
 )

@@ -1,4 +1,4 @@
-"""`iriai usage`: what was used, by account or by job."""
+"""`iriai usage`: resources used, by account or by job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 class By(StrEnum):
-    """What sums are made of."""
+    """Units that sums are grouped by."""
 
     ACCOUNT = "account"
     JOB = "job"
@@ -46,16 +46,17 @@ def usage(
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="How long back (7d, 12h) or a date (2026-01-31). \\[default: everything]",
+            help="Start of the period: how long ago (7d, 12h), or a date (2026-01-31). "
+            "\\[default: everything]",
         ),
     ] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what I used.")] = False,
-    by: Annotated[By, typer.Option(help="Sums by account or by job.")] = By.ACCOUNT,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own usage.")] = False,
+    by: Annotated[By, typer.Option(help="Group the sums by account or by job.")] = By.ACCOUNT,
 ) -> None:
-    """Show what was used: CPU time, time, charge, peak memory, mean waiting time.
+    """Show resources used: CPU time, time, charge, peak memory, mean waiting time.
 
-    Operators see that of everybody, others their own; `iriai shares` has every account's standing.
-    The charge is what counts in the draw; it fades with time, and these sums do not.
+    Operators see the usage of everyone, others their own; 'iriai shares' shows how each account
+    stands. The charge counts in the draw; there it decays with time, and here it does not.
     """
     since_wall_s = 0.0 if since is None else parse_since(since, time.time())
     with Client.connect(options.state) as client:
@@ -72,11 +73,11 @@ def usage(
 def _say_what_is_gone(since_wall_s: float, from_wall_s: float | None, *, as_json: bool) -> None:
     if from_wall_s is not None and since_wall_s < from_wall_s and not as_json:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(from_wall_s))
-        print(f"Of what ended before {day} some is deleted, and not counted.", file=sys.stderr)
+        print(f"Some of what ended before {day} is deleted, and not counted.", file=sys.stderr)
 
 
 def parse_since(text: str, now_wall_s: float) -> float:
-    """The moment that `text` names: so long before now, or a date.
+    """Return the time that `text` names: a span before now, or a date.
 
     Raises:
         UsageProblem: it is neither.
@@ -90,8 +91,8 @@ def parse_since(text: str, now_wall_s: float) -> float:
     except (ValueError, OverflowError, UsageProblem):
         raise UsageProblem(
             "bad-time",
-            f"'{text}' is no moment in the past",
-            "write how long back, as 7d or 12h, or a date, as 2026-01-31 or 2026-01-31T14:00",
+            f"'{text}' is not a time in the past",
+            "give how long ago, as 7d or 12h, or a date, as 2026-01-31 or 2026-01-31T14:00",
         ) from None
 
 
@@ -113,8 +114,8 @@ app = command_app(
     usage,
     panel=ACCOUNTS,
     examples=(
-        ("iriai usage", "everybody, since the beginning"),
-        ("iriai usage --since 7d --mine", "mine, of the last week"),
-        ("iriai usage --by job --since 2026-01-31", "each job since a day"),
+        ("iriai usage", "everyone, since the beginning"),
+        ("iriai usage --since 7d --mine", "your own, of the last week"),
+        ("iriai usage --by job --since 2026-01-31", "each job since a date"),
     ),
 )

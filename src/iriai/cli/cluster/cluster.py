@@ -1,4 +1,4 @@
-"""`iriai cluster`: make one, and see the one that this machine is in."""
+"""`iriai cluster`: create a cluster, and show the one that this machine is in."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")],
     passphrase: Annotated[
         bool,
-        typer.Option("--passphrase", help="Ask for one that protects the operator's key."),
+        typer.Option("--passphrase", help="Ask for a passphrase that protects the operator's key."),
     ] = False,
 ) -> None:
-    """Make a cluster with this machine as its first member.
+    """Create a cluster with this machine as its first member.
 
-    Makes the cluster's authority, and you its first operator: the key of the authority lies on this
-    machine, sealed to yours, which lies in the directory 'operator' of the state directory. Keep a
-    copy of it, or have a second operator ('iriai operator').
+    The command creates the cluster's authority, and makes you its first operator. The authority's
+    key is stored on this machine, sealed with yours, which is stored in the directory 'operator' of
+    the state directory. Keep a copy of your key, or add a second operator ('iriai operator').
     """
     with Client.connect(options.state, follow=False) as client:
         found(client, name, passphrase=passphrase)
     if options.as_json:
         print_document({"cluster": name})
     else:
-        print(f"Cluster {name} is made. 'iriai token' lets machines in.")
+        print(f"Cluster {name} is created. 'iriai token' lets machines in.")
 
 
 def ensure_cluster(options: GlobalOptions) -> None:
-    """Make a cluster, named after this machine, where it is in none and its owner asks."""
+    """Create a cluster named after this machine, if it is in none and its owner asks."""
     with Client.connect(options.state, follow=False) as client:
         if client.cluster().cluster:
             return
@@ -55,7 +55,7 @@ def ensure_cluster(options: GlobalOptions) -> None:
 
 
 def found(client: Client, name: str, *, passphrase: bool) -> None:
-    """Make the cluster's files, and have the daemon take them up. Raises a `Problem`."""
+    """Create the cluster's files, and have the daemon load them. Raises a `Problem`."""
     from iriai.cli.cluster.operator_session import ask_new_passphrase
     from iriai.daemon.startup.state_directory import daemon_owner
     from iriai.identity.enrolment.bootstrap import found_cluster
@@ -65,7 +65,8 @@ def found(client: Client, name: str, *, passphrase: bool) -> None:
         raise NotAllowed(
             "not-the-owner",
             f"{paths.directory} belongs to another user",
-            "make the cluster as its owner: as root, for the machine's own daemon",
+            "create the cluster as the owner of that directory: as root, for the machine's own "
+            "daemon",
         )
     found_cluster(
         paths,
@@ -80,20 +81,20 @@ def found(client: Client, name: str, *, passphrase: bool) -> None:
 
 
 def operator_name() -> str:
-    """How documents name whoever works here: by their user name, made to fit."""
+    """Return the name of the current user as signed documents write it."""
     from iriai.daemon.startup.hardware import home_name
 
     return home_name(pwd.getpwuid(os.geteuid()).pw_name)
 
 
 def show(options: GlobalOptions) -> None:
-    """Show the cluster that this machine is in, as it knows it."""
+    """Show the cluster that this machine is in, as this machine knows it."""
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
     if options.as_json:
         print_document(report)
     elif not report.cluster:
-        print("This machine is in no cluster. 'iriai token' makes one, 'iriai join' enters one.")
+        print("This machine is in no cluster. 'iriai token' creates one, 'iriai join' joins one.")
     else:
         _print(report)
 
@@ -120,7 +121,7 @@ def _print(report: ClusterReport) -> None:
 
 
 def _trust_words(report: ClusterReport) -> str:
-    """For which users homes speak on other machines."""
+    """Return lines that say which homes are trusted on other machines, and for which users."""
     trust = trust_of(report)
     lines = [f"{home}: {users_words(trust.homes[home])}" for home in trust.homes if home != OTHERS]
     others = f"{'others' if lines else 'all homes'}: {users_words(trust.users_of(OTHERS))}"
@@ -129,7 +130,7 @@ def _trust_words(report: ClusterReport) -> str:
 
 def _document_words(report: ClusterReport) -> str:
     if not report.document_number:
-        return "none: each machine goes by its own ('iriai config edit' makes one)"
+        return "none: each machine uses its own ('iriai config edit' makes one)"
     made = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.document_made_wall_s))
     return f"document {report.document_number}, of {report.document_operator}, {made}"
 
@@ -140,7 +141,7 @@ app.info.rich_help_panel = MACHINE
 
 @app.callback()
 def cluster() -> None:
-    """Machines that know each other: make a cluster, or see it."""
+    """Create a cluster of machines, or show it."""
 
 
 add_command(
@@ -148,7 +149,7 @@ add_command(
     create,
     panel=MACHINE,
     examples=(
-        ("iriai cluster create lab", "with this machine as its first"),
+        ("iriai cluster create lab", "with this machine as its first member"),
         ("iriai cluster create lab --passphrase", "with a passphrase for your key"),
     ),
 )

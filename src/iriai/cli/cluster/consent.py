@@ -26,30 +26,31 @@ def consent(
         str,
         typer.Argument(
             metavar="[HOME]",
-            help="The machine where you hand jobs in.",
+            help="The machine where you submit jobs.",
             autocompletion=complete_home,
             show_default=False,
         ),
     ] = "",
     lifetime: Annotated[
         str,
-        typer.Option("--for", metavar="TIME", help="How long it holds."),
+        typer.Option("--for", metavar="TIME", help="How long the consent is valid."),
     ] = LIFETIME,
-    listing: Annotated[bool, typer.Option("--list", help="Show what you consented to.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List your consents.")] = False,
     withdraw: Annotated[
         str,
         typer.Option(
-            "--withdraw", metavar="HOME", help="Take it back.", autocompletion=complete_home
+            "--withdraw", metavar="HOME", help="Withdraw the consent.", autocompletion=complete_home
         ),
     ] = "",
 ) -> None:
-    """Let tasks that you hand in at another machine run on this one as you.
+    """Let tasks that you submit on another machine run on this one as you.
 
-    Needed where the cluster's operators do not trust that machine with you ('iriai trust'); 'iriai
-    why' says so. Say it on the machine where they are to run: root of HOME can then do as you here.
+    You need this if the cluster's operators do not trust that machine with you ('iriai trust');
+    'iriai why' shows it. Run the command on the machine where the tasks are to run: root of HOME
+    can then act as you here.
     """
     if bool(home) + bool(withdraw) + listing != 1:
-        raise UsageProblem("usage", "say one: HOME, --list, or --withdraw HOME")
+        raise UsageProblem("usage", "use one of HOME, --list, or --withdraw HOME")
     with Client.connect(options.state) as client:
         if home:
             client.consent(home, parse_duration(lifetime))
@@ -64,14 +65,14 @@ def consent(
         what = "run" if home else "do not run"
         unless = "" if home else ", unless an operator trusts it"
         print(
-            f"Tasks that are handed in at {printable(home or withdraw)} {what} on {machine} as "
+            f"Tasks that are submitted on {printable(home or withdraw)} {what} on {machine} as "
             f"{printable(user)} by your consent{unless}."
         )
 
 
 def _print(table: ConsentTable) -> None:
     if not table.rows:
-        print("Nothing was consented to here.")
+        print("There are no consents here.")
         return
     rows = [
         (
@@ -88,9 +89,9 @@ app = command_app(
     consent,
     panel=MACHINE,
     examples=(
-        ("iriai consent momo", "what you hand in on momo runs here, for ninety days"),
+        ("iriai consent momo", "what you submit on momo runs here, for ninety days"),
         ("iriai consent momo --for 7d", "for a week"),
-        ("iriai consent --list", "to what you consented here"),
+        ("iriai consent --list", "your consents here"),
         ("iriai consent --withdraw momo", "what runs goes on"),
     ),
 )

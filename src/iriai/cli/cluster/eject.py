@@ -1,4 +1,4 @@
-"""`iriai eject`: throw a machine out of the cluster."""
+"""`iriai eject`: remove a machine from the cluster."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ def eject(
         str, typer.Argument(metavar="NODE", help="The machine.", autocompletion=complete_node)
     ],
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to everyone who asks.")
     ] = "",
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Also if nobody here has heard of it, or it is this one."),
+        typer.Option(
+            "--anyway", help="Eject a machine that is not known here, or this machine itself."
+        ),
     ] = False,
 ) -> None:
-    """Throw a machine out of the cluster: all others refuse it from now on.
+    """Remove a machine from the cluster: all others refuse it from now on.
 
-    For operators. What it runs is lost and run again elsewhere. To let it in again, make a new
-    token and have it join. An issuer is refused together with all machines that it signed.
+    For operators. Its running tasks are lost and rerun elsewhere. To let it in again, make a new
+    token and let it join. If it is an issuer, all machines that it signed are refused too.
     """
     import msgspec
 
@@ -43,7 +45,7 @@ def eject(
     from iriai.identity.documents.signed_document import DocumentKind
 
     if len(reason) > REASON_LENGTH_MAX:
-        raise UsageProblem("bad-reason", "the reason is too long", "write one line")
+        raise UsageProblem("bad-reason", "the reason is too long", "write one short line")
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
         if not report.cluster:
@@ -56,7 +58,9 @@ def eject(
     if options.as_json:
         print_document({"machine": node, "reason": reason})
     else:
-        print(f"{printable(node)} is ejected: members refuse it as soon as they hear of it.")
+        print(
+            f"{printable(node)} is ejected: each member refuses it as soon as the news reaches it."
+        )
 
 
 def _check(node: str, own: str, machines: tuple[str, ...]) -> None:
@@ -64,18 +68,20 @@ def _check(node: str, own: str, machines: tuple[str, ...]) -> None:
         raise Refused(
             "own-machine",
             f"{node} is this machine",
-            "'iriai leave' takes it out; to eject it, do it on another member, or say --anyway",
+            "'iriai leave' takes it out; to eject it, do it on another member, or use --anyway",
         )
     if node not in machines:
         raise NotFound(
             "no-such-machine",
-            f"nobody here has heard of a machine {node}",
-            f"there are: {', '.join(machines)}; --anyway ejects a name that is not known",
+            f"no machine {node} is known here",
+            f"there are: {', '.join(machines)}; use --anyway to eject a name that is not known",
         )
 
 
 app = command_app(
     eject,
     panel=MACHINE,
-    examples=(("iriai eject momo --reason 'stolen from the office'", "nobody talks to it again"),),
+    examples=(
+        ("iriai eject momo --reason 'stolen from the office'", "no member talks to it any more"),
+    ),
 )

@@ -1,4 +1,4 @@
-"""`iriai join`: bring this machine into a cluster."""
+"""`iriai join`: add this machine to a cluster."""
 
 from __future__ import annotations
 
@@ -20,25 +20,28 @@ from iriai.model.token_text import TokenKind, parse_token
 def join(
     options: GlobalOptions,
     token: Annotated[
-        str, typer.Option("--token", metavar="TOKEN", help="As 'iriai token' printed it there.")
+        str,
+        typer.Option(
+            "--token", metavar="TOKEN", help="The token, as 'iriai token' printed it there."
+        ),
     ],
     address: Annotated[
         str,
         typer.Argument(
             metavar="[HOST:PORT]",
-            help="A member that lets machines in. \\[default: the one that the token names]",
+            help="A member that lets machines in. \\[default: the one named in the token]",
             show_default=False,
         ),
     ] = "",
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The machine's name. \\[default: the host's]"),
+        typer.Option(metavar="NAME", help="Name of the machine. \\[default: the host's]"),
     ] = None,
 ) -> None:
-    """Bring this machine into a cluster, by a token that was made on a member of it.
+    """Add this machine to a cluster, with a token that was made on a member of it.
 
-    The member is believed only if it has the authority that the token names. All that comes of it
-    is written at once, or nothing is.
+    The member is believed only if it has the authority that the token names. Either everything is
+    written, or nothing.
     """
     from iriai.client.join import ask_to_join
     from iriai.daemon.startup.join import make_ready, settle
@@ -62,35 +65,36 @@ def join(
         return
     print(f"{identity.name} is a member of cluster {identity.cluster}.")
     _tell_trust(paths, identity.name)
-    print("Its daemon goes by that now." if is_up else "Start it with 'iriai up'.")
+    print("Its daemon uses the certificate from now on." if is_up else "Start it with 'iriai up'.")
 
 
 def _tell_trust(paths: StatePaths, machine: str) -> None:
-    """Whose tasks this machine runs from now on, and whose of its own run elsewhere."""
+    """Print whose tasks this machine runs from now on, and whose of its own run elsewhere."""
     from iriai.cli.cluster.trusting import users_words
     from iriai.daemon.startup.settings import read_configuration
     from iriai.identity.cluster_state import ClusterState
 
     trust = ClusterState(paths.cluster).home_trust
     if read_configuration(paths).homes:
-        print("It runs tasks of whom [homes] in iriai.toml names.")
+        print("It runs tasks of the users that [homes] in iriai.toml names.")
     else:
-        print("It runs tasks that are handed in at")
+        print("It runs tasks that are submitted on")
         for home in trust.homes:
             where = "other machines" if home == OTHERS else home
             if home != machine:
                 print(f"  {where}, of {users_words(trust.users_of(home))}")
         if OTHERS not in trust.homes:
             print(f"  other machines, of {users_words(trust.users_of(OTHERS))}")
-        print("and of who says 'iriai consent HOME' here; [homes] in iriai.toml says otherwise.")
+        print("and of users who run 'iriai consent HOME' here; [homes] in iriai.toml changes that.")
     print(
-        f"Tasks that are handed in here run elsewhere for {users_words(trust.users_of(machine))}; "
-        f"an operator says otherwise with 'iriai trust {machine} --users all|ann,bob'."
+        "Tasks that are submitted here run elsewhere for "
+        f"{users_words(trust.users_of(machine))}; an operator changes that with 'iriai trust "
+        f"{machine} --users all|ann,bob'."
     )
 
 
 def _take_up(paths: StatePaths) -> bool:
-    """Have a daemon that runs go by it; whether one does."""
+    """Have a running daemon load the certificate; return whether one did."""
     from iriai.client.client import Client
 
     with suppress(Unreachable), Client.connect(paths.directory, follow=False) as client:
@@ -104,6 +108,6 @@ app = command_app(
     panel=MACHINE,
     examples=(
         ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
-        ("iriai join --token iriai-join-... --name momo", "by another name than the host's"),
+        ("iriai join --token iriai-join-... --name momo", "with another name than the host's"),
     ),
 )

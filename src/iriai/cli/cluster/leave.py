@@ -20,12 +20,12 @@ def leave(
     options: GlobalOptions,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Though this machine signs others for the cluster."),
+        typer.Option("--anyway", help="Leave although this machine signs others for the cluster."),
     ] = False,
 ) -> None:
-    """Take this machine out of its cluster. Its jobs stay with it; what it runs for others is lost.
+    """Take this machine out of its cluster. It keeps its jobs; what it runs for others is lost.
 
-    Drain it first where that matters. An operator's key stays where it is.
+    Drain it first if that matters. An operator's key stays where it is.
     """
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
@@ -55,9 +55,9 @@ def _check(cluster: str, paths: StatePaths, *, is_issuer: bool) -> None:
     if is_issuer:
         raise Refused(
             "still-an-issuer",
-            "this machine signs others for the cluster: without it they could not renew their "
+            "this machine signs others for the cluster: without it they cannot renew their "
             "certificates, unless another does ('iriai token --machine NAME --issuer')",
-            "say --anyway if another does, or if this is the end of the cluster",
+            "use --anyway if another does, or if this is the end of the cluster",
         )
 
 
@@ -65,7 +65,7 @@ app = command_app(
     leave,
     panel=MACHINE,
     examples=(
-        ("iriai drain --reason 'leaves the cluster'", "let what runs come to its end"),
+        ("iriai drain --reason 'leaves the cluster'", "first let running tasks end"),
         ("iriai leave", "then leave"),
     ),
 )

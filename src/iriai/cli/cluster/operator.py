@@ -1,4 +1,4 @@
-"""`iriai operator`: who may sign for the cluster: see them, add one, remove one."""
+"""`iriai operator`: show, add and remove those who may sign for the cluster."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ app.info.rich_help_panel = MACHINE
 
 @app.callback()
 def operator() -> None:
-    """Who may sign for the cluster: see them, add one, remove one."""
+    """Show, add and remove those who may sign for the cluster."""
 
 
 def request(
     options: GlobalOptions,
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="How documents name you. \\[default: your user]")
+        str,
+        typer.Option(metavar="NAME", help="Your name in signed documents. \\[default: your user]"),
     ] = "",
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for one that protects your key.")
+        bool, typer.Option("--passphrase", help="Ask for a passphrase that protects your key.")
     ] = False,
 ) -> None:
-    """Make yourself a key, and print the word by which an operator makes you one as well.
+    """Create a key of your own, and print the word with which an operator adds you.
 
-    The key lies where $IRIAI_OPERATOR says, else in the directory 'operator' of the state
-    directory. Said again it prints the same word. The word is no secret.
+    The key is stored where $IRIAI_OPERATOR points, else in the directory 'operator' of the state
+    directory. If you have a key already, the same word is printed again. The word is no secret.
     """
     from iriai.cli.cluster.cluster import operator_name
     from iriai.cli.cluster.operator_session import (
@@ -64,17 +65,19 @@ def request(
     if options.as_json:
         print_document({"name": key.name, "directory": directory, "word": word})
         return
-    print(f"The key of {key.name} is in {directory}. An operator makes you one with:\n")
+    print(f"The key of {key.name} is in {directory}. An operator adds you with:\n")
     print(f"    iriai operator add {word}")
 
 
 def add(
     options: GlobalOptions,
-    word: Annotated[str, typer.Argument(metavar="WORD", help="Of 'iriai operator request'.")],
+    word: Annotated[
+        str, typer.Argument(metavar="WORD", help="The word that 'iriai operator request' printed.")
+    ],
 ) -> None:
-    """Make whoever gave you WORD an operator, as an operator on a named member.
+    """Make the person who gave you WORD an operator; for operators, on a named member.
 
-    From then on they sign for the cluster as you do, and open the authority's key there.
+    From then on they sign for the cluster as you do, and can open the authority's key there.
     """
     from iriai.cli.cluster.operator_session import open_authority
     from iriai.identity.documents.operator_request import operator_of
@@ -92,11 +95,11 @@ def add(
 
 def remove(
     options: GlobalOptions,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator's.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the operator.")],
 ) -> None:
-    """Have an operator sign nothing more, as another operator on a named member.
+    """Take an operator's right to sign; for other operators, on a named member.
 
-    What they signed before is signed anew by you, so that it stays in force everywhere.
+    You sign again what they signed before, so that it stays in force everywhere.
     """
     from iriai.cli.cluster.operator_session import open_authority
     from iriai.identity.documents.signed_document import DocumentKind
@@ -105,18 +108,20 @@ def remove(
         opened = open_authority(client)
         if name == opened.operator.name:
             raise Refused(
-                "own-key", "that is you", "have another operator do it: they sign anew what you did"
+                "own-key",
+                "that is you",
+                "ask another operator to do it: they sign again what you signed",
             )
         client.publish(DocumentKind.ROSTER, opened.next_roster(remove=name))
         count = _sign_anew(client, opened, name)
     if options.as_json:
         print_document({"operator": name, "signed_anew": count})
     else:
-        print(f"{printable(name)} is no operator any more; signed anew by you: {count}.")
+        print(f"{printable(name)} is no longer an operator; you signed {count} again.")
 
 
 def show(options: GlobalOptions) -> None:
-    """Show the operators, and the members with which the authority's key lies."""
+    """Show the operators, and the members that store the authority's key."""
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
     if options.as_json:
@@ -129,9 +134,9 @@ def show(options: GlobalOptions) -> None:
 
 
 def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
-    """What the operator `name` signed and is in force, once more by this one; how many it were.
+    """Sign again what the operator `name` signed and is in force; return how many documents.
 
-    Machines that hear of it only now would refuse what somebody signed who is no operator.
+    A machine that receives a document only now would refuse one signed by a former operator.
     """
     import msgspec
 
@@ -167,13 +172,17 @@ add_command(
     app,
     request,
     panel=MACHINE,
-    examples=(("iriai operator request --passphrase", "a key of your own, and a word"),),
+    examples=(
+        ("iriai operator request --passphrase", "create a key of your own, and print its word"),
+    ),
 )
 add_command(
     app,
     add,
     panel=MACHINE,
-    examples=(("iriai operator add iriai-operator-...", "as the other one's command printed it"),),
+    examples=(
+        ("iriai operator add iriai-operator-...", "as the other person's command printed it"),
+    ),
 )
 add_command(
     app,

@@ -1,4 +1,4 @@
-"""What an operator does: with their key, which is read here and nowhere else."""
+"""An operator's session: opens their key, which is read here and nowhere else, and signs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from iriai.wire.joining import ClusterReport
 
 OPERATOR_VARIABLE = "IRIAI_OPERATOR"
-"""Names the directory of an operator's key that is not in the state directory."""
+"""Environment variable with the directory of an operator's key outside the state directory."""
 
 
 def operator_directory(state_directory: str) -> str:
-    """Where the operator's key lies: with this state directory, or where `$IRIAI_OPERATOR` says."""
+    """Return the directory of the key: `$IRIAI_OPERATOR`, else in the state directory."""
     return os.environ.get(OPERATOR_VARIABLE) or StatePaths(state_directory).operator
 
 
 def open_operator(client: Client, report: ClusterReport) -> Operator:
-    """The operator whose key lies in `operator_directory`.
+    """Open the operator's key in `operator_directory`.
 
-    Asks for the passphrase where there is one. Raises a `Problem`.
+    Asks for the passphrase if the key has one. Raises a `Problem`.
     """
     from iriai.identity.documents.operator_key import Operator
     from iriai.identity.documents.operator_roster import RosterOperator
@@ -42,7 +42,7 @@ def open_operator(client: Client, report: ClusterReport) -> Operator:
 
 
 class OpenAuthority(NamedTuple):
-    """The authority, open, and what there is to be changed with it."""
+    """The open authority, and the documents it may change."""
 
     authority: Authority
     state: ClusterState
@@ -50,12 +50,12 @@ class OpenAuthority(NamedTuple):
 
     @property
     def roster(self) -> Roster:
-        """Who the operators are."""
+        """The current operators."""
         assert self.state.roster is not None, "it was opened by the roster"
         return self.state.roster
 
     def next_roster(self, **change: Unpack[RosterChange]) -> bytes:
-        """The roster that follows; see `roster.changed`. Raises a `Problem`."""
+        """Return the roster after a change; see `roster.changed`. Raises a `Problem`."""
         from iriai.identity.documents.operator_roster import changed
 
         ejected = self.state.was_ejected
@@ -71,7 +71,7 @@ class RosterChange(TypedDict, total=False):
 
 
 def open_authority(client: Client) -> OpenAuthority:
-    """The authority with its key: by an operator, as the owner of a named member.
+    """Open the authority with its key: for an operator who owns a named member.
 
     Raises a `Problem`.
     """
@@ -80,16 +80,16 @@ def open_authority(client: Client) -> OpenAuthority:
 
     report = client.cluster()
     if not report.cluster:
-        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' makes one")
+        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
     operator = open_operator(client, report)
     paths = StatePaths(client.welcome.state_directory)
-    where = f"do it as root on one of them: {', '.join(report.named)}"
+    where = f"run the command as root on one of them: {', '.join(report.named)}"
     if not os.access(paths.cluster, os.R_OK):
-        raise NotAllowed("not-the-owner", f"{paths.cluster} is not yours to read", where)
+        raise NotAllowed("not-the-owner", f"{paths.cluster} is not readable for you", where)
     state = ClusterState(paths.cluster)
     if state.issuer is None or state.roster is None:
         raise Refused(
-            "not-a-named-member", f"the authority's key does not lie with {report.machine}", where
+            "not-a-named-member", f"the authority's key is not stored on {report.machine}", where
         )
     key = operator.key.opening
     authority = opened(state.roster, state.issuer, key, state.identity.authority)
@@ -97,15 +97,15 @@ def open_authority(client: Client) -> OpenAuthority:
 
 
 def ask_new_passphrase() -> str:
-    """A passphrase, typed twice. Raises a `Problem`."""
+    """Ask for a passphrase twice. Raises a `Problem`."""
     first = _ask("Passphrase of your operator's key: ")
-    if first != _ask("The same again: "):
-        raise NotAllowed("wrong-passphrase", "these are two passphrases", "try again")
+    if first != _ask("Repeat the passphrase: "):
+        raise NotAllowed("wrong-passphrase", "the passphrases do not match", "try again")
     return first
 
 
 def issuer_bundle(client: Client, machine: str) -> bytes:
-    """A new issuer, to be kept by `machine`, which is a named member from now on.
+    """Create an issuer for `machine`, which is a named member from now on.
 
     Raises a `Problem`.
     """
@@ -121,7 +121,7 @@ def issuer_bundle(client: Client, machine: str) -> bytes:
 
 
 def say_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
-    """Sign, as an operator, that `home` speaks for `users`; False: that is in force already.
+    """Sign, as an operator, that `home` is trusted for `users`; False if that is in force already.
 
     Raises a `Problem`.
     """
@@ -139,7 +139,7 @@ def say_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
 
 
 def ask_passphrase() -> str:
-    """That of the operator's key. Raises a `Problem`."""
+    """Ask for the passphrase of the operator's key. Raises a `Problem`."""
     return _ask("Passphrase of your operator's key: ")
 
 
@@ -147,7 +147,7 @@ def _ask(prompt: str) -> str:
     if not sys.stdin.isatty():
         raise NotAllowed(
             "no-terminal",
-            "the operator's key has a passphrase, and there is no terminal to type it at",
-            "do it at a terminal",
+            "the operator's key has a passphrase, and there is no terminal to type it on",
+            "run the command on a terminal",
         )
     return getpass.getpass(prompt)

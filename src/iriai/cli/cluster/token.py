@@ -1,4 +1,4 @@
-"""`iriai token`: let a machine in, or a person ask from elsewhere."""
+"""`iriai token`: make tokens that let machines join, or users work from elsewhere."""
 
 from __future__ import annotations
 
@@ -32,33 +32,35 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """What is said of a machine that is to join."""
+    """Options about a machine that is to join."""
 
     machine: Annotated[
         str, typer.Option("--machine", metavar="NAME", help="Only this machine may join with it.")
     ] = ""
     issuer: Annotated[
         bool,
-        typer.Option("--issuer", help="With --machine: it will sign machines for the cluster too."),
+        typer.Option(
+            "--issuer", help="With --machine: the machine will also sign machines for the cluster."
+        ),
     ] = False
     trust: Annotated[
         str,
         typer.Option(
             "--trust",
             metavar="USERS",
-            help="With --machine: whose tasks that are handed in there run elsewhere: all, or "
-            "ann,bob. \\[default: nobody's; see 'iriai trust']",
+            help="With --machine: users whose tasks submitted there run elsewhere: all, or "
+            "ann,bob. \\[default: nobody; see 'iriai trust']",
             show_default=False,
         ),
     ] = ""
 
     def check(self, user: str | None) -> None:
-        """Raise `UsageProblem` where it does not go together."""
+        """Raise `UsageProblem` if the options contradict each other."""
         if self.issuer and not self.machine:
-            words = "--issuer needs to know which machine"
+            words = "--issuer needs the name of the machine"
             raise UsageProblem("usage", words, "add --machine NAME")
         if self.trust and (user is not None or not self.machine):
-            words = "--trust is said of one machine that joins"
+            words = "--trust needs the name of the machine"
             raise UsageProblem("usage", words, "add --machine NAME")
 
 
@@ -70,7 +72,7 @@ def token(
         typer.Option(
             "--expires",
             metavar="TIME",
-            help=f"How long it is good. \\[default: {JOIN_LIFETIME}; a user's {USER_LIFETIME}]",
+            help=f"How long it is valid. \\[default: {JOIN_LIFETIME}; for a user {USER_LIFETIME}]",
             show_default=False,
         ),
     ] = "",
@@ -79,25 +81,28 @@ def token(
         typer.Option(
             "--user",
             metavar="USER",
-            help="For requests of this user from elsewhere; '-' is you. Else for a machine.",
+            help="A token for requests of this user from elsewhere ('-': you), instead of one "
+            "for a machine.",
             show_default=False,
         ),
     ] = None,
     address: Annotated[
         str,
         typer.Option(
-            "--address", metavar="HOST:PORT", help="Where this machine is found from outside."
+            "--address",
+            metavar="HOST:PORT",
+            help="Address where this machine is reached from outside.",
         ),
     ] = "",
-    listing: Annotated[bool, typer.Option("--list", help="Show what was given out.")] = False,
-    revoke: Annotated[
-        str, typer.Option("--revoke", metavar="ID", help="Let a token be good for nothing.")
-    ] = "",
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the tokens that were made.")
+    ] = False,
+    revoke: Annotated[str, typer.Option("--revoke", metavar="ID", help="Revoke a token.")] = "",
 ) -> None:
-    """Print a token that lets one machine join, or a user ask from another machine.
+    """Print a token that lets one machine join, or a user work from another machine.
 
-    The first one on a machine that is in no cluster makes a cluster (see 'iriai cluster create').
-    For operators; a token of your own ('--user -') you can make yourself.
+    On a machine that is in no cluster, the first token creates a cluster (see 'iriai cluster
+    create'). For operators; every user can make a token for themselves ('--user -').
     """
     if listing or revoke:
         _look(options, revoke)
@@ -123,7 +128,7 @@ def token(
 
 
 def _said_of(newcomer: Newcomer, client: Client) -> bytes:
-    """Sign, as an operator, what is said of a newcomer; its issuer, for the token."""
+    """Sign, as an operator, the options about a newcomer; return its issuer, for the token."""
     from iriai.cli.cluster.operator_session import issuer_bundle, say_trust
 
     if newcomer.trust:
@@ -132,16 +137,16 @@ def _said_of(newcomer: Newcomer, client: Client) -> bytes:
 
 
 def _consent_words(report: ClusterReport, machine: str) -> str:
-    """What whoever gives the token away consents to."""
+    """Return what the person consents to who gives the token away."""
     home = machine or "NAME"
     users = trust_of(report).users_of(machine)
     runs = (
-        f"Tasks that are handed in on {machine or 'it'} run on other machines for "
+        f"Tasks that are submitted on {machine or 'it'} run on other machines for "
         f"{users_words(users)}: 'iriai trust {home} --users all|ann,bob|none' changes that."
     )
     return (
-        f"{runs}\nRoot of {machine or 'that machine'} can do as these users elsewhere, and reads "
-        "what the tasks that run there bring with them."
+        f"{runs}\nRoot of {machine or 'that machine'} can act as these users elsewhere, and can "
+        "read what the tasks that run there bring with them."
     )
 
 
@@ -150,11 +155,11 @@ def _tell(made: TokenMade, kind: str) -> None:
     if kind == "join":
         print(f"One machine may join cluster {made.cluster} until {until}. On it, as root:\n")
         print(f"    iriai join {made.address} --token {made.text}\n")
-        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' takes it back.")
+        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' revokes it.")
     else:
-        print(f"Good until {until}; whoever has it asks as you do here. Elsewhere:\n")
+        print(f"Valid until {until}; who has it can act as you here. Elsewhere:\n")
         print(f"    export IRIAI_TOKEN={made.text}\n")
-        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' takes it back.")
+        print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' revokes it.")
 
 
 def _look(options: GlobalOptions, revoke: str) -> None:
@@ -165,14 +170,14 @@ def _look(options: GlobalOptions, revoke: str) -> None:
     if options.as_json:
         print_document(table)
     elif revoke:
-        print(f"Token {revoke} is good for nothing now.")
+        print(f"Token {revoke} is revoked.")
     else:
         _print(table)
 
 
 def _print(table: TokenTable) -> None:
     if not table.rows:
-        print("There is no token: this machine made none, or they ended long ago.")
+        print("There are no tokens: this machine made none, or they expired long ago.")
         return
     rows = [
         (
@@ -194,9 +199,9 @@ app = command_app(
     examples=(
         ("iriai token", "for one machine, within an hour"),
         ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),
-        ("iriai token --user - --expires 7d", "to ask from your own laptop"),
-        ("iriai token --machine momo --trust all", "what is handed in on momo runs elsewhere"),
+        ("iriai token --user - --expires 7d", "to use iriai from your own laptop"),
+        ("iriai token --machine momo --trust all", "what is submitted on momo runs elsewhere"),
         ("iriai token --machine momo --issuer", "momo will let machines in too"),
-        ("iriai token --list", "what was given out, and what became of it"),
+        ("iriai token --list", "all tokens, and what became of each"),
     ),
 )

@@ -1,4 +1,4 @@
-"""`iriai trust`: say for which users a home speaks on other machines."""
+"""`iriai trust`: for which users a home is trusted on other machines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from iriai.model.units import printable
 from iriai.wire.joining import ClusterReport
 
 _COLUMNS = (
-    Column("Handed in at", style="bold"),
+    Column("Submitted on", style="bold"),
     Column("Runs elsewhere for", folds=True),
-    Column("Said by"),
+    Column("Set by"),
     Column("Since"),
 )
 
@@ -33,26 +33,26 @@ def trust(
         str,
         typer.Argument(
             metavar="[HOME]",
-            help="The machine where jobs are handed in; '*': all that are not named.",
+            help="The machine where jobs are submitted; '*': all that are not named.",
             autocompletion=complete_home,
             show_default=False,
         ),
     ] = "",
     users: Annotated[
         str,
-        typer.Option("--users", metavar="USERS", help="all, none, or names: ann,bob."),
+        typer.Option("--users", metavar="USERS", help="Users: all, none, or names (ann,bob)."),
     ] = "",
 ) -> None:
-    """Say for which users a home speaks: whose tasks that were handed in there run elsewhere.
+    """Set for which users a home is trusted: their tasks submitted there run elsewhere.
 
-    For operators, who sign it; without HOME it shows what is in force. Root of a machine that
-    speaks for a user can do as that user on all other machines. Nobody is root elsewhere. Tasks of
-    others run there as soon as these consent to it themselves ('iriai consent').
+    For operators, who sign it; without HOME the command shows what is in force. Root of a trusted
+    machine can act as these users on all other machines. No task runs as root elsewhere. Tasks of
+    other users run elsewhere if these consent to it themselves ('iriai consent').
     """
     from iriai.cli.cluster.operator_session import say_trust
 
     if bool(home) != bool(users):
-        raise UsageProblem("usage", "a home and its users go together", "add --users all|ann,bob")
+        raise UsageProblem("usage", "a home needs --users", "add --users all|ann,bob")
     with Client.connect(options.state, follow=False) as client:
         if home:
             check_home(home)
@@ -64,7 +64,7 @@ def trust(
     elif home:
         whom = users_words(parse_users(users))
         where = "homes that are not named" if home == OTHERS else printable(home)
-        print(f"Tasks that are handed in at {where} run elsewhere for {whom}.")
+        print(f"Tasks that are submitted on {where} run elsewhere for {whom}.")
     else:
         _require_cluster(report)
         _print(report)
@@ -72,7 +72,7 @@ def trust(
 
 def _require_cluster(report: ClusterReport) -> None:
     if not report.cluster:
-        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' makes one")
+        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
 
 
 def _print(report: ClusterReport) -> None:
@@ -95,10 +95,10 @@ app = command_app(
     trust,
     panel=MACHINE,
     examples=(
-        ("iriai trust", "for whom which home speaks"),
-        ("iriai trust momo --users ann,bob", "what they hand in on momo runs elsewhere"),
+        ("iriai trust", "which homes are trusted, for which users"),
+        ("iriai trust momo --users ann,bob", "what they submit on momo runs elsewhere"),
         ("iriai trust momo --users all", "for every user with an ordinary id"),
-        ("iriai trust momo --users none", "for nobody; what runs goes on"),
+        ("iriai trust momo --users none", "for nobody; running tasks go on"),
         ("iriai trust '*' --users none", "an older cluster: only homes that are named"),
     ),
 )

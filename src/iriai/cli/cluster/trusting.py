@@ -1,4 +1,4 @@
-"""What several commands say of trust: for which users a home speaks on other machines."""
+"""Trust in words: for which users a home is trusted on other machines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def trust_of(report: ClusterReport) -> HomeTrust:
-    """What operators of the cluster said."""
+    """Return the trust documents of the cluster's operators."""
     return HomeTrust({row.home: row.users for row in report.trusted})
 
 
 def users_words(users: Iterable[str]) -> str:
-    """For whom, in a sentence."""
+    """Return the users as a part of a sentence."""
     names = tuple(users)
     if ALL in names:
         return "every user with an ordinary id"

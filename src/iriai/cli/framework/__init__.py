@@ -1,1 +1,1 @@
-"""What all commands share: options, errors, tables, completion, on top of Typer."""
+"""Options, errors, tables and completion of all commands, on top of Typer."""

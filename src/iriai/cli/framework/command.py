@@ -1,4 +1,4 @@
-"""From a function to a command: its options in groups, its problems told, its examples in help."""
+"""Turns functions into commands: options in groups, problems reported, examples in help."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PANEL = "Everywhere"
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """Before the command or after it; after it counts."""
+    """Global options, before or after the command; those after it win."""
 
     state: Annotated[
         Path | None,
         typer.Option(
             "--state",
             metavar="DIR",
-            help="State directory of the daemon to talk to. Else $IRIAI_STATE, your own "
-            "(~/.local/state/iriai), the machine's (/var/lib/iriai).",
+            help="State directory of the daemon to use. \\[default: $IRIAI_STATE, else your "
+            "own (~/.local/state/iriai), else the machine's (/var/lib/iriai)]",
             rich_help_panel=PANEL,
             show_default=False,
         ),
@@ -41,36 +41,36 @@ class GlobalOptions:
     ] = False
 
     def within(self, outer: object) -> GlobalOptions:
-        """These, completed by those that stand before the command."""
+        """Return these options, completed by those before the command."""
         if not isinstance(outer, GlobalOptions):
             return self
         return GlobalOptions(self.state or outer.state, self.as_json or outer.as_json)
 
 
 MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
-TRYING = "Trying things out"
+TRYING = "Simulation"
 """Headings of `iriai --help`."""
 
 EXAMPLE_COLUMNS = 74
-"""Of an example and its explanation, in 80 with margins."""
+"""Columns of an example and its explanation: 80 with margins."""
 
 Command = Callable[..., int | None]
 """The function behind a command; returns the exit code, None is 0."""
 
 
 DASHES = "iriai.dashes"
-"""In the context's `meta`: whether `--` stands before the words of a command."""
+"""Key in the context's `meta`: whether `--` precedes the words of a command."""
 GIVEN = "iriai.given"
-"""In the context's `meta`: everything that stands after the name of the command."""
+"""Key in the context's `meta`: all words after the name of the command."""
 WORDS = "words"
-"""The parameter that takes the words of a command."""
+"""Name of the parameter that takes the words of a command."""
 
 
 class WordsCommand(TyperCommand):
-    """A command that takes the words of another."""
+    """A command that takes the words of another command."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Note whether `--` stood before the words, which parsing forgets."""
+        """Record whether `--` preceded the words, which parsing forgets."""
         given = ctx.meta[GIVEN] = list(args)
         rest = super().parse_args(ctx, args)
         words = ctx.params[WORDS] or ()
@@ -135,10 +135,11 @@ def examples_text(examples: Sequence[tuple[str, str]]) -> str:
 
 
 def flattened(function: Command) -> Callable[..., int | None]:
-    """`function` as Typer wants it: options that it takes in groups stand one by one.
+    """Return `function` as Typer wants it: with the options of its groups one by one.
 
     A parameter whose type is a dataclass is a group: each of its fields becomes an option. A
-    parameter `ctx` is Typer's context. A problem that is raised is told, and becomes an exit code.
+    parameter `ctx` is Typer's context. A problem that is raised is reported, and becomes an exit
+    code.
     """
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
@@ -184,12 +185,12 @@ def flattened(function: Command) -> Callable[..., int | None]:
 
 
 def _joined_paragraphs(text: str) -> str:
-    """`text` with each paragraph in one line, so that a terminal breaks it where it ends."""
+    """Return `text` with each paragraph in one line, so that a terminal breaks it where it ends."""
     return "\n\n".join(each.replace("\n", " ") for each in text.split("\n\n"))
 
 
 def _with_globals_last(function: Command, hints: dict[str, object]) -> list[inspect.Parameter]:
-    """The parameters that become options: help shows what is particular to a command first."""
+    """Return the parameters that become options: those of the command first."""
     found = [each for each in inspect.signature(function).parameters.values() if each.name in hints]
     return sorted(found, key=lambda each: hints[each.name] is GlobalOptions)
 

@@ -1,4 +1,4 @@
-"""Names that the shell completes, from the daemon where it answers at once; silent elsewhere."""
+"""Completion of names by the shell, from a daemon that answers at once; silent otherwise."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 
 JOBS_MAX = 200
-"""More candidates than anybody reads."""
+"""Most candidates offered: more than anyone reads."""
 FINISHED_MAX = 20
-"""Of those that have finished only the latest are likely to be meant."""
+"""Finished jobs offered: only the latest are likely to be meant."""
 ANSWER_WAIT_S = 1.0
-"""Whoever presses Tab does not want to wait for a daemon in trouble."""
+"""A user who presses Tab does not want to wait for a daemon in trouble."""
 _CONDITIONS = (
     (Condition.OK, "when all of its tasks completed"),
-    (Condition.ANY, "when it has ended, however"),
-    (Condition.FAIL, "when it ended otherwise than completed"),
+    (Condition.ANY, "when it has ended in any way"),
+    (Condition.FAIL, "when it ended in any way but completed"),
 )
 
 
 def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of the user's jobs that have not finished, with what they are."""
+    """Return ids of the user's jobs that have not finished, with their names and states."""
     return _jobs(ctx, incomplete, finished_max=0)
 
 
 def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """As `complete_job`, with those that finished last."""
+    """As `complete_job`, with the jobs that finished last."""
     return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
 
 
 def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Conditions, then ids of jobs that have not finished; after a comma the next id."""
+    """Return conditions, then ids of jobs that have not finished; after a comma the next id."""
     word, colon, ids = incomplete.partition(":")
     if not colon:
         return [(f"{each}:", when) for each, when in _CONDITIONS if each.startswith(word)]
@@ -52,7 +52,7 @@ def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, 
 
 
 def complete_state(incomplete: str) -> list[str]:
-    """States of a job that has not finished."""
+    """Return states of a job that has not finished."""
     return [
         state
         for state in TaskState
@@ -61,13 +61,13 @@ def complete_state(incomplete: str) -> list[str]:
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Machines that run tasks, with how they are."""
+    """Return machines that run tasks, with their states."""
     rows = _ask(ctx, lambda client: list(client.nodes()), follow=False)
     return [(row.name, row.state) for row in rows if row.name.startswith(incomplete)]
 
 
 def complete_home(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Machines of the cluster that jobs are handed in at."""
+    """Return machines of the cluster where jobs are submitted."""
 
     def ask(client: Client) -> list[tuple[str, str]]:
         report = client.cluster()
@@ -95,7 +95,7 @@ def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[
 def _ask(
     ctx: typer.Context, ask: Callable[[Client], list[_Row]], *, follow: bool = True
 ) -> list[_Row]:
-    """What a daemon answers at once; nothing where none does."""
+    """Return the daemon's answer if it comes at once, else None."""
     from iriai.client.client import Client
 
     signal.signal(signal.SIGALRM, _too_slow)

@@ -18,11 +18,11 @@ from iriai.cli.framework.standard_streams import complain, reader_gone
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 
 DEBUG_VARIABLE = "IRIAI_DEBUG"
-"""Set by those who look for a mistake of ours: show where it happened."""
+"""Environment variable that shows the traceback of an internal error."""
 
 
 def run_words(words: Sequence[str]) -> int:
-    """Run the command that `words` are; returns the exit code."""
+    """Run the command in `words`; return the exit code."""
     try:
         result = root_command().main(args=list(words), prog_name="iriai", standalone_mode=False)
         sys.stdout.flush()
@@ -43,7 +43,7 @@ def run_words(words: Sequence[str]) -> int:
 
 
 def _asks_for_json(words: Sequence[str]) -> bool:
-    """Whether `--json` stands among the options, where the words could not be understood."""
+    """Return whether `--json` is among the options of a line that could not be parsed."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options
 
@@ -52,7 +52,7 @@ def _usage_problem(error: typer.TyperException) -> UsageProblem:
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "iriai")
     message, _, guess = error.format_message().rstrip(".").partition(". Did you mean ")
-    hint = f"'{command} --help' shows what can be said"
+    hint = f"see '{command} --help'"
     if guess:
         hint = f"did you mean {guess} {hint}"
     return UsageProblem("usage", message[:1].lower() + message[1:], hint)
@@ -64,8 +64,8 @@ def _internal(error: Exception) -> Problem:
         return Problem("system", f"{where}{error.strerror or error}")
     return Problem(
         "internal",
-        f"a mistake of iriai itself ({type(error).__name__}: {error})",
-        f"please report it, with what {DEBUG_VARIABLE}=1 shows",
+        f"internal error of iriai ({type(error).__name__}: {error})",
+        f"please report it, with the output of {DEBUG_VARIABLE}=1",
     )
 
 
@@ -91,30 +91,30 @@ COMMANDS = {name: f"iriai.cli.{group}.{name}" for group, names in _GROUPS.items(
 _HELP = """\
 Share the computers of a laboratory fairly.
 
-Hand in work with [bold]run[/] or [bold]submit[/]; iriai draws whose turn it is, by what each \
+Submit work with [bold]run[/] or [bold]submit[/]; iriai draws whose turn it is, by what each \
 account has used, and runs it on this machine.
 """
 _EXAMPLES = (
     ("iriai up --detach", "start the daemon"),
-    ("iriai run -- hostname", "run a command, see its output, get its exit code"),
-    ("iriai submit --array 1-20 -- ./analyse.sh", "hand in twenty tasks"),
-    ("iriai jobs", "what waits, what runs"),
-    ("iriai why ume-2", "what job ume-2 waits for"),
-    ("iriai run --help", "every command has its own help, with examples"),
+    ("iriai run -- hostname", "run a command, show its output, exit with its code"),
+    ("iriai submit --array 1-20 -- ./analyse.sh", "submit twenty tasks"),
+    ("iriai jobs", "your jobs that wait or run"),
+    ("iriai why ume-2", "why job ume-2 waits"),
+    ("iriai run --help", "help of a command, with examples"),
 )
 
 
 class LazyGroup(TyperGroup):
-    """The commands of `COMMANDS`, each made on first use."""
+    """The commands of `COMMANDS`, each loaded on first use."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """All names, in the order of the help page."""
+        """Return all names, in the order of the help page."""
         return list(COMMANDS)
 
     def get_command(  # type: ignore[override]
         self, ctx: typer.Context, cmd_name: str
     ) -> TyperCommand | TyperGroup | None:
-        """The command `cmd_name`, or None."""
+        """Return the command `cmd_name`, or None."""
         if cmd_name not in COMMANDS:
             return None
         command = get_command(import_module(COMMANDS[cmd_name]).app)

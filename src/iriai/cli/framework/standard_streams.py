@@ -1,4 +1,4 @@
-"""The standard streams as descriptors: what may be passed on, and writing all of something."""
+"""The standard streams as descriptors: which may be passed on, and complete writes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from iriai.model.problem import Problem
 from iriai.model.units import printable
 
 _CONTROL = re.compile("[\x7f-\x9f]")
-"""What JSON need not escape, but terminals obey; those below a space it does."""
+"""Characters that JSON need not escape but terminals obey; JSON escapes those below a space."""
 
 
 def print_document(value: object) -> None:
-    """Print `value`, which may hold structures of the wire protocol, and texts of anybody."""
+    """Print `value`, which may hold structures of the wire protocol, and texts of any origin."""
     text = msgspec.json.encode(plain(value)).decode()
     print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: object) -> object:
-    """`value` of nothing but what JSON has; structures become objects without their tags."""
+    """Return `value` in JSON types only; structures become objects without their tags."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
         return {name: plain(each) for name, each in fields if each is not msgspec.UNSET}
@@ -37,7 +37,7 @@ def plain(value: object) -> object:
 
 
 def complain(problem: Problem, *, as_json: bool) -> None:
-    """Say what was wrong: one line on standard error, or one document on standard output."""
+    """Report a problem: one line on standard error, or one document on standard output."""
     if as_json:
         error = {"code": problem.code, "message": problem.message, "hint": problem.hint}
         print_document({"error": error})
@@ -46,12 +46,12 @@ def complain(problem: Problem, *, as_json: bool) -> None:
 
 
 def remark(text: str) -> None:
-    """Say something beside the result, on standard error."""
+    """Print a remark beside the result, on standard error."""
     print(f"iriai: {printable(text)}", file=sys.stderr)
 
 
 def remarks(texts: Iterable[str]) -> None:
-    """Say each of `texts` as `remark` does."""
+    """Print each of `texts` as `remark` does."""
     for text in texts:
         remark(text)
 
@@ -61,7 +61,7 @@ EXIT_READER_GONE = 128 + 13
 
 
 def passable_stdin() -> int | None:
-    """Standard input, if a task should have it; None where it would read nothing anyway."""
+    """Return standard input if a task should have it; None if it would read nothing anyway."""
     try:
         status = os.fstat(STDIN)
         if os.path.samestat(status, os.stat(os.devnull)):  # noqa: PTH116
@@ -74,7 +74,7 @@ def passable_stdin() -> int | None:
 
 
 def sink_to(descriptor: int) -> Sink:
-    """Writes all it is given to `descriptor`; raises BrokenPipeError when nobody reads it."""
+    """Return a function that writes all it gets to `descriptor`, or raises BrokenPipeError."""
 
     def sink(data: bytes) -> None:
         view = memoryview(data)
@@ -90,7 +90,7 @@ def sink_to(descriptor: int) -> Sink:
 
 
 def reader_gone() -> int:
-    """Whoever read our output has enough: the exit code of a program that SIGPIPE ends."""
+    """Return the exit code of a program that SIGPIPE ends: the reader of our output is gone."""
     # What is still buffered has nowhere to go, and must not be complained about at the exit.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, STDOUT)

@@ -15,32 +15,32 @@ from iriai.model.units import printable
 from iriai.wire.requests import Why
 
 MACHINES_SHOWN_MAX = 8
-"""Of those for which the same holds: a line of a terminal; `--json` has all."""
+"""Machines listed for one reason: a line of a terminal; `--json` has all."""
 
 _MEANINGS: dict[str, str] = {
     Rule.NO_MACHINE_LARGE_ENOUGH: "no machine is large enough",
     Rule.MACHINE_BUSY: "the machine is busy",
     Rule.RUNNING_CAP: "the account runs as much as it may at once",
-    Rule.BURST: "while others wait, the account has its part already",
+    Rule.BURST: "other accounts wait, and this one has its share already",
     Rule.HELD: "it is held",
-    Rule.DEPENDENCY: "it waits for others to end",
-    Rule.ARRAY_THROTTLE: "as many of its tasks run as may at once",
+    Rule.DEPENDENCY: "it waits for other jobs to end",
+    Rule.ARRAY_THROTTLE: "as many of its tasks run as may run at once",
     Rule.RESERVED_HEAD_AHEAD: "it would delay a job that was promised a start",
     Rule.RESERVED: "it has a promised start",
     Rule.OTHER_CLUSTERS: "other clusters have not started it either",
-    Rule.PASSED_ON: "it was passed on to another cluster",
-    Rule.TURN_OF_OTHERS: "it is the turn of others",
+    Rule.PASSED_ON: "it was forwarded to another cluster",
+    Rule.TURN_OF_OTHERS: "it is the turn of other accounts",
     Rule.AHEAD_IN_ACCOUNT: "other jobs of the account come first",
     Rule.MACHINE_UNKNOWN: "the machine is not known yet",
-    Rule.ONE_PER_MACHINE: "it runs there already, and may run once at a time",
+    Rule.ONE_PER_MACHINE: "it runs on that machine already, and may run once at a time",
     Rule.NOT_EMPTY: "the machine is not empty",
-    Rule.NO_LAUNCHER: "nothing can be started: the launcher is away",
+    Rule.NO_LAUNCHER: "nothing can be started: the launcher is offline",
     Rule.BACKED_OFF: "nothing is started for a while: starts have failed",
     Rule.STALE_CAPABILITY: "the machine's state has just changed",
-    Rule.USER_NOT_ALLOWED: "the machine does not run this user's tasks",
-    Rule.INPUT_ELSEWHERE: "what it reads from cannot be passed to that machine",
+    Rule.USER_NOT_ALLOWED: "the machine does not run tasks of this user",
+    Rule.INPUT_ELSEWHERE: "its input cannot be sent to that machine",
     Rule.REQUIREMENTS: "the machine does not meet what the job requires",
-    Rule.OWNER_POLICY: "the owner of the machine does not want such a job there now",
+    Rule.OWNER_POLICY: "the owner of the machine does not permit such a job now",
     Rule.POLICY: "the policy of this cluster has not started it",
     Rule.STARTING: "it is being started",
     Rule.ENDING: "it is being ended",
@@ -48,12 +48,12 @@ _MEANINGS: dict[str, str] = {
 
 
 def meaning_of(reason: Why) -> str:
-    """What the rule means; its name where this client does not know it."""
+    """Return the meaning of the rule; its name if this client does not know it."""
     return _MEANINGS.get(reason.rule, reason.rule)
 
 
 def reason_text(reason: Why) -> str:
-    """One reason in a line: what it means, what is needed, what is there."""
+    """Return one reason in a line: its meaning, what is needed, what is there."""
     details = [f"needs {reason.needed}"] if reason.needed else []
     if reason.had:
         details.append(reason.had)
@@ -61,7 +61,7 @@ def reason_text(reason: Why) -> str:
 
 
 def alike(reasons: Iterable[Why]) -> list[Why]:
-    """The reasons in their order, those that differ by the machine alone as one of all of them."""
+    """Merge reasons that differ by the machine alone; keeps their order."""
     machines: dict[Why, list[str]] = {}
     for reason in reasons:
         machines.setdefault(msgspec.structs.replace(reason, machine=""), []).append(reason.machine)
@@ -77,7 +77,7 @@ def _list_text(names: list[str]) -> str:
 
 
 def reason_lines(reason: Why) -> str:
-    """One reason in some lines, with the rule's name and the machine, or several."""
+    """Return one reason in several lines, with the rule's name and its machines."""
     parts = (("on", reason.machine), ("needs", reason.needed), ("there", reason.had))
     lines = [f"{meaning_of(reason)} ({reason.rule})"]
     return "\n".join(lines + [f"  {name:<6} {text}" for name, text in parts if text])
@@ -101,12 +101,12 @@ STYLES = {
     "memory-limit": "red",
     "disk-limit": "red",
 }
-"""Of words that a column with `by_word` may hold."""
+"""Styles of words in a column with `by_word`."""
 
 WIDE_COLUMNS = 100
-"""From here on there is room for what is seldom asked."""
+"""Terminal width from which rarely used columns are shown."""
 PAIR_COLUMNS_MIN = 20
-"""A terminal that is narrower breaks the lines itself."""
+"""A narrower terminal breaks the lines itself."""
 
 
 class Column(NamedTuple):
@@ -114,22 +114,22 @@ class Column(NamedTuple):
 
     header: str
     right: bool = False
-    """Numbers stand right."""
+    """Aligned right, as numbers are."""
     style: str = ""
     by_word: bool = False
-    """Coloured after the word in the cell."""
+    """Coloured by the word in the cell."""
     folds: bool = False
-    """Where the terminal is too narrow, long text goes on in further lines."""
+    """On a narrow terminal, long text continues in further lines."""
     wide: bool = False
-    """Left out of terminals with less than `WIDE_COLUMNS`."""
+    """Omitted on terminals with less than `WIDE_COLUMNS`."""
     below: bool = False
-    """On terminals with less than `WIDE_COLUMNS` a sentence that stands below the table instead."""
+    """On terminals with less than `WIDE_COLUMNS`, a sentence below the table instead."""
     shrinks: bool = False
-    """Where the terminal is too narrow, long text is cut here before it is elsewhere."""
+    """On a narrow terminal, long text is cut in this column first."""
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print `rows`; columns without any content are left out."""
+    """Print `rows`; columns without any content are omitted."""
     is_terminal = sys.stdout.isatty()
     is_narrow = is_terminal and get_terminal_size().columns < WIDE_COLUMNS
     below = [place for place, column in enumerate(columns) if column.below and is_narrow]
@@ -150,7 +150,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title:
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, those without a value left out; lines of a value are kept."""
+    """Print names and values without empty values; lines of a value are kept."""
     pairs = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in pairs), default=0)
     room = get_terminal_size().columns - width - 2 if sys.stdout.isatty() else 0
@@ -162,7 +162,7 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _broken(line: str, room: int) -> list[str]:
-    """`line` in pieces that fit into `room` characters; 0 is without end."""
+    """Return `line` in pieces that fit into `room` characters; 0 is no limit."""
     if not 0 < room < len(line):
         return [line]
     return wrap(line, max(room, PAIR_COLUMNS_MIN), break_on_hyphens=False)

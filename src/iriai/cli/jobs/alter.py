@@ -1,4 +1,4 @@
-"""`iriai alter`: change what waiting jobs ask for."""
+"""`iriai alter`: change the request of waiting jobs."""
 
 from __future__ import annotations
 
@@ -24,33 +24,47 @@ from iriai.cli.jobs.options.job import (
 )
 from iriai.client.client import Client
 from iriai.model.problem import ExitCode, UsageProblem
+from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_duration, parse_size, printable
 from iriai.wire.changes import Alter, AlterResult
 
 NONE = "none"
-"""Takes away a limit, a throttle, an expression, or all dependencies."""
+"""Removes a limit, a throttle, an expression, or all dependencies."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class NewValues:
-    """What may be changed; what is not named stays."""
+    """Options with new values; options not given leave theirs unchanged."""
 
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="For listings.")] = None
-    cpus: Annotated[int | None, typer.Option(metavar="N", rich_help_panel=NEEDS)] = None
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="As in 4G.", rich_help_panel=NEEDS)
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the job, for listings.")
     ] = None
-    gpus: Annotated[int | None, typer.Option(metavar="N", rich_help_panel=NEEDS)] = None
+    cpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", help=CPUS.help, rich_help_panel=NEEDS),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help=MEMORY.help, rich_help_panel=NEEDS),
+    ] = None
+    gpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", help=GPUS.help, rich_help_panel=NEEDS),
+    ] = None
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=N", help="0 takes it away. Repeatable.", rich_help_panel=NEEDS),
+        typer.Option(
+            metavar="NAME=N",
+            help="Amount of a named resource per task; 0 removes it. Repeatable.",
+            rich_help_panel=NEEDS,
+        ),
     ] = None
     exclusive: Annotated[
         bool | None,
         typer.Option(
             "--exclusive/--no-exclusive",
-            help="Each task a whole machine.",
+            help="Each task needs a whole machine.",
             show_default=False,
             rich_help_panel=NEEDS,
         ),
@@ -59,31 +73,37 @@ class NewValues:
         str | None,
         typer.Option(
             metavar="EXPR|none",
-            help="What must hold of a machine, as in 'Memory >= 16384'.",
+            help="Condition on the machine, as in 'Memory >= 16384'.",
             rich_help_panel=NEEDS,
         ),
     ] = None
     rank: Annotated[
         str | None,
         typer.Option(
-            metavar="EXPR|none", help="Machines liked best: larger.", rich_help_panel=NEEDS
+            metavar="EXPR|none",
+            help="Preferred machines: those with the larger value.",
+            rich_help_panel=NEEDS,
         ),
     ] = None
     wait_for_resources: Annotated[
         bool,
         typer.Option(
             "--wait-for-resources",
-            help="Even though no machine is large enough today.",
+            help="Wait even if no machine is large enough today.",
             rich_help_panel=NEEDS,
         ),
     ] = False
     time: Annotated[
         str | None,
-        typer.Option(metavar="DURATION|none", help="Wall time.", rich_help_panel=LIMITS),
+        typer.Option(
+            metavar="DURATION|none", help="Time limit (wall time).", rich_help_panel=LIMITS
+        ),
     ] = None
     array_throttle: Annotated[
         str | None,
-        typer.Option(metavar="N|none", help="How many tasks run at once.", rich_help_panel=LIMITS),
+        typer.Option(
+            metavar="N|none", help="Number of tasks that may run at once.", rich_help_panel=LIMITS
+        ),
     ] = None
     urgency: Annotated[
         float | None,
@@ -91,7 +111,7 @@ class NewValues:
             "-p",
             "--urgency",
             metavar="FACTOR",
-            help="2 doubles the chance to be next, and the cost.",
+            help="Factor of chance and cost: 2 doubles both.",
             rich_help_panel=TURN,
         ),
     ] = None
@@ -99,14 +119,14 @@ class NewValues:
         list[str] | None,
         typer.Option(
             metavar="COND:ID[,ID]...|none",
-            help="What it waits for instead. Repeatable.",
+            help="Jobs to wait for, instead of the current ones. Repeatable.",
             autocompletion=complete_dependency,
             rich_help_panel=TURN,
         ),
     ] = None
 
     def request(self, names: list[str]) -> Alter:
-        """The request that changes `names` so."""
+        """Return the request that changes `names` so."""
         time, throttle = self.time, self.array_throttle
         request = Alter(
             tuple(names),
@@ -126,7 +146,9 @@ class NewValues:
         )
         if request == Alter(tuple(names), wait_for_resources=self.wait_for_resources):
             raise UsageProblem(
-                "nothing-named", "nothing is to be changed", "as in iriai alter ume-42 --time 2h"
+                "nothing-named",
+                "no change is given",
+                "name a change, as in iriai alter ume-42 --time 2h",
             )
         return request
 
@@ -136,9 +158,9 @@ def alter(
     names: WHOLE_JOBS,
     new: NewValues,
 ) -> int:
-    """Change what jobs ask for that wait; says what was changed.
+    """Change what waiting jobs ask for, and print the changes.
 
-    Tasks that run already keep what they have.
+    Running tasks keep what they have.
     """
     request = new.request(names)
     with Client.connect(options.state) as client:
@@ -155,7 +177,7 @@ def _tell(altered: AlterResult) -> None:
         for each in changes:
             print(printable(f"{job}: {each.field} {each.was} -> {each.now}"))
         if not changes:
-            print(f"{job}: nothing changed, it was so already")
+            print(f"{job}: unchanged, it has these values already")
     for name, problem in altered.problems.items():
         remark(f"{name}: {problem}")
 
@@ -174,7 +196,7 @@ def _throttle(text: str | None) -> int | None:
     if not text.isdecimal() or not 1 <= int(text) <= THROTTLE_MAX:
         raise UsageProblem(
             "bad-throttle",
-            f"--array-throttle: '{text}' is not how many tasks may run at once",
+            f"--array-throttle: '{text}' is not a number of tasks",
             "write a number from 1, or none",
         )
     return int(text)
@@ -184,11 +206,11 @@ app = command_app(
     alter,
     panel=WORK,
     examples=(
-        ("iriai alter ume-42 --time 2h --memory 8G", "it needs more than was said"),
-        ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the price"),
+        ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
+        ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),
         ("iriai alter ume-42 --requirements none", "any machine will do now"),
         ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
-        ("iriai alter ume-43 --after ok:ume-42", "it starts when ume-42 has completed"),
-        ("iriai alter ume-43 --after none", "it waits for nobody any more"),
+        ("iriai alter ume-43 --after ok:ume-42", "start it when ume-42 has completed"),
+        ("iriai alter ume-43 --after none", "it waits for no job any more"),
     ),
 )

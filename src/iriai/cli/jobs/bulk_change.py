@@ -1,4 +1,4 @@
-"""What `cancel`, `hold` and `release` have in common: names in, what was changed out."""
+"""Common to `cancel`, `hold` and `release`: names in, changes out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE_JOBS = Annotated[
 def change(
     act: Callable[[Sequence[str]], Changed], names: Sequence[str], done: str, *, as_json: bool
 ) -> int:
-    """Do `act` to `names` and tell what it did; returns the exit code."""
+    """Apply `act` to `names` and print what changed; return the exit code."""
     changed = act(names)
     tell_changed(changed, done, as_json=as_json)
     if not as_json:
@@ -48,7 +48,7 @@ def change(
 
 
 def tell_changed(changed: Changed, done: str, *, as_json: bool) -> None:
-    """Print how many tasks of what were changed."""
+    """Print how many tasks of which jobs were changed."""
     if as_json:
         print_document(changed)
         return

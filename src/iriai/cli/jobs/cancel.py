@@ -1,4 +1,4 @@
-"""`iriai cancel`: withdraw what waits, end what runs."""
+"""`iriai cancel`: withdraw waiting tasks, end running ones."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ def cancel(
     everyone: Annotated[
         bool, typer.Option("--all", help="The jobs of all users; for operators.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --all: do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --all: do not ask for confirmation.")
+    ] = False,
 ) -> int:
-    """End or withdraw jobs and tasks.
+    """Cancel jobs and tasks.
 
-    What waits is withdrawn. What runs is told to end (SIGTERM), and killed a little later.
+    Waiting tasks are withdrawn. Running tasks get SIGTERM, and are killed a little later.
     """
     if bool(names) + mine + everyone != 1:
         raise UsageProblem(
-            "nothing-named", "say which jobs: ids, or --mine, or --all", "as in iriai cancel ume-42"
+            "nothing-named",
+            "use one of: ids, --mine or --all",
+            "as in iriai cancel ume-42",
         )
     with Client.connect(options.state) as client:
         if names:
@@ -73,7 +77,7 @@ app = command_app(
     examples=(
         ("iriai cancel ume-42 ume-43", "jobs"),
         ("iriai cancel ume-42.7 ume-42.10-19", "tasks of an array"),
-        ("iriai cancel 'name:sweep*'", "your jobs of these names"),
+        ("iriai cancel 'name:sweep*'", "your jobs with such names"),
         ("iriai cancel --mine", "all your jobs"),
     ),
 )

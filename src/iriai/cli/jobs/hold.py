@@ -1,4 +1,4 @@
-"""`iriai hold`: keep what waits from starting."""
+"""`iriai hold`: keep waiting tasks from starting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iriai.client.client import Client
 
 
 def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
-    """Keep what waits of these jobs from starting, until 'iriai release'. What runs goes on."""
+    """Keep waiting tasks of jobs from starting, until 'iriai release'. Running tasks go on."""
     with Client.connect(options.state) as client:
         return change(client.hold, names, "held", as_json=options.as_json)
 

@@ -1,4 +1,4 @@
-"""`iriai jobs`: what waits, what runs, what has finished."""
+"""`iriai jobs`: list waiting, running and finished jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from iriai.model.state import TaskState
 from iriai.wire.requests import JobRow, Jobs
 
 SHOWN_MAX = 1000
-"""Lines of a table, unless more are asked for: nobody reads them, and Rich is slow with many."""
+"""Default number of lines in a table: nobody reads more, and Rich is slow with many."""
 STATES = tuple(state.value for state in TaskState if state is not TaskState.FINISHED)
-"""What a job that has not finished can be."""
+"""States of a job that has not finished."""
 
 _COLUMNS = (
     Column("Job", style="bold"),
@@ -42,14 +42,15 @@ _COLUMNS = (
 def jobs(
     options: GlobalOptions,
     everyone: Annotated[
-        bool, typer.Option("-a", "--all", help="Those of all, for operators.")
+        bool, typer.Option("-a", "--all", help="Jobs of all users; for operators.")
     ] = False,
     user: Annotated[
         str | None,
-        typer.Option(metavar="USER", help="Those of one, for operators."),
+        typer.Option(metavar="USER", help="Jobs of one user; for operators."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="As 'sweep*', for all of these names.")
+        str | None,
+        typer.Option(metavar="PATTERN", help="Jobs of this name; 'sweep*' for all that begin so."),
     ] = None,
     in_state: Annotated[
         str | None,
@@ -57,12 +58,12 @@ def jobs(
             "-s",
             "--in-state",
             metavar="STATE",
-            help="held, queued, claimed, running or suspended.",
+            help="Jobs with a task in this state: held, queued, claimed, running or suspended.",
             autocompletion=complete_state,
         ),
     ] = None,
     finished: Annotated[
-        bool, typer.Option("-f", "--finished", help="Those that have finished, the latest first.")
+        bool, typer.Option("-f", "--finished", help="Jobs that have finished, the latest first.")
     ] = False,
     limit: Annotated[
         int | None,
@@ -71,17 +72,17 @@ def jobs(
             "--limit",
             min=0,
             metavar="N",
-            help=f"At most so many; 0 for all. \\[default: {SHOWN_MAX} in a table]",
+            help=f"Number of jobs to list; 0 for all. \\[default: {SHOWN_MAX} in a table]",
         ),
     ] = None,
 ) -> None:
-    """List jobs: yours that have not finished, unless something else is asked for.
+    """List jobs: by default your own that have not finished.
 
-    Start is when a job is promised to start at the latest, or, after a ~, when it may.
+    Start is the latest start that was promised to a job, or, after a ~, the expected one.
     """
     if in_state is not None and in_state not in STATES:
         raise UsageProblem(
-            "bad-state", f"no job is ever '{in_state}'", f"there are {', '.join(STATES)}"
+            "bad-state", f"'{in_state}' is not a state of a job", f"use one of {', '.join(STATES)}"
         )
     if limit is None:
         limit = 0 if options.as_json else SHOWN_MAX
@@ -99,7 +100,7 @@ def jobs(
     now_wall_s = time.time()
     print_table(_COLUMNS, [_cells(row, now_wall_s) for row in rows])
     if is_more:
-        print(f"There are more than {limit:,}: --limit 0 lists all.", file=sys.stderr)
+        print(f"There are more than {limit:,}: use --limit 0 to list all.", file=sys.stderr)
 
 
 def _cells(row: JobRow, now_wall_s: float) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ def _cells(row: JobRow, now_wall_s: float) -> tuple[str, ...]:
 def _nothing(request: Jobs) -> str:
     filters = (request.user, request.name, request.state)
     if any(each is not None for each in filters):
-        return "No job fits that."
+        return "No job matches."
     if request.finished:
         return "No job has finished yet."
     whose = "" if request.everyone else " of yours"
@@ -140,7 +141,7 @@ app = command_app(
     panel=WORK,
     examples=(
         ("iriai jobs", "yours that wait or run"),
-        ("iriai jobs --all --in-state running", "what runs now, of everybody (for operators)"),
+        ("iriai jobs --all --in-state running", "what everyone runs now (for operators)"),
         ("iriai jobs --finished --limit 20", "how the latest ended"),
         ("iriai jobs --name 'sweep*'", "by name"),
         ("iriai jobs --json | jq -r '.rows[].id'", "ids for a script"),

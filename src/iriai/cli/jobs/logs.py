@@ -33,10 +33,10 @@ def logs(
         bool, typer.Option("-f", "--follow", help="Go on until the job has finished.")
     ] = False,
 ) -> int:
-    """Print the output of a job's tasks, as far as it has come.
+    """Print the output of a job's tasks, as far as it is written.
 
-    Output goes to standard output, and errors that have a file of their own to standard error.
-    With --json it tells where the files are instead.
+    Output goes to standard output, and errors that have a file of their own to standard error. With
+    --json the command prints where the files are instead.
     """
     if options.as_json and follow:
         raise UsageProblem("no-such-form", "--follow has no JSON form", "leave out one of them")
@@ -50,7 +50,7 @@ def logs(
         if options.as_json:
             print_document({"files": files})
         elif not files:
-            remark(f"{job} has not started, so there is no output yet: iriai why {job} says why")
+            remark(f"{job} has not started, so there is no output yet: see iriai why {job}")
         else:
             _print(client, files)
     return ExitCode.DONE
@@ -77,7 +77,7 @@ def _print(client: Client, files: tuple[LogFile, ...]) -> None:
 
 
 class _Sections:
-    """Says whose output comes next, where it is that of several tasks."""
+    """Prints whose output comes next, if there are several tasks."""
 
     def __init__(self, *, is_array: bool = False) -> None:
         self._is_array = is_array
@@ -85,7 +85,7 @@ class _Sections:
         self._sinks = sink_to(STDOUT), sink_to(STDERR)
 
     def sinks_for(self, file: LogFile) -> tuple[Sink, Sink]:
-        """Where the output and errors of this task go."""
+        """Return where the output and errors of this task go."""
         # Followed one by one, it shows only with the second that there are several.
         self._is_array = self._is_array or bool(self._task and self._task != file.task)
         output, error = self._sinks
@@ -107,7 +107,7 @@ app = command_app(
     panel=WORK,
     examples=(
         ("iriai logs ume-42", "all tasks"),
-        ("iriai logs -f ume-42.7", "one task, as it comes"),
+        ("iriai logs -f ume-42.7", "one task, as it is written"),
         ("less $(iriai logs --json ume-42 | jq -r '.files[0].output')", "the file itself"),
     ),
 )

@@ -1,4 +1,4 @@
-"""`iriai release`: let what was held start."""
+"""`iriai release`: let held tasks start."""
 
 from __future__ import annotations
 

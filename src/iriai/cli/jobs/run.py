@@ -44,29 +44,33 @@ def run(
     ] = None,
     pty: Annotated[
         bool,
-        typer.Option("--pty", help="On a terminal of its own, for shells and editors."),
+        typer.Option("--pty", help="Give the command a terminal, for shells and editors."),
     ] = False,
     no_stdin: Annotated[
         bool,
         typer.Option(
             "--no-stdin",
-            help="Do not pass standard input on. The job can then be run again if it is lost.",
+            help="Do not pass on standard input. Then the job can be rerun if it is lost.",
             rich_help_panel=PLACE,
         ),
     ] = False,
 ) -> int:
     """Run a command as a job: wait for its turn, show its output, exit with its code.
 
-    Its standard input is yours: with a file or pipe there, or --pty, it runs on this host only. In
-    a cluster a terminal is passed with --pty alone.
+    The command reads your standard input. If that is a file or pipe, or with --pty, the job runs on
+    this host only. In a cluster, a terminal is passed on with --pty alone.
 
     The exit code is 128 + N after signal N, 124 after the time limit, 125 after another limit or
-    when it was lost, 130 when it was cancelled. Ctrl-C asks whether to cancel; when this command
+    when the job was lost, 130 when it was cancelled. Ctrl-C asks whether to cancel; if this command
     ends in any other way, the job goes on.
     """
     if not words:
         if not pty:
-            raise UsageProblem("no-command", "there is no command", "as in iriai run -- hostname")
+            raise UsageProblem(
+                "no-command",
+                "there is no command",
+                "give one after --, as in iriai run -- hostname",
+            )
         words = [os.environ.get("SHELL") or "/bin/sh"]
     if pty and options.as_json:
         raise UsageProblem("no-such-form", "--pty has no JSON form", "leave out one of them")
@@ -89,7 +93,7 @@ def run(
 
 
 def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json: bool) -> Outcome:
-    """Submit, and hand on the output until the end."""
+    """Submit the job, and copy its output until the end."""
     # A document is to stand alone on standard output.
     sinks = sink_to(STDERR if as_json else STDOUT), sink_to(STDERR)
     with Interruption() as interruption:
@@ -105,7 +109,7 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
                     interruption.act(client, job)
                 line.update(is_started=watch.is_started)
         except BrokenPipeError:
-            remark(f"nobody reads the output any more; {job} goes on: iriai cancel {job} ends it")
+            remark(f"the output is closed, but {job} goes on: iriai cancel {job} ends it")
             raise
         finally:
             line.clear()
@@ -113,7 +117,7 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
 
 
 def _tell(outcome: Outcome, *, as_json: bool) -> int:
-    """Say what the exit code alone does not; returns it."""
+    """Print what the exit code alone does not show; return the exit code."""
     if as_json:
         print_document(outcome)
     elif outcome.message or outcome.cause not in (EndCause.COMPLETED, EndCause.FAILED):
@@ -123,7 +127,7 @@ def _tell(outcome: Outcome, *, as_json: bool) -> int:
 
 
 def _say_lost() -> None:
-    remark("the daemon went away; waiting for it to come back, the task goes on")
+    remark("the daemon is offline; waiting for it, the task goes on")
 
 
 app = command_app(
@@ -135,6 +139,6 @@ app = command_app(
         ("iriai run --cpus 4 --time 30m -- make -j4", "with what it needs"),
         ("sort big.txt | iriai run -- uniq -c | head", "as part of a pipe"),
         ("iriai run --gpus 1 --pty", "a shell on a machine with a GPU"),
-        ("iriai run -p 4 --name quick -- ./check", "sooner, at four times the price"),
+        ("iriai run -p 4 --name quick -- ./check", "sooner, at four times the cost"),
     ),
 )

@@ -1,4 +1,4 @@
-"""`iriai show`: all that is known of one job or task."""
+"""`iriai show`: the details of one job or task."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Show all that is known of a job or task: what it is, how it stands, each attempt."""
+    """Show all details of a job or task: its request, its state, each attempt."""
     with Client.connect(options.state) as client:
         detail = client.show(job)
         task = client.why(job) if "." in job else None
@@ -71,16 +71,16 @@ def show(
         print_table(_COLUMNS, [_cells(each, now_wall_s) for each in shown])
         for each in shown:
             if each.message:
-                print(printable(f"{each.task}, try {each.attempt}: {each.message}"))
+                print(printable(f"{each.task}, attempt {each.attempt}: {each.message}"))
             if each.factors:
-                print(f"{each.task}, try {each.attempt}: {_factors_text(each)}")
+                print(f"{each.task}, attempt {each.attempt}: {_factors_text(each)}")
         left_out = len(detail.attempts) - len(shown)
         if left_out:
             print(f"and {left_out} more: iriai show {detail.row.id} --json")
 
 
 def _factors_text(row: AttemptRow) -> str:
-    """How an attempt that was off-peak for a while was charged."""
+    """Return how an attempt was charged that ran partly off-peak."""
     parts = [f"{span_text(seconds)} at {factor:g}" for factor, seconds in row.factors]
     return f"charged off-peak: {', '.join(parts)}"
 
@@ -103,7 +103,7 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("after", " ".join(detail.after)),
         ("needs", _needs(detail)),
         ("requires", detail.requirements),
-        ("likes best", detail.rank),
+        ("preferred machines", detail.rank),
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
@@ -138,7 +138,7 @@ def _state(detail: JobDetail, now_wall_s: float) -> str:
     state = row.cause if row.cause and row.tasks == 1 else row.state
     if row.start_wall_s is None:
         return state
-    sort = "promised to start by" if row.promised else "may start about"
+    sort = "promised to start by" if row.promised else "expected start"
     return f"{state}, {sort} {clock_text(row.start_wall_s, now_wall_s)}"
 
 

@@ -1,4 +1,4 @@
-"""`iriai story`: how a job came to be where it is."""
+"""`iriai story`: the history of one job, event by event."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def story(
         ),
     ],
 ) -> None:
-    """Retell how a job or task came to be where it is: who asked, what it waited for, each attempt.
+    """Show the history of a job or task: who submitted it, what it waited for, each attempt.
 
-    After is the time since the row above. What happened within the last second may be missing.
+    After is the time since the row above. Events of the last second may be missing.
     """
     with Client.connect(options.state) as client:
         answer = client.story(job)

@@ -1,4 +1,4 @@
-"""`iriai submit`: hand in a job, print its id."""
+"""`iriai submit`: submit a job, print its id."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ from iriai.wire.requests import JobDraft
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """Of a job that nobody waits for."""
+    """Options of a job that is not waited for."""
 
     array: Annotated[
         str | None,
         typer.Option(
             metavar="RANGES[%N]",
-            help="A task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
-            "$IRIAI_TASK_ID tells which.",
+            help="Start a task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
+            "$IRIAI_TASK_ID is the index.",
         ),
     ] = None
     stdin: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Standard input; its content is sent.", rich_help_panel=PLACE
+            metavar="FILE",
+            help="File for standard input; its content is sent along.",
+            rich_help_panel=PLACE,
         ),
     ] = None
     output: Annotated[
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="%j job, %t task, %a attempt. \\[default: iriai-%j.%t.out]",
+            help="File for the output; %j is the job, %t the task, %a the attempt. \\[default: "
+            "iriai-%j.%t.out]",
             rich_help_panel=PLACE,
         ),
     ] = None
@@ -59,20 +62,20 @@ class SubmitOptions:
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="File for standard error. \\[default: into the output]",
+            help="File for standard error. \\[default: the output file]",
             rich_help_panel=PLACE,
         ),
     ] = None
-    hold: Annotated[
-        bool, typer.Option("--hold", help="Keep it from starting until 'iriai release'.")
-    ] = False
+    hold: Annotated[bool, typer.Option("--hold", help="Hold the job until 'iriai release'.")] = (
+        False
+    )
     no_directives: Annotated[
         bool,
-        typer.Option("--no-directives", help="Do not read #IRIAI, #SBATCH and #PBS in a script."),
+        typer.Option("--no-directives", help="Ignore #IRIAI, #SBATCH and #PBS lines in a script."),
     ] = False
 
     def fields(self) -> DraftFields:
-        """What they say of the draft; raises `Problem` where that cannot be had."""
+        """Return the fields of the draft; raises `Problem` if one cannot be read."""
         fields = DraftFields(output=self.output, error=self.error, held=self.hold)
         if self.array is not None:
             fields["array"], fields["throttle"] = parse_throttled(self.array)
@@ -99,11 +102,11 @@ def submit(
         ),
     ],
 ) -> int | None:
-    """Hand in a job and print its id; it is durable then.
+    """Submit a job and print its id; from then on it is durable.
 
-    The output goes to files in the working directory. Whatever happens to this machine's
-    processes, the job is finished or reported. A script may hold options in its leading comments,
-    as #IRIAI, #SBATCH or #PBS; what stands on the command line counts more.
+    The output goes to files in the working directory. The job is finished or reported even if
+    processes of this machine fail. A script may set options in its leading comments, as #IRIAI,
+    #SBATCH or #PBS; options on the command line win.
     """
     script = _script(ctx, words, own.stdin)
     if script is not None and script.has_directives and not own.no_directives:
@@ -125,7 +128,7 @@ def submit(
 
 
 def _asked(ask: Callable[[JobDraft], _T], draft: JobDraft, script: Script | None) -> _T:
-    """What `ask` answers. Mail that cannot be sent is no reason to refuse a script for Slurm."""
+    """Return the answer of `ask`; mail that cannot be sent does not refuse a Slurm script."""
     try:
         return ask(draft)
     except Refused as refusal:
@@ -136,7 +139,7 @@ def _asked(ask: Callable[[JobDraft], _T], draft: JobDraft, script: Script | None
 
 
 def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions) -> JobDraft:
-    """The draft of `script`; the first of `words` names it."""
+    """Return the draft of `script`; the first of `words` names it."""
     with script.naming_lines():
         if script.path == STDIN:
             _check_one_input(own.stdin)  # a directive may name one
@@ -149,7 +152,7 @@ def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions
 
 
 def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
-    """The script that the first word names, if it is one; read once."""
+    """Return the script that the first word names, if it is one; read once."""
     known = ctx.meta.get(SCRIPT)
     if known is not None:
         assert isinstance(known, Script)
@@ -168,7 +171,7 @@ def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script 
 def _check_one_input(stdin: Path | None) -> None:
     if stdin is not None:
         raise UsageProblem(
-            "two-inputs", "the script comes from standard input already", "leave out --stdin"
+            "two-inputs", "the script already comes from standard input", "leave out --stdin"
         )
 
 
@@ -178,11 +181,11 @@ app = command_app(
     takes_command=True,
     examples=(
         ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
-        ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script, whose text is sent"),
+        ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script; its text is sent"),
         ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
-        ("iriai submit --time 2h train.sbatch", "a script for Slurm, with another time limit"),
+        ("iriai submit --time 2h train.sbatch", "a Slurm script, with another time limit"),
         ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
-        ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the price"),
-        ("iriai wait $(iriai submit -- ./step1) && ./step2", "go on when it has succeeded"),
+        ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the cost"),
+        ("iriai wait $(iriai submit -- ./step1) && ./step2", "continue when it has succeeded"),
     ),
 )

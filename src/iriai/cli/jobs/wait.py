@@ -31,13 +31,14 @@ def wait(
         ),
     ],
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Print nothing: only the exit code.")
+        bool, typer.Option("-q", "--quiet", help="Print nothing; only set the exit code.")
     ] = False,
 ) -> int:
-    """Wait until jobs and tasks have finished, and tell how.
+    """Wait until jobs and tasks have finished, and print how they ended.
 
     The exit code is the task's own; 128 + N after signal N, 124 after its time limit, 125 after
-    another limit or when it was lost, 130 when it was cancelled; of several the first that failed.
+    another limit or when it was lost, 130 when it was cancelled. With several tasks it is that of
+    the first that failed.
     """
     with Client.connect(options.state) as client:
         wants_bar = sys.stderr.isatty() and not quiet and not options.as_json
@@ -55,7 +56,7 @@ def wait(
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """How one job or task ended, in a line."""
+    """Return how one job or task ended, in a line."""
     ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
     return printable(
         f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else "")
@@ -64,7 +65,7 @@ def outcome_text(outcome: Outcome) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[OnProgress]:
-    """A bar on standard error, moved by what it yields, gone at the end."""
+    """Show a bar on standard error, moved by what it yields, and removed at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -90,7 +91,7 @@ def progress_bar() -> Iterator[OnProgress]:
 
 
 def _say_lost() -> None:
-    remark("the daemon went away; waiting for it to come back, tasks go on")
+    remark("the daemon is offline; waiting for it, tasks go on")
 
 
 app = command_app(
@@ -98,7 +99,7 @@ app = command_app(
     panel=WORK,
     examples=(
         ("iriai wait ume-42", "a job; its exit code is the command's"),
-        ("iriai wait ume-42 ume-43.7 && ./collect", "several, and go on when all have succeeded"),
-        ("iriai wait --quiet $(iriai submit -- ./step1)", "hand in and wait"),
+        ("iriai wait ume-42 ume-43.7 && ./collect", "several; continue when all have succeeded"),
+        ("iriai wait --quiet $(iriai submit -- ./step1)", "submit and wait"),
     ),
 )

@@ -1,4 +1,4 @@
-"""`iriai why`: what a job waits for."""
+"""`iriai why`: the reasons why a job waits."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def why(
         ),
     ],
 ) -> None:
-    """Say what a job waits for, the main reason first.
+    """Show why a job waits, the main reason first.
 
-    Each reason names the rule that says no, what the job needs, and what is there; machines of
-    which the same holds stand together.
+    Each reason names the rule that refuses the job, what the job needs, and what is there. Machines
+    with the same reason are listed together.
     """
     with Client.connect(options.state) as client:
         answer = client.why(job)
     if options.as_json:
         print_document(answer)
     elif not answer.reasons:
-        more = f": iriai show {job} tells how" if answer.state == TaskState.FINISHED else ""
+        more = f": see iriai show {job}" if answer.state == TaskState.FINISHED else ""
         print(f"{answer.id} is {answer.state}, and waits for nothing{more}")
     else:
         first, *others = alike(answer.reasons)

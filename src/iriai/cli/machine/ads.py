@@ -1,4 +1,4 @@
-"""`iriai ads`: what machines say of themselves."""
+"""`iriai ads`: the attributes that machines advertise."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def ads(
         str,
         typer.Argument(
             metavar="[NAME]",
-            help="One machine, whole.",
+            help="Name of one machine, to show all of it.",
             autocompletion=complete_node,
             show_default=False,
         ),
     ] = "",
     whole: Annotated[
-        bool, typer.Option("--long", help="Every attribute of each machine, one a line.")
+        bool, typer.Option("--long", help="Show every attribute of each machine, one per line.")
     ] = False,
 ) -> None:
-    """List what machines say of themselves: what --requirements and --rank may ask for.
+    """List the attributes of machines, which --requirements and --rank may use.
 
     Names and units are those of HTCondor: Memory in MiB, Disk in KiB, KeyboardIdle in seconds.
-    Requires is what a machine's owner wants of jobs.
+    Requires is the condition of the machine's owner on jobs.
     """
     with Client.connect(options.state) as client:
         listed = client.ad_list(machine)
@@ -104,7 +104,7 @@ app = command_app(
     panel=MACHINE,
     examples=(
         ("iriai ads", "all machines"),
-        ("iriai ads ken", "everything that ken says of itself"),
+        ("iriai ads ken", "all attributes of ken"),
         ("iriai ads --json", "for a program"),
     ),
 )

@@ -16,15 +16,13 @@ from iriai.model.units import format_size
 
 def backup(
     options: GlobalOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace FILE, where it is there already.")
-    ] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Write jobs, history, counters and configuration of a home to one file.
 
-    The daemon may run meanwhile; what is written is as of one moment. The file holds the
-    environments of jobs, so nobody else may read it. 'iriai restore' makes a home from it.
+    The daemon may run meanwhile; the file shows one point in time. It contains the environments of
+    jobs, so only its owner may read it. 'iriai restore' makes a home from it.
     """
     from iriai.daemon.storage.backup import back_up
 
@@ -42,6 +40,6 @@ app = command_app(
     panel=MACHINE,
     examples=(
         ("iriai backup /backup/ume.iriai", "the home of this machine, or your own"),
-        ("iriai backup --force /backup/ume.iriai", "replace the one of yesterday"),
+        ("iriai backup --force /backup/ume.iriai", "replace yesterday's"),
     ),
 )

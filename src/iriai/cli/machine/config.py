@@ -1,4 +1,4 @@
-"""`iriai config`: the values in force, and the cluster's part of them changed."""
+"""`iriai config`: show the configuration, and edit the part that the cluster shares."""
 
 from __future__ import annotations
 
@@ -44,29 +44,33 @@ def edit(
         typer.Option(
             "--file",
             metavar="FILE",
-            help="Take the text from a file ('-': standard input) instead of an editor.",
+            help="Read the text from a file ('-': standard input) instead of opening an editor.",
         ),
     ] = "",
 ) -> None:
-    """Change the configuration that all machines of the cluster agree on.
+    """Edit the configuration that all machines of the cluster share.
 
     Opens it in $VISUAL or $EDITOR, checks it, signs it with your operator's key, and gives it the
-    next number. Every machine goes by it once it has heard of it; tasks go on meanwhile.
+    next number. Every machine uses it as soon as it arrives; tasks go on meanwhile.
     """
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
         if not report.cluster:
             raise Refused(
                 "no-cluster",
-                "this machine is in no cluster, so there is nothing to agree on",
-                f"its own configuration is {client.welcome.state_directory}/iriai.toml",
+                "this machine is in no cluster, so there is no shared configuration",
+                f"edit its own configuration: {client.welcome.state_directory}/iriai.toml",
             )
         text = _new_text(report, file)
         if text == report.document:
             _tell(options, report.document_number, "unchanged")
             return
         _publish(client, report, text)
-    _tell(options, report.document_number + 1, "in force here; others go by it as they hear of it")
+    _tell(
+        options,
+        report.document_number + 1,
+        "in force here; others go by it as they hear of it",
+    )
 
 
 def _publish(client: Client, report: ClusterReport, text: str) -> None:
@@ -80,7 +84,7 @@ def _publish(client: Client, report: ClusterReport, text: str) -> None:
 
 
 def _new_text(report: ClusterReport, file: str) -> str:
-    """What the configuration is to be. Raises a `Problem` where it cannot be used."""
+    """Return the new configuration. Raises a `Problem` if it is invalid."""
     where = f"cluster document {report.document_number + 1}"
     if file:
         text = sys.stdin.read() if file == "-" else _read(Path(file))
@@ -90,7 +94,7 @@ def _new_text(report: ClusterReport, file: str) -> str:
 
 
 def _edited(text: str, where: str) -> str:
-    """What a person makes of `text`; a mistake is told, and they may go on."""
+    """Return `text` as edited by a person; an error is reported, and they may go on."""
     with tempfile.TemporaryDirectory(prefix="iriai-") as directory:
         path = Path(directory) / "cluster.toml"
         path.write_text(text, encoding="utf-8")
@@ -103,7 +107,7 @@ def _edited(text: str, where: str) -> str:
                 if not sys.stdin.isatty():
                     raise
                 print(f"iriai: {problem}", file=sys.stderr)
-                if not typer.confirm("Go on editing?", default=True):
+                if not typer.confirm("Edit again?", default=True):
                     raise
             else:
                 return changed
@@ -117,10 +121,10 @@ def _run_editor(path: Path) -> None:
         raise UsageProblem(
             "no-editor",
             f"the editor '{editor}' cannot be run ({error})",
-            "set EDITOR to one that is there, or give the text with --file",
+            "set EDITOR to an existing program, or give the text with --file",
         ) from None
     if done.returncode:
-        raise Problem("editor-failed", f"'{editor}' ended with {done.returncode}: nothing changed")
+        raise Problem("editor-failed", f"'{editor}' exited with {done.returncode}: nothing changed")
 
 
 def _read(path: Path) -> str:
@@ -147,9 +151,9 @@ _COLUMNS = (
 
 
 def show(options: GlobalOptions) -> None:
-    """Show the values in force, and where each comes from.
+    """Show the values in force, and the source of each.
 
-    That is iriai.toml, the cluster's document of some number, measured, or default.
+    The source is iriai.toml, the cluster's document with its number, measured, or default.
     """
     with Client.connect(options.state, follow=False) as client:
         answer = client.configuration()
@@ -165,7 +169,7 @@ app.info.rich_help_panel = MACHINE
 
 @app.callback()
 def config() -> None:
-    """The configuration: iriai.toml in the state directory, and what the cluster agreed on."""
+    """Show or edit the configuration: iriai.toml in the state directory, and the shared part."""
 
 
 add_command(

@@ -1,4 +1,4 @@
-"""`iriai doctor`: how each limit is kept, and what is missing."""
+"""`iriai doctor`: how each limit is enforced, and what is missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from iriai.client.client import Client
 from iriai.model.problem import Refused
 
 MEASURE_S_MAX = 60.0
-"""It takes a second; a machine that takes a minute is better measured another time."""
+"""A measurement takes a second; a machine that needs a minute is better measured another time."""
 
 _COLUMNS = (
     Column("", by_word=True),
     Column("About", style="bold"),
     Column("Finding", folds=True),
-    Column("What helps", folds=True),
+    Column("What to do", folds=True),
 )
 
 
@@ -30,13 +30,13 @@ def doctor(
     options: GlobalOptions,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="Measure how fast the machine is (KFlops, Mips), first."),
+        typer.Option("--measure", help="First measure how fast the machine is (KFlops, Mips)."),
     ] = False,
 ) -> None:
-    """Examine the machine: which limits are enforced and which only sampled, what is missing.
+    """Examine the machine: which limits are enforced or only sampled, and what is missing.
 
-    With --measure, what was measured is kept in the state directory, and told to other machines
-    from the next start of the daemon.
+    With --measure, the measured speed is kept in the state directory, and published to other
+    machines from the next start of the daemon.
     """
     with Client.connect(options.state, follow=False) as client:
         if measure:
@@ -50,20 +50,18 @@ def doctor(
         [(each.level, each.subject, each.message, each.hint) for each in report.findings],
     )
     troubles = sum(each.level == "trouble" for each in report.findings)
-    print(
-        f"{count_text(troubles, 'trouble')} found" if troubles else "Nothing keeps it from working."
-    )
+    print(f"{count_text(troubles, 'trouble')} found" if troubles else "No problem was found.")
 
 
 def _measure(directory: str) -> None:
-    """In a process of its own, on a machine that does little else."""
+    """Measure in a process of its own, on a machine that does little else."""
     words = [sys.executable, "-m", "iriai.daemon.host.speed_benchmark", directory]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=MEASURE_S_MAX)
     if done.returncode:
         raise Refused(
             "not-measured",
             f"the speed could not be measured: {done.stderr.strip().splitlines()[-1]}",
-            f"only who may write in {directory} can",
+            f"run the command as a user who may write in {directory}",
         )
 
 
@@ -71,7 +69,7 @@ app = command_app(
     doctor,
     panel=MACHINE,
     examples=(
-        ("iriai doctor", "after installing, and when something is odd"),
+        ("iriai doctor", "after installation, and when something is odd"),
         ("iriai doctor --measure", "once, while nothing else runs"),
         ("iriai doctor --json", "for monitoring: findings with level trouble"),
     ),

@@ -20,9 +20,9 @@ def down(
         bool, typer.Option("--kill", help="Also end every task, and the launcher.")
     ] = False,
 ) -> None:
-    """End the daemon and its supervisor; running tasks go on, and 'iriai up' takes them up again.
+    """Stop the daemon and its supervisor; running tasks go on until 'iriai up' adopts them.
 
-    What waits keeps waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
+    Waiting jobs keep waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
     """
     try:
         client = Client.connect(options.state, follow=False)
@@ -42,7 +42,7 @@ def down(
 
 
 def _end_leftover(options: GlobalOptions) -> bool:
-    """End the launcher that an earlier `down` left with its tasks; whether there was one."""
+    """End the launcher that an earlier `down` left with its tasks; return whether there was one."""
     from iriai.supervisor.orphaned_launcher import end_launcher
 
     named = None if options.state is None else str(options.state)
@@ -61,7 +61,7 @@ app = command_app(
     down,
     panel=MACHINE,
     examples=(
-        ("iriai down && iriai up --detach", "restart it, after an upgrade say"),
+        ("iriai down && iriai up --detach", "restart it, as after an upgrade"),
         ("iriai down --kill", "end everything"),
     ),
 )

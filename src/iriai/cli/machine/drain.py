@@ -1,4 +1,4 @@
-"""`iriai drain`: let a machine start nothing more."""
+"""`iriai drain`: keep a machine from starting tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODE = Annotated[
     str,
     typer.Argument(
         metavar="[NODE]",
-        help="The machine. [default: the one that answers]",
+        help="Name of the machine. \\[default: the one that answers]",
         autocompletion=complete_node,
         show_default=False,
     ),
@@ -26,13 +26,13 @@ NODE = Annotated[
 def drain(
     options: GlobalOptions,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to everyone who asks.")
     ],
     node: NODE = "",
 ) -> None:
-    """Let a machine start nothing more, until 'iriai resume'. What runs goes on to its end.
+    """Keep a machine from starting tasks, until 'iriai resume'. Running tasks go on to their end.
 
-    For operators. The machine remembers it through restarts.
+    For operators. The machine stays drained after a restart.
     """
     with Client.connect(options.state, follow=False) as client:
         client.drain(node, reason)

@@ -1,4 +1,4 @@
-"""`iriai match`: which machines meet requirements, and what the others lack."""
+"""`iriai match`: machines that meet requirements, and why the others do not."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ def match(
     options: GlobalOptions,
     expression: Annotated[
         str,
-        typer.Argument(metavar="EXPR", help="As for --requirements of a job.", show_default=False),
+        typer.Argument(
+            metavar="EXPR", help="Expression, as for --requirements of a job.", show_default=False
+        ),
     ],
 ) -> int | None:
-    """Say which machines a job of yours with these requirements could run on now.
+    """Show which machines a job of yours with these requirements could run on now.
 
-    For each of the others, the clauses that fail there: yours, or its owner's. Beside each clause
-    of a longer expression, on how many machines it holds. Patterns (regexp) may be used here.
+    For each other machine, the command shows the clauses that fail there: yours, or its owner's.
+    For each clause of a longer expression, it shows on how many machines it holds. Patterns
+    (regexp) are allowed.
     """
     with Client.connect(options.state) as client:
         table = client.match(expression)
@@ -74,7 +77,7 @@ app = command_app(
     panel=MACHINE,
     examples=(
         ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
-        ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and what keeps the others out"),
-        ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern of names"),
+        ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and why the others do not match"),
+        ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern for names"),
     ),
 )

@@ -42,7 +42,7 @@ def nodes(
         typer.Option(
             "--forget",
             metavar="NAME",
-            help="List a back end that is gone for good no more; for operators.",
+            help="Remove a back end that will not come back from the list; for operators.",
             autocompletion=complete_node,
             show_default=False,
         ),
@@ -50,14 +50,14 @@ def nodes(
 ) -> None:
     """List the machines that run tasks: all of the cluster, or a front end's back ends.
 
-    In a cluster Member is what this machine takes each for, and Heard how long ago something came
-    from it; the rest is the broker's word.
-    Cpus, memory and GPUs are free of all there are. Foreign is the part of the load that is not of
-    our tasks; Why says what keeps a machine from starting more, and what was observed there that
-    does not go with what it says of itself.
+    In a cluster, Member is the state of each machine as this machine sees it, and Heard is the time
+    since something came from it; the other columns come from the broker. Cpus, memory and GPUs show
+    what is free of all there is. Foreign is the part of the load that is not from our tasks. Why
+    says what keeps a machine from starting more, and which observations contradict what it reports
+    of itself.
 
-    --forget drops a back end that is away and will not come back. It is refused while tasks that
-    were given to it are not settled; a cluster's members that are gone go by themselves.
+    --forget removes a back end that is offline and will not come back. It is refused while tasks
+    that were given to it are not settled. Dead members of a cluster disappear without it.
     """
     if forget:
         _forget(options, forget)
@@ -70,7 +70,7 @@ def nodes(
         return
     if not rows:
         print(
-            "No machine runs tasks yet: bring up a back end with 'iriai up --parts node'.",
+            "No machine runs tasks yet: start a back end with 'iriai up --parts node'.",
             file=sys.stderr,
         )
         return
@@ -133,8 +133,8 @@ app = command_app(
     nodes,
     panel=MACHINE,
     examples=(
-        ("iriai nodes", "all machines of the cluster, from any of them"),
+        ("iriai nodes", "all machines of the cluster, on any of them"),
         ("iriai nodes --json", "for a program: sizes in bytes"),
-        ("iriai nodes --forget b2", "it will not come back: a back end that is away for good"),
+        ("iriai nodes --forget b2", "a back end that will not come back"),
     ),
 )

@@ -16,21 +16,21 @@ from iriai.model.paths import state_directory
 
 def restore(
     options: GlobalOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'iriai backup' wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that 'iriai backup' wrote.")],
     first_number: Annotated[
         int | None,
         typer.Option(
             "--first-number",
             metavar="N",
-            help="Number of the next job, above all given out since. Else one that none of them "
-            "can have reached.",
+            help="Number of the next job, larger than all given out since. \\[default: one "
+            "that none of them can have reached]",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Make a state directory from a backup; it must be empty, or not there yet.
+    """Make a state directory from a backup; it must be empty, or not exist yet.
 
-    What the home did since the backup it does not know: jobs handed in since are gone, and those
+    The home does not know what it did after the backup: jobs submitted since are lost, and those
     that had not finished then go on, or run again.
     """
     from iriai.daemon.storage.restore import restore as restore_home
@@ -42,7 +42,7 @@ def restore(
         print_document(done._asdict())
         return
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done.made_wall_s))
-    print(f"{done.home} is back in {done.state_directory}, as of {made}.")
+    print(f"{done.home} is restored in {done.state_directory}, as of {made}.")
     print(f"{done.unfinished_jobs} jobs go on; the next one is {done.home}-{done.first_number}.")
     print("Start it with 'iriai up'.")
 
@@ -51,7 +51,7 @@ app = command_app(
     restore,
     panel=MACHINE,
     examples=(
-        ("iriai restore /backup/ume.iriai", "where it was"),
+        ("iriai restore /backup/ume.iriai", "at its old place"),
         ("iriai restore /backup/ume.iriai --state /tmp/look", "somewhere else, to look at it"),
     ),
 )

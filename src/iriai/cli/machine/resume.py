@@ -10,7 +10,7 @@ from iriai.model.units import printable
 
 
 def resume(options: GlobalOptions, node: NODE = "") -> None:
-    """Let a machine that was drained start tasks again. For operators."""
+    """Let a drained machine start tasks again. For operators."""
     with Client.connect(options.state, follow=False) as client:
         client.resume(node)
         name = node or client.welcome.home

@@ -1,4 +1,4 @@
-"""`iriai status`: how the machine is."""
+"""`iriai status`: the state of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iriai.wire.reports import ClusterSight, LimitedRow, StatusReport
 
 
 def status(options: GlobalOptions) -> None:
-    """Show how the machine is: its processes, what is free, what waits, what is wrong."""
+    """Show the state of the machine: its processes, what is free, what waits, what is wrong."""
     with Client.connect(options.state, follow=False) as client:
         report = client.status()
     if options.as_json:
@@ -39,7 +39,7 @@ def status(options: GlobalOptions) -> None:
 
 
 def _cluster(report: StatusReport) -> list[tuple[str, str]]:
-    """What the machine sees of its cluster; nothing outside of one."""
+    """Return what the machine sees of its cluster; nothing outside of one."""
     sight = report.cluster
     if sight is None:
         return []
@@ -52,10 +52,10 @@ def _cluster(report: StatusReport) -> list[tuple[str, str]]:
     return [
         ("cluster", f"{sight.name}: {counts}"),
         ("broker", ", ".join(sight.brokers)),
-        ("there", f"{sight.steadiness * 100:.0f} % of the time, for the choice of a broker"),
+        ("there", f"{sight.steadiness * 100:.0f} % of the time (used to choose the broker)"),
         ("news", _news(sight)),
         ("traffic", f"{sent} sent, {received} received"),
-        ("claims", f"{count_text(sight.begun, 'attempt')} began; refused: {refused or 'none'}"),
+        ("claims", f"{count_text(sight.begun, 'attempt')} started; refused: {refused or 'none'}"),
         ("clocks", _clocks(sight)),
         ("members", "\n".join(map(_member, report.members))),
     ]
@@ -63,15 +63,15 @@ def _cluster(report: StatusReport) -> list[tuple[str, str]]:
 
 def _news(sight: ClusterSight) -> str:
     if sight.news_half_s is None or sight.news_late_s is None or sight.news_rounds is None:
-        return "none came yet"
+        return "no news yet"
     late = f"{sight.news_late_s:.1f} s ({sight.news_rounds:.1f} rounds)"
-    return f"half is here within {sight.news_half_s:.1f} s, 95 % within {late}"
+    return f"half of the news arrives within {sight.news_half_s:.1f} s, 95 % within {late}"
 
 
 def _clocks(sight: ClusterSight) -> str:
     if sight.offset_worst_s is None:
-        return "of no other is known"
-    return f"{sight.offset_machine} is farthest off, {sight.offset_worst_s:+.3f} s"
+        return "no other machine's clock is known"
+    return f"{sight.offset_machine} differs most, by {sight.offset_worst_s:+.3f} s"
 
 
 def _audience(mode: str) -> str:

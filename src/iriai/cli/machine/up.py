@@ -1,4 +1,4 @@
-"""`iriai up`: bring up the daemon of this machine."""
+"""`iriai up`: start the daemon of this machine."""
 
 from __future__ import annotations
 
@@ -13,45 +13,49 @@ from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import StatePaths, node_directory, state_directory
 
 PARTS = ("node", "home,broker", "node,home,broker")
-"""For completion."""
+"""Values of --parts, for completion."""
 
 
 def up(
     options: GlobalOptions,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it answers, and leave it running.")
+        bool, typer.Option("--detach", help="Return when the daemon answers, and leave it running.")
     ] = False,
     user: Annotated[
         str | None,
-        typer.Option(metavar="USER", help="For root: whom the daemon runs as. \\[default: iriai]"),
+        typer.Option(
+            metavar="USER", help="For root: user that the daemon runs as. \\[default: iriai]"
+        ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The machine's name. \\[default: the host's]"),
+        typer.Option(metavar="NAME", help="Name of the machine. \\[default: the host's]"),
     ] = None,
     parts: Annotated[
         str | None,
         typer.Option(
             metavar="PARTS",
-            help="'node' for a back end, 'home,broker' for a front end. \\[default: all three]",
+            help="Parts to run: 'node' for a back end, 'home,broker' for a front end. "
+            "\\[default: all three]",
             autocompletion=lambda: list(PARTS),
         ),
     ] = None,
     home: Annotated[
         Path | None,
         typer.Option(
-            metavar="SOCKET", help="Of a back end: the front end's socket, or its state directory."
+            metavar="SOCKET", help="For a back end: socket or state directory of the front end."
         ),
     ] = None,
 ) -> None:
-    """Bring up the daemon of this machine, with its launcher; safe to repeat.
+    """Start the daemon of this machine, with its launcher; safe to repeat.
 
-    As an ordinary user it works for you alone; as root for every user of the machine, each task as
-    its own user. Without --detach this command stays, and restarts either if it fails.
+    As an ordinary user, it works for you alone; as root, for every user of the machine, each task
+    as its own user. Without --detach this command stays in the foreground, and restarts the
+    processes if they fail.
 
-    A back end runs the tasks of a front end on the same host. What is said here of --name, --parts
-    and --home is remembered: later a plain 'iriai up' of the same state directory will do. A back
-    end's is nodes/NAME within the usual one, where --state does not name another.
+    A back end runs the tasks of a front end on the same host. The values of --name, --parts and
+    --home are remembered: later a plain 'iriai up' of the same state directory uses them. Without
+    --state, the state directory of a back end is nodes/NAME within the usual one.
     """
     from iriai.daemon.startup.role import RequestedRole, check_name, read_parts
     from iriai.supervisor.daemon_probe import DaemonProbe
@@ -82,7 +86,7 @@ def up(
 
 
 def _front_end_socket(home: Path) -> str:
-    """The socket that was named, or that of the state directory that was."""
+    """Return the socket that was given, or that of the state directory that was given."""
     path = home.absolute()
     return StatePaths(str(path)).daemon_socket if path.is_dir() else str(path)
 
@@ -91,8 +95,8 @@ app = command_app(
     up,
     panel=MACHINE,
     examples=(
-        ("iriai up --detach", "start it, and go on"),
-        ("iriai up --state /tmp/try", "one to try things with, in the foreground"),
+        ("iriai up --detach", "start it in the background"),
+        ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),
         ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
         (
             "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",

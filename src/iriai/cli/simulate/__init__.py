@@ -1,1 +1,1 @@
-"""`iriai simulate`: logs replayed, and faults searched for."""
+"""`iriai simulate`: replays of logs, and searches for faults."""

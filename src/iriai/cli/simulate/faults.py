@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from iriai.sim.faults.search import Counterexample
 
 EXIT_FOUND = 1
-"""A seed fails: an error of ours."""
+"""Exit code if a seed fails: an error of iriai."""
 
 
 def find_faults(
     first_seed: int, seeds: int, options: GlobalOptions, *, through_wire: bool = False
 ) -> None:
-    """Try so many seeds; each that fails is told with its story. Exits with 1 where one does."""
+    """Try the seeds; print each that fails with its story. Exits with 1 if one does."""
     from iriai.sim.faults.search import run
 
     with bar(seeds, "seeds") as progress:
@@ -56,4 +56,4 @@ def _print_story(failure: Counterexample) -> None:
     print("with no more than this:")
     for happening in failure.happenings:
         print(f"  {happening}")
-    print(f"again: iriai simulate --faults --seed {failure.seed} --seeds 1\n")
+    print(f"to repeat: iriai simulate --faults --seed {failure.seed} --seeds 1\n")

@@ -11,7 +11,7 @@ import typer
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 MODES = ("replay", "full")
 MODELS = ("lublin", "poisson")
-_LOG, _RULES, _OUTPUT = "The log", "The rules", "What comes out"
+_LOG, _RULES, _OUTPUT = "Log", "Rules", "Output"
 
 
 def _beginning(words: tuple[str, ...], incomplete: str) -> list[str]:
@@ -19,42 +19,45 @@ def _beginning(words: tuple[str, ...], incomplete: str) -> list[str]:
 
 
 def complete_policy(incomplete: str) -> list[str]:
-    """Policies that are built in."""
+    """Return the policies that are built in."""
     return _beginning(POLICIES, incomplete)
 
 
 def complete_order(incomplete: str) -> list[str]:
-    """Orders that are built in."""
+    """Return the orders that are built in."""
     from iriai.plugins.orders import BUILT_IN
 
     return _beginning(BUILT_IN, incomplete)
 
 
 def complete_mode(incomplete: str) -> list[str]:
-    """The modes."""
+    """Return the modes."""
     return _beginning(MODES, incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Models of workloads."""
+    """Return the models of workloads."""
     return _beginning(MODELS, incomplete)
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Where the jobs come from."""
+    """Options about the log."""
 
     processors: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Of the machine, whatever the log says.", rich_help_panel=_LOG
+            metavar="N",
+            min=1,
+            help="Number of processors of the machine, instead of the log's.",
+            rich_help_panel=_LOG,
         ),
     ] = None
     perfect_estimates: Annotated[
         bool,
         typer.Option(
             "--perfect-estimates",
-            help="As if everybody had stated exactly how long a job runs.",
+            help="Assume that users state exactly how long a job runs.",
             rich_help_panel=_LOG,
         ),
     ] = False
@@ -62,26 +65,24 @@ class LogOptions:
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Instead of a log: lublin (Lublin and Feitelson 2003) or poisson.",
+            help="Generate a log: lublin (Lublin and Feitelson 2003) or poisson.",
             autocompletion=complete_model,
             rich_help_panel=_LOG,
         ),
     ] = None
     jobs: Annotated[
         int,
-        typer.Option(metavar="N", help="How many to generate.", rich_help_panel=_LOG),
+        typer.Option(metavar="N", help="Number of jobs to generate.", rich_help_panel=_LOG),
     ] = 1000
     write_log: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the log, as it is simulated, as SWF.", rich_help_panel=_LOG
-        ),
+        typer.Option(metavar="FILE", help="Write the simulated log, as SWF.", rich_help_panel=_LOG),
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class InsteadOptions:
-    """What is run instead of a log."""
+    """Options that replace a log."""
 
     experiment: Annotated[str | None, typer.Option(metavar="NAME", hidden=True)] = None
     """Gone; refused with where it is."""
@@ -89,25 +90,29 @@ class InsteadOptions:
         bool,
         typer.Option(
             "--faults",
-            help="Instead of a log: small worlds in which much breaks, a seed each, from --seed.",
+            help="Simulate small worlds with many faults instead of a log, one per seed, from "
+            "--seed on.",
             rich_help_panel=_RULES,
         ),
     ] = False
     seeds: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="With --faults: how many.", rich_help_panel=_RULES),
+        typer.Option(
+            metavar="N", min=1, help="With --faults: number of seeds.", rich_help_panel=_RULES
+        ),
     ] = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What is tried."""
+    """Options about the rules."""
 
     policy: Annotated[
         str,
         typer.Option(
             metavar="POLICY",
-            help="fcfs, easy, easy-sjbf, conservative, or a file of your own: FILE.py:CLASS.",
+            help="Policy: fcfs, easy, easy-sjbf, conservative, or a file of your own: "
+            "FILE.py:CLASS.",
             autocompletion=complete_policy,
             rich_help_panel=_RULES,
         ),
@@ -125,7 +130,8 @@ class RuleOptions:
         str,
         typer.Option(
             metavar="MODE",
-            help="replay: the policy alone, for long logs. full: every message between the parts.",
+            help="Mode; replay: the policy alone, for long logs; full: every message between "
+            "the parts.",
             autocompletion=complete_mode,
             rich_help_panel=_RULES,
         ),
@@ -134,41 +140,41 @@ class RuleOptions:
         bool,
         typer.Option(
             "--wire",
-            help="With --mode full or --faults: every message becomes bytes and is read again.",
+            help="With --mode full or --faults: convert every message to bytes and back.",
             rich_help_panel=_RULES,
         ),
     ] = False
     seed: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Of all that is drawn by chance.", rich_help_panel=_RULES
+            metavar="N", min=0, help="Seed of the random numbers.", rich_help_panel=_RULES
         ),
     ] = 1
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="An iriai.toml, for rights, half-life, burst and the like.",
+            help="Configuration (an iriai.toml), for rights, half-life, burst and the like.",
             rich_help_panel=_RULES,
         ),
     ] = None
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Look at the invariants after every event.", rich_help_panel=_RULES
+            "--check", help="Check the invariants after every event.", rich_help_panel=_RULES
         ),
     ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """What is made of it."""
+    """Options about the output."""
 
     compare: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Several side by side: policies, orders, or both as easy+lottery.",
+            help="Compare policies, orders, or both, as easy+lottery.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None
@@ -176,7 +182,7 @@ class OutputOptions:
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUES ...",
-            help="Every combination of policy=, order=, seed=1..10, or keys of \\[order].",
+            help="Run every combination of policy=, order=, seed=1..10, or keys of \\[order].",
             rich_help_panel=_OUTPUT,
         ),
     ] = None
@@ -184,7 +190,7 @@ class OutputOptions:
         Path | None,
         typer.Option(
             metavar="FILE.csv",
-            help="Write the number and the start of each job.",
+            help="Write the number and the start time of each job.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None
@@ -201,7 +207,7 @@ class OutputOptions:
         typer.Option(
             metavar="N",
             min=1,
-            help="Processes for several simulations. \\[default: one for each processor]",
+            help="Number of processes for several simulations. \\[default: one per processor]",
             rich_help_panel=_OUTPUT,
         ),
     ] = None

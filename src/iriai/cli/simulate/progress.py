@@ -14,9 +14,9 @@ Progress = Callable[[int, float], None]
 
 @contextmanager
 def bar(total: int, unit: str, began_wall_s: float = 0.0) -> Iterator[Progress]:
-    """A function to call with what is done and the second of the log; nothing without a terminal.
+    """Return a function that shows progress; it takes the work done and the second of the log.
 
-    The bar stands on standard error, and is gone at the end.
+    The bar is on standard error, if that is a terminal, and is removed at the end.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _now_s: None
@@ -45,7 +45,7 @@ def bar(total: int, unit: str, began_wall_s: float = 0.0) -> Iterator[Progress]:
 
 
 def _date(now_s: float, began_wall_s: float) -> str:
-    """The simulated date where the log says when it began, else how far into the log."""
+    """Return the simulated date if the log has its beginning, else the time into the log."""
     if not now_s:
         return ""
     if began_wall_s:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iriai.sim.workload.settings import ReplaySettings
 
 GENERATED_PROCESSORS = 128
-"""Of a generated log, where nobody says: what the model of Lublin and Feitelson was made for."""
+"""Processors of a generated log by default: those of the model of Lublin and Feitelson."""
 
 _COLUMNS = (
     Column("Simulation", style="bold"),
@@ -53,11 +53,10 @@ def simulate(
         typer.Argument(metavar="LOG", help="A workload log (SWF), compressed or not."),
     ] = None,
 ) -> None:
-    """Try rules on a workload log: what everybody would have waited.
+    """Replay a workload log in virtual time: how long each user would have waited.
 
-    What runs is the product's own code, in virtual time. The log is in the Standard Workload
-    Format; the Parallel Workloads Archive has many. The same log, rules and seed always give the
-    same result.
+    The simulation runs the product's own code. The log is in the Standard Workload Format; the
+    Parallel Workloads Archive has many. The same log, rules and seed always give the same result.
     """
     if trouble.experiment is not None:
         raise UsageProblem(
@@ -68,7 +67,9 @@ def simulate(
         )
     if trouble.faults:
         if log or given.generate is not None:
-            raise UsageProblem("usage", "--faults is without a log", "leave the log away")
+            raise UsageProblem(
+                "usage", "--faults cannot be combined with a log", "leave out the log"
+            )
         find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
         return
     from iriai.sim.runs.cases import run_cases
@@ -131,7 +132,9 @@ def _cases(base: ReplaySettings, output: OutputOptions, sweep: list[str]) -> lis
 
     if output.compare is not None and sweep:
         raise UsageProblem(
-            "usage", "--compare and --sweep cannot be said together", "a sweep compares, too"
+            "usage",
+            "--compare and --sweep cannot be combined",
+            "use --sweep alone: it compares, too",
         )
     if output.compare is not None:
         return compared(output.compare, base)
@@ -141,10 +144,10 @@ def _cases(base: ReplaySettings, output: OutputOptions, sweep: list[str]) -> lis
 
 
 def _refuse_early(output: OutputOptions, cases: Sequence[Case]) -> None:
-    """Say what cannot be done before hours are spent."""
+    """Report what cannot be done before hours are spent."""
     if output.starts is not None and len(cases) > 1:
         raise UsageProblem(
-            "usage", "--starts is for one simulation", "leave --compare and --sweep away"
+            "usage", "--starts is for one simulation", "leave out --compare and --sweep"
         )
     if output.report is not None:
         from iriai.sim.report.plots import need_matplotlib
@@ -158,7 +161,9 @@ def _log(words: list[str], given: LogOptions, seed: int) -> Log:
 
     if given.generate is not None:
         if words:
-            raise UsageProblem("usage", "--generate and a log cannot be said together", "say one")
+            raise UsageProblem(
+                "usage", "--generate and a log cannot be combined", "use one of them"
+            )
         return generate(
             given.generate,
             given.jobs,
@@ -168,7 +173,7 @@ def _log(words: list[str], given: LogOptions, seed: int) -> Log:
         )
     if len(words) != 1:
         what = "no log is named" if not words else f"there is one log too many: {words[1]}"
-        raise UsageProblem("usage", what, "say LOG, or --generate lublin")
+        raise UsageProblem("usage", what, "give LOG, or --generate lublin")
     log = read_swf(Path(words[0]), given.processors, perfect_estimates=given.perfect_estimates)
     for what, count in log.counts.items():
         remark(f"{log.name}: {count:,} {'jobs' if count > 1 else 'job'} {what}")
@@ -240,12 +245,12 @@ app = command_app(
     simulate,
     panel=TRYING,
     examples=(
-        ("iriai simulate KTH-SP2.swf.gz", "what everybody would have waited"),
+        ("iriai simulate KTH-SP2.swf.gz", "how long each user would have waited"),
         ("iriai simulate log.swf --compare fcfs,easy,easy+lottery", "side by side"),
         ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
         ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
         ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
-        ("iriai simulate --faults --seeds 1000", "look for faults of iriai itself"),
-        ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "make a log"),
+        ("iriai simulate --faults --seeds 1000", "look for faults in iriai itself"),
+        ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "generate a log"),
     ),
 )

@@ -97,14 +97,14 @@ def _words(text: str, place: ScriptPosition) -> tuple[str, ...]:
     if len(text) > LINE_LENGTH_MAX:
         raise UsageProblem(
             "bad-directive",
-            f"{place}: a directive of {len(text)} characters; {LINE_LENGTH_MAX} may be",
+            f"{place}: the directive has {len(text)} characters; the limit is {LINE_LENGTH_MAX}",
             "give long lists of variables to the command, or set them in the script",
         )
     try:
         words = shlex.split(text)
     except ValueError:
         raise UsageProblem(
-            "bad-directive", f"{place}: a quotation does not end", "close it on the same line"
+            "bad-directive", f"{place}: a quotation is not closed", "close it on the same line"
         ) from None
     end = next((at for at, word in enumerate(words) if word.startswith("#")), len(words))
     return tuple(words[:end])

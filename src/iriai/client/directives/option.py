@@ -224,7 +224,7 @@ class Collected:
             raise Refused(
                 "directive",
                 f"{refusals[0][0].place.script}, {'; '.join(told)}",
-                "change the script, or say --no-directives to read none of them",
+                "change the script, or use --no-directives to ignore all of them",
             )
 
 

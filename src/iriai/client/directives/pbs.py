@@ -53,7 +53,7 @@ def size_bytes(given: Given, text: str) -> int:
 def _named(given: Given, _: Collected) -> Iterable[str]:
     name = given.option.names[0]
     if not _NAMED.fullmatch(name):
-        raise bad_value(given, f"'{name}' is no resource", "write NAME=N")
+        raise bad_value(given, f"'{name}' is not a resource", "write NAME=N")
     yield f"{name}={whole(given)}"
 
 
@@ -61,7 +61,7 @@ def _duration(given: Given, _: Collected) -> Iterable[str]:
     """Seconds, M:S or H:M:S."""
     match = _CLOCK.fullmatch(given.value)
     if match is None:
-        raise bad_value(given, "this is not a duration", "write H:MM:SS, or seconds")
+        raise bad_value(given, "not a duration", "write H:MM:SS, or seconds")
     hours, minutes, seconds = (int(each or 0) for each in match.groups())
     yield f"{hours * 3600 + minutes * 60 + seconds}s"
 
@@ -95,36 +95,36 @@ OPTIONS = (
     understood("-l=", "resources: see below"),
     understood(
         "-m=",
-        "e: `--notify-on end`; a: `--notify-on fail`; n; of b nothing is told. Ignored with a "
-        "warning where the machine cannot send mail",
+        "e: `--notify-on end`; a: `--notify-on fail`; n; b is not reported. Ignored with a "
+        "warning if the machine cannot send mail",
     ),
     understood("-n", "`--exclusive`", "--exclusive"),
     understood("-o=", "`--output`; without it `NAME.o%n`, of arrays `NAME.o%n.%t`"),
-    understood("-r=", "n: `--no-restart`; y: so it is in any case", "--no-restart", _not_rerun),
+    understood("-r=", "n: `--no-restart`; y: the default", "--no-restart", _not_rerun),
     understood("-t=", "`--array`, with `%N`", "--array"),
     understood("-v=", "`--env`", "--env", environment),
     understood("-W=", "attributes: see below"),
     understood("-w=", "`--chdir`"),
-    *ignored("no use is counted for it; say whose right to use with --group", "-A=, -P="),
+    *ignored("no usage is counted for it; choose the group with --group", "-A=, -P="),
     *ignored("no file is removed", "-R="),
     *ignored("submit waits as long as the daemon needs", "-b="),
     *ignored("no checkpoints are made", "-c="),
-    *ignored("a job is repeated where its machine failed", "-f"),
+    *ignored("a job is restarted if its machine failed", "-f"),
     *ignored("output files are written where they belong from the start", "-k="),
-    *ignored("the order is drawn by what each account has used", "-p="),
+    *ignored("the order is drawn by the usage of each account", "-p="),
     *ignored("there are no queues", "-q="),
     *ignored("submit prints the id alone", "-z"),
     *refused("its directives have another prefix: write #PBS", "-C="),
     *refused("it would see the whole file system", "-D="),
     *refused("it would have other arguments: write them after the script", "-F="),
-    *refused("it would run without a terminal of its own: say iriai run --pty", "-G"),
-    *refused("it would run without a terminal: say iriai run --pty", "-I"),
-    *refused("it would be placed otherwise", "-L="),
+    *refused("it would run without a terminal of its own: use iriai run --pty", "-G"),
+    *refused("it would run without a terminal: use iriai run --pty", "-I"),
+    *refused("it would be placed differently", "-L="),
     *refused("the machine's prolog would run instead", "-T="),
     *refused("it would run without your display", "-X"),
     *refused("it could start before that time", "-a="),
     *refused("it would run as you", "-u="),
-    *refused("the script would run otherwise", "-x"),
+    *refused("the script would run differently", "-x"),
 )
 """The tables in docs/guide/scripts.md are made from these."""
 
@@ -141,7 +141,7 @@ RESOURCES = (
     understood("select=", "one chunk with `ncpus`, `mem`, `ngpus`; more are refused"),
     understood("walltime=", "`--time`", "--time", _duration),
     *ignored("free space is not checked", "file="),
-    *ignored("the order is drawn by what each account has used", "nice="),
+    *ignored("the order is drawn by the usage of each account", "nice="),
     *ignored("only the CPU time of all its processes is limited", "pcput="),
     *ignored("virtual memory is not limited", "pvmem=, vmem="),
     *ignored("there are no classes of service", "qos="),
@@ -149,7 +149,7 @@ RESOURCES = (
     *refused("it could run on a machine of another kind", "arch=, opsys="),
     *refused("it could run on a machine without that feature", "feature="),
     *refused("it could run on another machine", "host=, vnode="),
-    *refused("the licence would not be counted: say #IRIAI --resource", "software="),
+    *refused("the licence would not be counted: use #IRIAI --resource", "software="),
 )
 """What may stand after `-l`; anything else is a named resource, `--resource`."""
 
@@ -167,12 +167,14 @@ ATTRIBUTES = (
         dependencies,
     ),
     *ignored("submit does not wait; iriai wait does", "block="),
-    *ignored("it runs with your own groups; say whose right to use with --group", "group_list="),
+    *ignored(
+        "it runs with your own groups; choose the group to charge with --group", "group_list="
+    ),
     *ignored("the script runs on one machine", "job_radix="),
     *ignored("the directories are those that the script names", "sandbox="),
     *ignored("files get the modes that your umask gives them", "umask="),
     *ignored("nothing reads it", "x="),
-    *refused("it would run without a terminal: say iriai run --pty", "interactive="),
+    *refused("it would run without a terminal: use iriai run --pty", "interactive="),
     *refused("no files are moved", "release_nodes_on_stageout="),
     *refused("it would run although it has run too often", "run_count="),
     *refused("the files would not be there", "stagein="),

@@ -48,7 +48,7 @@ def _unread(block: Block) -> tuple[str, ...]:
     """A warning where a directive comes too late; a script without others may write such a file."""
     used = {line.dialect for line in block.lines}
     return tuple(
-        f"{line.place}: #{line.dialect} is ignored: it stands after the first command"
+        f"{line.place}: #{line.dialect} is ignored: it follows the first command"
         for line in block.unread
         if line.dialect in used
     )

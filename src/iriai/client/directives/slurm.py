@@ -28,7 +28,7 @@ def size_bytes(given: Given) -> int:
     """A size; without a unit it is in MiB."""
     match = _SIZE.fullmatch(given.value)
     if match is None:
-        raise bad_value(given, "this is not a size", "write a number and K, M, G or T")
+        raise bad_value(given, "not a size", "write a number and K, M, G or T")
     return int(match[1]) << {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 
@@ -39,7 +39,7 @@ def _time(given: Given, found: Collected) -> Iterable[str]:
         return
     match = _CLOCK.fullmatch(given.value)
     if match is None:
-        raise bad_value(given, "this is not a time limit", "write H:MM:SS or D-HH:MM:SS")
+        raise bad_value(given, "not a time limit", "write H:MM:SS or D-HH:MM:SS")
     days, first, second, third = (int(each or 0) for each in match.groups())
     if match[1] is None and match[4] is None:
         first, second, third = 0, first, second
@@ -108,14 +108,14 @@ OPTIONS = (
     understood("--gpus-per-task=", "`--gpus`, times the tasks"),
     understood("--gres=", "gpu: `--gpus`; others: `--resource`", "--resource", _resources),
     understood("--hold -H", "`--hold`", "--hold"),
-    understood("--ignore-pbs", "so it is in any case: with #SBATCH no #PBS is read"),
+    understood("--ignore-pbs", "always so: with #SBATCH no #PBS is read"),
     understood("--input= -i", "`--stdin`", "--stdin"),
     understood("--job-name= -J", "`--name`", "--name"),
     understood("--licenses= -L", "`--resource`", "--resource", _resources),
     understood(
         "--mail-type=",
-        "END, ALL: `--notify-on end`; FAIL: `--notify-on fail`; NONE; of the rest nothing is told. "
-        "Ignored with a warning where the machine cannot send mail",
+        "END, ALL: `--notify-on end`; FAIL: `--notify-on fail`; NONE; the rest is not "
+        "reported. Ignored with a warning if the machine cannot send mail",
     ),
     understood("--mail-user=", "`--notify mailto:ADDRESS`; without it you"),
     understood("--mem=", "`--memory`; 0 only with `--exclusive`"),
@@ -132,11 +132,11 @@ OPTIONS = (
     understood(
         "--output= -o", "`--output`; without it `slurm-%j.out`, of arrays `slurm-%A_%a.out`"
     ),
-    understood("--requeue", "so it is in any case"),
+    understood("--requeue", "always so"),
     understood("--time= -t", "`--time`", "--time", _time),
-    *ignored("no use is counted for it; say whose right to use with --group", "--account= -A"),
+    *ignored("no usage is counted for it; choose the group with --group", "--account= -A"),
     *ignored("use is sampled as often as this machine needs it", "--acctg-freq="),
-    *ignored("it runs where it is handed in", "--clusters= -M"),
+    *ignored("it runs in the cluster where it is submitted", "--clusters= -M"),
     *ignored("nothing keeps it", "--comment="),
     *ignored(
         _ONE,
@@ -145,12 +145,12 @@ OPTIONS = (
         "--ntasks-per-core=, --ntasks-per-socket=, --overcommit -O, --sockets-per-node=, "
         "--spread-job, --switches=, --thread-spec=, --threads-per-core=, --use-min-nodes",
     ),
-    *ignored("the frequency is the machine's affair", "--cpu-freq=, --gpu-freq="),
+    *ignored("the machine controls the frequency", "--cpu-freq=, --gpu-freq="),
     *ignored("no machine is started for a job", "--delay-boot="),
-    *ignored("your present environment is passed on", "--get-user-env[=]"),
+    *ignored("your current environment is passed on", "--get-user-env[=]"),
     *ignored("a job whose dependency cannot hold is cancelled", "--kill-on-invalid-dep="),
     *ignored(_SITE, "--mcs-label=, --network=, --power=, --prefer=, --wckey="),
-    *ignored("the order is drawn by what each account has used", "--nice[=], --priority="),
+    *ignored("the order is drawn by the usage of each account", "--nice[=], --priority="),
     *ignored("the script runs on one machine", "--no-kill[=] -k, --wait-all-nodes="),
     *ignored("output is always added to the end of the file", "--open-mode="),
     *ignored("no CPU is given to two jobs", "--oversubscribe= -s"),
@@ -176,9 +176,9 @@ OPTIONS = (
     *refused("it would run without these variables", "--export-file="),
     *refused("it would run with another group", "--gid="),
     *refused("it could run on another machine", "--nodefile= -F, --nodelist= -w"),
-    *refused("the machine would not be started anew", "--reboot"),
+    *refused("the machine would not be rebooted", "--reboot"),
     *refused("it would run outside of the reservation", "--reservation="),
-    *refused("it would be handed in; say iriai submit --dry-run", "--test-only"),
+    *refused("it would be submitted; use iriai submit --dry-run", "--test-only"),
     *refused("it would run as you", "--uid="),
     *refused("the script would run instead", "--wrap="),
 )

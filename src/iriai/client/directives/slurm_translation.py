@@ -95,7 +95,7 @@ class SlurmTranslator(Translator):
                 if total:
                     self.set(given, "--memory", str(total))
                 elif name != "--mem":
-                    raise bad_value(given, "this is no memory at all", "write a size")
+                    raise bad_value(given, "it would have no memory", "write a size")
                 elif "--exclusive" not in self.all.given:
                     self.all.refuse(given, "it would not have all memory: use --exclusive with it")
         try:

@@ -128,7 +128,7 @@ def whole(given: Given, text: str | None = None) -> int:
     """A number of something, 1 or more; `text` is a part of the value."""
     text = given.value if text is None else text
     if not text.isdecimal() or not 0 < int(text) < 10**9:
-        raise bad_value(given, f"'{text}' is not a number of them", "write 1 or more")
+        raise bad_value(given, f"'{text}' is not a number", "write 1 or more")
     return int(text)
 
 
@@ -140,7 +140,7 @@ def environment(
         if "=" in each or each in found.around.environment:
             yield each
         elif each not in skipped:
-            found.warn(given, f"there is no variable {each} here")
+            found.warn(given, f"the variable {each} is not set here")
 
 
 def dependencies(given: Given, found: Collected) -> Iterable[str | None]:
@@ -152,8 +152,8 @@ def dependencies(given: Given, found: Collected) -> Iterable[str | None]:
         kind, *ids = each.split(":")
         condition = _CONDITIONS.get(kind)
         if condition is None:
-            found.refuse(given, f"there is no dependency of the kind '{kind}'")
+            found.refuse(given, f"'{kind}' is not a kind of dependency")
         elif any(map(_FOREIGN_ID.fullmatch, ids)):
-            found.refuse(given, "a number names no job here: write its id, as ume-42")
+            found.refuse(given, "a job has no number alone here: write its id, as ume-42")
         else:
             yield f"{condition}:{','.join(ids)}"

@@ -112,7 +112,7 @@ class ClusterRpc:
             if number >= CLUSTERS_ASKED_MAX:
                 missing = f"no more than {CLUSTERS_ASKED_MAX} clusters are asked at once"
             elif not other.candidates:
-                missing = "none of its machines is there"
+                missing = "none of its machines is online"
             elif silent_until_s <= now.steady_s:
                 asked.append((other.cluster, other.candidates[0]))
                 continue
@@ -222,7 +222,7 @@ class BrokerRpc:
             fail(problem, now)
             return
         if not isinstance(told, kind):
-            raise TypeError(f"{type(told).__name__} is no answer to {type(question).__name__}")
+            raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
         hear(told, now)
 
     def ask_at(
@@ -298,8 +298,10 @@ class BrokerRpc:
         def handle(now: Instant) -> None:
             told = encode_told(self._reply(inquired, now))
             if len(told) > ANSWER_BYTES_MAX:
-                words = f"the answer has {len(told)} bytes, more than the {ANSWER_BYTES_MAX} there "
-                told = encode_told(declined(Refused("too-long", f"{words}may be", "ask for less")))
+                words = (
+                    f"the answer has {len(told)} bytes, more than the {ANSWER_BYTES_MAX} that are "
+                )
+                told = encode_told(declined(Refused("too-long", f"{words}allowed", "ask for less")))
             self._perform(self._inquiries.answer(inquired.machine, inquired.number, told))
 
         self._engine.request(handle)
@@ -309,7 +311,9 @@ class BrokerRpc:
         if inquired.version != INQUIRY_VERSION:
             words = f"the broker {machine.name} takes questions of version {INQUIRY_VERSION}, not "
             return declined(
-                Refused(OTHER_VERSION, f"{words}{inquired.version}", "install the same iriai")
+                Refused(
+                    OTHER_VERSION, f"{words}{inquired.version}", "install the same version of iriai"
+                )
             )
         if Part.BROKER not in machine.parts:
             words = f"{machine.name} is not the broker: it follows {machine.broker_at}"

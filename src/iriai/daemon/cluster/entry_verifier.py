@@ -53,7 +53,7 @@ class TrustVerifier:
             return str(problem)
         if document == honest:
             return ""
-        return "whom it is about, its number or its digest are not the document's"
+        return "its subject, its number or its digest are not those of the document"
 
     def _check_operator(self, kind: DocumentKind, document: Entry) -> None:
         if kind is not DocumentKind.ROSTER:

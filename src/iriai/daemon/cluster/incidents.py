@@ -28,8 +28,8 @@ class IncidentLog:
         """Something was noticed the first time, the tenth, the hundredth, ..."""
         times = f" ({notice.count} times)" if notice.count > 1 else ""
         said = line_of(notice.message, MESSAGE_LENGTH_MAX)
-        words = f"{notice.machine or 'somebody'}: {said} ({notice.code}){times}"
-        log.warning("noticed of %s", words)
+        words = f"{notice.machine or 'an unknown machine'}: {said} ({notice.code}){times}"
+        log.warning("incident with %s", words)
         key = (notice.code, notice.machine, notice.message)
         self._shown.pop(key, None)
         self._shown[key] = words
@@ -45,8 +45,8 @@ class IncidentLog:
     def proposals(self, ejected: Collection[str]) -> list[str]:
         """Whom operators are told to throw out, and how; those of `ejected` are out already."""
         return [
-            f"{machine} says again and again what cannot be, last: {words}. An operator may throw "
-            f"it out: iriai eject {machine} --reason 'it lies'"
+            f"{machine} repeatedly sends false statements, the last: {words}. An operator may "
+            f"eject it: iriai eject {machine} --reason 'it lies'"
             for machine, words in self._liars.items()
             if machine not in ejected
         ]

@@ -76,7 +76,7 @@ class MemberCache:
             try:
                 self._files.keep_seeds(wanted)
             except Problem as problem:
-                log.warning("the members are not kept: %s", problem)
+                log.warning("the list of members cannot be stored: %s", problem)
 
     def _write(self) -> None:
         """In a thread: a disk may be slow."""
@@ -94,7 +94,7 @@ class MemberCache:
     def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:
         problem = result.exception()
         if isinstance(problem, Problem):  # the next change has it tried again
-            log.warning("the members are not kept: %s", problem)
+            log.warning("the list of members cannot be stored: %s", problem)
         elif problem is not None:
             raise problem
         else:

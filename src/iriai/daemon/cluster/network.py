@@ -345,7 +345,7 @@ class ClusterNetwork:
             return False
         if is_of_cluster(member.cluster_called, event.message):
             return True
-        words = f"it is of {member.cluster_called}, and spoke for {event.message.cluster}"
+        words = f"it is of {member.cluster_called}, but sent a message for {event.message.cluster}"
         now_s = read_clocks("cluster").steady_s
         self.mesh.offences.note(event.sender, "not-its-own", words, now_s)
         return False

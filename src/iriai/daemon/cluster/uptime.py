@@ -85,4 +85,4 @@ def _tell(result: asyncio.Future[None]) -> None:
 
 
 def _warn(problem: Problem) -> None:
-    log.warning("the steadiness of this machine is not kept: %s", problem)
+    log.warning("the steadiness of this machine cannot be stored: %s", problem)

@@ -46,7 +46,7 @@ class UserPolicy:
             person = self._unix.by_name(name) if name else None
         if person is None:
             guest = f", nor a guest user '{name}'" if name else ""
-            return f"there is no user {user} here{guest}"
+            return f"user {user} does not exist here{guest}"
         if self._single_uid is not None:
             mine = person.uid == self._single_uid
             return "" if mine else f"it works for user id {self._single_uid} alone"

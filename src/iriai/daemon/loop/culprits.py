@@ -82,5 +82,5 @@ class Culprits:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("%s cannot be read (%s): nobody is shunned for it", self._path, error)
+            log.warning("%s cannot be read (%s): no one is shunned for it", self._path, error)
             return {}

@@ -40,7 +40,7 @@ ACCEPTED_MAX = 64
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 REST_S = 1.0
 """How long no connections are taken where no descriptor is left."""
-PLACE_NEEDED = "others want its place, and it has not proved who it is"
+PLACE_NEEDED = "others need its place, and it has not authenticated"
 
 
 class Acceptor:
@@ -116,8 +116,8 @@ class Acceptor:
 
     def _rest(self, listener: socket.socket) -> None:
         """Take no connections for a while: those that wait would be told of again and again."""
-        words = "no more descriptors may be open: no connections are taken"
-        self._offences.note("whoever connects", "no-descriptors", words, _steady_s())
+        words = "the limit of open descriptors is reached: no connections are accepted"
+        self._offences.note("an unauthenticated peer", "no-descriptors", words, _steady_s())
         self._loop.remove_reader(listener.fileno())
 
         def go_on() -> None:
@@ -139,7 +139,10 @@ class Acceptor:
         if not self._of_source.consume(source, now_s):
             return room, f"it connects more than {RATE_OF_SOURCE.per_s:.0f} times a second"
         if not is_member and not self._of_strangers.consume(now_s):
-            return room, f"strangers connect more than {RATE_OF_STRANGERS.per_s:.0f} times a second"
+            return room, (
+                "unauthenticated peers connect more than "
+                f"{RATE_OF_STRANGERS.per_s:.0f} times a second"
+            )
         for answered in goes:
             answered.close(PLACE_NEEDED)
         return room, ""

@@ -83,7 +83,7 @@ class Circuit:
         self._unsent += data
         self._send_some()
         if len(self._unsent) > self.unsent_bytes_max:
-            self.close("it does not read what it asked for")
+            self.close("it does not read the answers")
 
     def read_out(self) -> None:
         """What has arrived comes with the link to the relay, in the order of that link."""

@@ -51,7 +51,9 @@ class Relay:
         """
         key = CircuitKey.of(frame)
         if sender not in (key.opener, key.other) or key.opener == key.other:
-            raise OutOfPlace(f"a circuit of {key.opener} and {key.other} is none of {sender}'s")
+            raise OutOfPlace(
+                f"a circuit of {key.opener} and {key.other} does not belong to {sender}"
+            )
         passing = self._passing.get(key)
         if passing is None:
             if isinstance(frame, CarryOver):
@@ -92,9 +94,11 @@ class Relay:
             case Credit():
                 passing.under_way_bytes[far_end] -= frame.taken_bytes
         if passing.under_way_bytes[sender] > WINDOW_BYTES:
-            self._break(key, f"{sender} sent more than the {WINDOW_BYTES} bytes that may wait")
+            self._break(
+                key, f"{sender} sent more than the {WINDOW_BYTES} bytes that may be outstanding"
+            )
         elif passing.under_way_bytes[far_end] < 0:
-            self._break(key, f"{sender} gave credit for what never came")
+            self._break(key, f"{sender} gave credit for bytes that were never sent")
         elif isinstance(frame, CarryOver):
             self._forget(key)
             self._say(far_end, frame)

@@ -50,7 +50,7 @@ async def dial_address(
         raise NotReached(UNREACHED, words) from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise NotReached(UNREACHED, f"nobody answers at {address} ({reason})") from None
+        raise NotReached(UNREACHED, f"no answer from {address} ({reason})") from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     pipe = SocketStream(connection, _unheard, _unheard)
     return await greet(pipe, expected, passport, wanted, is_direct=True)
@@ -88,7 +88,7 @@ async def greet(
 
     def done(greeted: Established) -> None:
         if over.done():  # whoever waited has gone
-            greeted.stream.close("nobody waits for it any more")
+            greeted.stream.close("the connection is no longer wanted")
         else:
             over.set_result(greeted)
 
@@ -104,7 +104,7 @@ async def greet(
     try:
         return await over
     except asyncio.CancelledError:
-        dialled.close("nobody waits for it any more")
+        dialled.close("the connection is no longer wanted")
         raise
 
 

@@ -108,7 +108,7 @@ class _Greeter:
             try:
                 greeted = self._receive(payload)
             except msgspec.MsgspecError as error:
-                self._stream.close(f"it does not greet as a machine does: {error}")
+                self._stream.close(f"its greeting is not that of a machine: {error}")
                 return
             if greeted is not None:
                 self._is_done = True
@@ -176,7 +176,9 @@ class ClientHandshake(_Greeter):
             self._fail(OTHER_MACHINE, f"{name} answers where {self._expected} should be")
             return
         if name == self._passport.name:
-            self._fail(OWN_NAME, "this machine itself answers there, or another of its name")
+            self._fail(
+                OWN_NAME, "this machine itself answers there, or another one of the same name"
+            )
             return
         self._machine, self._certificate = name, certificate or b""
         greeting = Greeting(
@@ -202,7 +204,7 @@ class ClientHandshake(_Greeter):
             case Rejected(code, message):
                 self._fail(code, message)
             case _:
-                self._stream.close("it does not greet as a machine does")
+                self._stream.close("its greeting is not that of a machine")
         return None
 
     def _done(self, greeted: Established) -> None:
@@ -262,7 +264,7 @@ class ServerHandshake(_Greeter):
             case Begin() if self._has_agreed:
                 return self._greeted(is_dialled=False)
             case _:
-                self._stream.close("it does not greet as a machine does")
+                self._stream.close("its greeting is not that of a machine")
         return None
 
     def _answer(self, greeting: Greeting) -> None:
@@ -286,9 +288,10 @@ class ServerHandshake(_Greeter):
         if theirs != (LINK_VERSION, PARTS_VERSION):
             return Rejected(
                 OTHER_VERSION,
-                f"{self._machine} (iriai {greeting.version}) speaks version {theirs[0]}.{theirs[1]}"
-                f" of what machines say to each other, {ours.name} (iriai {__version__}) version "
-                f"{LINK_VERSION}.{PARTS_VERSION}; install the same iriai on both",
+                f"{self._machine} (iriai {greeting.version}) uses version "
+                f"{theirs[0]}.{theirs[1]} of the protocol between machines, {ours.name} (iriai "
+                f"{__version__}) uses version {LINK_VERSION}.{PARTS_VERSION}; install the same "
+                "version of iriai on both",
             )
         if self._machine == ours.name:
             return Rejected(OWN_NAME, f"there is another machine named {ours.name}")

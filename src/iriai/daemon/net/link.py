@@ -294,7 +294,7 @@ class MachineLink:
                     self._handle(content)
             except (msgspec.MsgspecError, OutOfPlace) as error:
                 self._is_at_fault = True
-                self.break_off(f"it does not keep to the protocol: {error}")
+                self.break_off(f"it violates the protocol: {error}")
                 return
             except Exception as error:  # noqa: BLE001 - see daemon.faults
                 self.break_off(FAULTS.note(f"the link with {self.machine}", error))

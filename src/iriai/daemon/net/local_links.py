@@ -167,11 +167,11 @@ class LocalLinks:
 
     def trouble(self) -> list[str]:
         """What is wrong with links, for `status` and `doctor`."""
-        found = [f"{row.machine} is away {row.words}" for row in self.rows() if not row.is_up]
+        found = [f"{row.machine} is offline {row.words}" for row in self.rows() if not row.is_up]
         now_s = read_clocks("links").wall_s
         for who, turned in self._turned.items():
             if now_s - turned.wall_s < TURNED_SHOWN_S:
-                found.append(f"a machine ({who}) was turned away: {turned.problem}")
+                found.append(f"a machine ({who}) was refused: {turned.problem}")
         return found
 
     def pass_on(self, asked: RequestContext, machine: str, body: Drain | Resume) -> None:
@@ -184,7 +184,7 @@ class LocalLinks:
             raise Unreachable(
                 "no-link",
                 f"{machine} is not linked: {self._gone.get(machine, (0, 'it never was'))[1]}",
-                "say it to the machine itself, with --state and its state directory",
+                "run the command on that machine (use --state)",
             )
         number = next(self._numbers)
         self._bids[number] = (machine, asked)
@@ -230,7 +230,7 @@ class LocalLinks:
         is_known = self._may_have_a_back_end(caller)
         who = _calls_itself(name) if is_known else f"a back end of {caller.name}"
         if self._turned.pop(who, None) is None:
-            log.warning("%s was turned away: %s", who, problem)
+            log.warning("%s was refused: %s", who, problem)
         self._turned[who] = _Turned(now.wall_s, problem)
         if len(self._turned) > TURNED_MAX:
             del self._turned[next(iter(self._turned))]
@@ -245,16 +245,16 @@ class LocalLinks:
         if not self._may_have_a_back_end(caller):
             raise NotAllowed(
                 "not-a-back-end",
-                f"a back end of {caller.name} cannot run tasks of everybody here",
-                "back ends belong to whoever the front end belongs to",
+                f"a back end of {caller.name} cannot run tasks of all users here",
+                "back ends must belong to the owner of the front end",
             )
         if body.parts_version != PARTS_VERSION:
             raise Refused(
                 "other-version",
-                f"{body.name} (iriai {body.version}) speaks version {body.parts_version} of what "
-                f"machines say to each other, the front end version {PARTS_VERSION}",
-                "install the same iriai on both, then 'iriai down' and 'iriai up' where it is "
-                "older: its tasks go on",
+                f"{body.name} (iriai {body.version}) uses version {body.parts_version} of the "
+                f"protocol between machines, the front end uses version {PARTS_VERSION}",
+                "install the same version of iriai on both, then restart the older one with "
+                "'iriai down' and 'iriai up': its tasks go on",
             )
         known = self.known.token_of(body.name)
         if body.name == self._settings.home:
@@ -310,7 +310,7 @@ class LocalLinks:
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """Links of one host stay until they break."""
-        raise OutOfPlace("nobody says good-bye on a Unix socket")
+        raise OutOfPlace("a Unix socket has no closing message")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """A link is closed, and everything that had arrived was told."""
@@ -318,7 +318,7 @@ class LocalLinks:
             return
         del self._links[link.machine]
         self._gone[link.machine] = (read_clocks("links").wall_s, reason)
-        log.warning("%s is away: %s", link.machine, reason)
+        log.warning("%s is offline: %s", link.machine, reason)
         self._engine.event(LinkDown(link.machine))
         lost = [number for number, (name, _) in self._bids.items() if name == link.machine]
         for number in lost:
@@ -327,7 +327,7 @@ class LocalLinks:
                 Unreachable(
                     "link-lost",
                     f"the link to {link.machine} broke before it answered",
-                    "see with 'iriai nodes' whether it was done, and repeat it if not",
+                    "check with 'iriai nodes' whether it was done, and repeat it if not",
                 )
             )
 

@@ -51,7 +51,7 @@ REFUSED_RETRY_S = 10.0
 
 OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
 """The parts of a back end that a front end may speak to."""
-FOREIGN = "what listens there is no daemon of iriai"
+FOREIGN = "the process that listens there is not a daemon of iriai"
 
 
 class LocalUplink:
@@ -135,13 +135,14 @@ class LocalUplink:
             listener = peer_of(connection)
         except OSError as error:
             connection.close()
-            self._failed(f"nobody answers there ({os.strerror(error.errno or 0)})")
+            self._failed(f"nothing listens there ({os.strerror(error.errno or 0)})")
             return
         if listener.uid not in (0, self._settings.owner_uid):
             connection.close()
             self._refused(
-                f"user id {listener.uid} listens there: whoever is the front end has tasks run "
-                "here as anybody, so it must be root's or this machine's owner's"
+                f"the process that listens there has user id {listener.uid}; a front end "
+                "decides whose tasks run here, so it must belong to root or to this machine's "
+                "owner"
             )
             return
         self._dialling = FramedStream(connection, self._frames, self._closed)
@@ -178,7 +179,7 @@ class LocalUplink:
                 dialling, self._dialling = self._dialling, None
                 self._stop_waiting()
                 if dialling is not None:
-                    dialling.close("it said no")
+                    dialling.close("it refused")
                 words = f"{reply.message}; {reply.hint}" if reply.hint else reply.message
                 self._refused(words)
             case _ if self._dialling is not None:
@@ -250,7 +251,7 @@ class LocalUplink:
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """Links of one host stay until they break."""
-        raise OutOfPlace("nobody says good-bye on a Unix socket")
+        raise OutOfPlace("a Unix socket has no closing message")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """The link is closed, and everything that had arrived was told."""
@@ -264,6 +265,4 @@ class LocalUplink:
 
 def _unheard(link: MachineLink, bid: Bid) -> None:
     """Before somebody listens."""
-    link.send_frame(
-        Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is just starting")
-    )
+    link.send_frame(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is starting"))

@@ -276,7 +276,7 @@ class Mesh:
                 await asyncio.wait([neighbour.dialling])
             link = self._direct_link(relay)
         if link is None:
-            raise NotReached(UNREACHED, f"{relay}, which could lead to it, is not reached")
+            raise NotReached(UNREACHED, f"{relay}, which could relay to it, is not reachable")
         circuit = self.circuits.open(relay, link, machine)
         try:
             return await greet(circuit, machine, self._passport, self._is_wanted, is_direct=False)
@@ -316,7 +316,7 @@ class Mesh:
     def _decide(self, machine: str, is_direct: bool) -> Rejected | None:
         """Why a machine that dialled us may not have its link; None: it may."""
         if self._is_shunned(machine):
-            words = f"{machine} sent too much, or what is wrong, less than {FLOOD_S:.0f} s ago"
+            words = f"{machine} sent too much, or invalid messages, less than {FLOOD_S:.0f} s ago"
             return Rejected("shunned", words)
         if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
             return Rejected(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
@@ -353,7 +353,7 @@ class Mesh:
         def failed(machine: str, code: str, message: str) -> None:
             self._answer_failed(machine)
             if code != YIELD:
-                who = machine or f"whoever calls itself {circuit.key.opener}"
+                who = machine or f"an unauthenticated peer that calls itself {circuit.key.opener}"
                 self.offences.note(who, code, message, _steady_s())
 
         answered = ServerHandshake(
@@ -399,7 +399,7 @@ class Mesh:
         if self._unfinished.hold(who, held_bytes):
             return ""
         self._unfinished.hold(who, 0)
-        return f"{held_bytes} bytes of frames or texts that are not whole are more than its share"
+        return f"{held_bytes} bytes of incomplete frames or texts are more than its share"
 
     def _adopt_link(
         self, neighbour: PeerConnection, greeted: Established, link: MachineLink
@@ -431,7 +431,7 @@ class Mesh:
         if self._listener.takes(link.machine, part, message):
             self._listener.event(Delivered(link.machine, part, message))
         else:
-            words = f"it may not say {tag_of(message)} to our {part}"
+            words = f"it may not send {tag_of(message)} to our {part}"
             self.offences.note(link.machine, "not-its-own", words, _steady_s())
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
@@ -440,7 +440,7 @@ class Mesh:
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """Operators of other machines have nothing to say here."""
-        raise OutOfPlace("an operator's wish goes to the machine itself")
+        raise OutOfPlace("an operator's request goes to the machine itself")
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
         """Nothing was asked."""

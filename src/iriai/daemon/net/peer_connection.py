@@ -51,7 +51,7 @@ class PeerConnection:
     """Something that was said since the last `LinkUp` may be lost."""
     is_up: bool = False
     """What the cores were told last."""
-    problem: str = "it was not linked yet"
+    problem: str = "it was never linked"
     """Why there is no link."""
     since_wall_s: float = 0.0
     """Since when it is as it is."""

@@ -43,12 +43,12 @@ class Violations:
         digits = str(offence.count)
         if digits.rstrip("0") == "1":
             times = f" ({offence.count} times)" if offence.count > 1 else ""
-            log.warning("%s was turned away (%s): %s%s", who, code, message, times)
+            log.warning("%s was refused (%s): %s%s", who, code, message, times)
 
     def rows(self, now_steady_s: float) -> list[str]:
         """Those of the last while, for people."""
         return [
-            f"{who} was turned away {'once' if o.count == 1 else f'{o.count} times'}: {o.message}"
+            f"{who} was refused {'once' if o.count == 1 else f'{o.count} times'}: {o.message}"
             for (who, _), o in self._kept.items()
             if now_steady_s - o.last_steady_s < SHOWN_S
         ]

@@ -39,11 +39,11 @@ class PayloadChunks:
         what no text is, or begun before the one before it has ended.
         """
         if not DIGEST.fullmatch(piece.digest):
-            raise OutOfPlace(f"a text is not called '{piece.digest[:40]}'")
+            raise OutOfPlace(f"'{piece.digest[:40]}' is not the name of a text")
         if self._digest not in ("", piece.digest):
             raise OutOfPlace("pieces of two texts at a time")
         if not (piece.content or piece.is_last):
-            raise OutOfPlace("a piece of nothing")
+            raise OutOfPlace("an empty piece")
         if len(self._text) + len(piece.content) > TEXT_BYTES_MAX:
             raise OutOfPlace(f"a text of more than {TEXT_BYTES_MAX} bytes")
         self._digest = piece.digest
@@ -53,5 +53,5 @@ class PayloadChunks:
         whole = bytes(self._text)
         self._digest, self._text = "", bytearray()
         if digest_of(whole) != piece.digest:
-            raise OutOfPlace("a text that is not what it is called")
+            raise OutOfPlace("a text that does not match its digest")
         return whole

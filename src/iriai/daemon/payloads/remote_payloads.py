@@ -42,7 +42,7 @@ class RemotePayloads:
         Raises `OutOfPlace` where a text is not what it is called, or there are too many.
         """
         if any(digest_of(text) != digest for digest, text in texts):
-            raise OutOfPlace("a text that is not what it is called")
+            raise OutOfPlace("a text that does not match its digest")
         if forget:
             self.forget(sender)
         if not texts:

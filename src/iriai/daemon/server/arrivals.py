@@ -273,7 +273,7 @@ class Arrivals:
     def _turn_away(self, connection: socket.socket, user: str, problem: Problem) -> None:
         times = self.turned_away[user] = self.turned_away.get(user, 0) + 1
         if str(times).rstrip("0") == "1":
-            words = "a connection of %s was turned away for the %d. time: %s"
+            words = "a connection of %s was refused for the %d. time: %s"
             log.info(words, user or "nobody", times, problem)
         connection.setblocking(False)
         try:

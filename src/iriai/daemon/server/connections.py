@@ -214,8 +214,9 @@ class ClientSession:
         number = number_of(payload) if self._is_greeted else None
         problem = UsageProblem(
             "bad-request",
-            f"this request cannot be taken: {error}",
-            "use the iriai that the daemon runs; a program of your own should keep to its bounds",
+            f"this request is invalid: {error}",
+            "use the version of iriai that the daemon runs; a program of your own must keep "
+            "the bounds",
         )
         if number is not None:
             RequestContext(self, number, self.caller).fail(problem)
@@ -320,7 +321,7 @@ class ClientSession:
                 UsageProblem(
                     "no-descriptor",
                     "a terminal or standard input cannot be passed over a network",
-                    "hand the job in with 'submit', or do it on that machine",
+                    "use 'submit', or run the command on that machine",
                 )
             )
             return
@@ -479,7 +480,7 @@ class Clients:
                 break
             del self._silent[connection]
             if not connection.is_greeted:
-                connection.close(f"it has said nothing for {self._limits.hello_s:g} s")
+                connection.close(f"it has sent nothing for {self._limits.hello_s:g} s")
         self._watch()
 
     def request(self, asked: RequestContext, body: RequestBody, now: Instant) -> None:
@@ -506,7 +507,7 @@ class Clients:
             has_room = connection.is_operator or self._unsent.has_room(user, more_bytes)
             self._unsent.add(user, more_bytes)
             if not has_room:
-                connection.close(f"{user} does not read what was asked for")
+                connection.close(f"{user} does not read the answers")
         elif more_bytes < 0:
             self._unsent.give_back(user, -more_bytes)
 
@@ -550,7 +551,7 @@ def _too_long(length: int, bytes_max: int) -> bytes:
         0,
         UsageProblem.exit_code,
         "too-long",
-        f"a request of {length} bytes; at most {bytes_max} are read",
+        f"the request has {length} bytes; the limit is {bytes_max}",
         "put long scripts and inputs into files that the job reads",
     )
     return reply_frame(failure)
@@ -573,5 +574,5 @@ def _fault(error: Exception) -> Problem:
     return Problem(
         "internal",
         FAULTS.note("a request", error),
-        "please report it, with what log/daemon.log in the state directory says",
+        "please report it, with log/daemon.log of the state directory",
     )

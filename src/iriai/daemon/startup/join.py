@@ -46,7 +46,7 @@ def make_ready(directory: str, given: str | None) -> EnrolmentPaths:
     if identity is not None and wanted not in (None, identity.home):
         raise UsageProblem(
             "settled",
-            f"this machine is {identity.home}: the ids of its jobs carry that name",
+            f"this machine is {identity.home}: the ids of its jobs have that name",
             "leave --name out, or choose another directory with --state",
         )
     name = identity.home if identity else wanted or configured or home_name(measure().host_name)

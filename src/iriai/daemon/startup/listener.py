@@ -52,7 +52,7 @@ def open_doors(address: Address) -> tuple[socket.socket, ...]:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise Refused(
             "cannot-listen",
-            f"no connections can be taken at {address} ({reason})",
-            "say another address with [cluster] listen, or outward_only = true where nobody can "
-            "connect to this machine",
+            f"no connections can be accepted at {address} ({reason})",
+            "set another address with [cluster] listen, or outward_only = true if no machine "
+            "can connect to this one",
         ) from None

@@ -72,7 +72,7 @@ class RequestedRole(NamedTuple):
             raise UsageProblem(
                 "home-and-front-end",
                 "--home names the front end of a back end, which has a node alone",
-                "say --parts node, or leave --home out",
+                "use --parts node, or leave --home out",
             )
         return Role(parts, self.front or "")
 

@@ -107,7 +107,9 @@ def daemon_owner(paths: StatePaths) -> tuple[int, int] | None:
     identity = read_identity(paths)
     if identity is None:
         raise Refused(
-            "not-a-state-directory", f"{paths.directory} is no state directory", "'iriai up' first"
+            "not-a-state-directory",
+            f"{paths.directory} is not a state directory",
+            "run 'iriai up' first",
         )
     if os.geteuid() != 0:
         return None
@@ -187,7 +189,10 @@ def _settled(paths: StatePaths, identity: StateIdentity, conflict: str) -> Usage
     if identity.role.has_home:  # it has jobs, and a history
         hint = "leave that out, or choose another directory with --state"
     else:
-        hint = f"leave that out; or 'iriai down --kill', remove {paths.directory}, and say it again"
+        hint = (
+            f"leave that out; or run 'iriai down --kill', remove {paths.directory}, and "
+            "repeat the command"
+        )
     return UsageProblem(
         "settled",
         f"{conflict} is not what {paths.directory} was made for: {identity.home}, {identity.role}",
@@ -222,7 +227,7 @@ def lock_state(paths: StatePaths, part: str) -> int:
         raise Refused(
             "state-in-use",
             f"{paths.directory} is in use by {whose}",
-            "end it with 'iriai down', or choose another directory with --state",
+            "stop it with 'iriai down', or choose another directory with --state",
         ) from None
     except OSError as error:
         raise problem_of(error, paths.lock(part)) from None
@@ -233,7 +238,7 @@ def problem_of(error: OSError, where: str) -> Problem:
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Refused("no-space", f"no space left under {where}", "free some and try again")
-    hint = "see to its owner and permissions, or choose another directory with --state"
+    hint = "check its owner and permissions, or choose another directory with --state"
     if error.errno == errno.EROFS:
         hint = "mount it writable, or choose another directory with --state"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
@@ -264,8 +269,8 @@ def _claim(paths: StatePaths) -> None:
         owner, me = user_words(owner_uid), user_words(os.geteuid())
         raise NotAllowed(
             "state-of-another",
-            f"{directory} belongs to {owner}, and this is {me}",
-            f"choose another directory with --state, or do it as {owner}",
+            f"{directory} belongs to {owner}, and you are {me}",
+            f"choose another directory with --state, or run the command as {owner}",
         )
     if Path(paths.identity).exists():
         return
@@ -273,7 +278,8 @@ def _claim(paths: StatePaths) -> None:
     if others:
         raise Refused(
             "not-a-state-directory",
-            f"{directory} is no state directory of iriai, and not empty ('{others[0]}' is in it)",
+            f"{directory} is not a state directory of iriai, and not empty ('{others[0]}' is in "
+            "it)",
             "choose an empty or new directory with --state",
         )
 
@@ -286,7 +292,7 @@ def _daemon_user(paths: StatePaths, identity: StateIdentity | None, wanted: str 
             raise NotAllowed(
                 "not-root",
                 f"only root can run the daemon as '{wanted}'",
-                "leave --user out, or do it as root",
+                "leave --user out, or run the command as root",
             )
         return current_user()
     if identity is not None and wanted not in (None, identity.daemon_user):
@@ -339,10 +345,10 @@ def _check_reach(paths: StatePaths, daemon_user: str) -> None:
     if barrier is not None:
         raise Refused(
             "state-unreachable",
-            f"user '{daemon_user}', as whom the daemon runs, may not enter {barrier} on the way to "
-            f"{paths.directory}",
-            f"choose another directory with --state, do 'chmod o+x {barrier}', or run the daemon "
-            "as root with --user root",
+            f"the daemon runs as user '{daemon_user}', who may not enter {barrier} on the way "
+            f"to {paths.directory}",
+            f"choose another directory with --state, run 'chmod o+x {barrier}', or run the "
+            "daemon as root with --user root",
         )
 
 

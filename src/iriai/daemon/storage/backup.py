@@ -46,11 +46,9 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
     paths = absolute_paths(directory)
     file = target.absolute()
     if file.is_dir() or (file.exists() and not force):
-        raise Refused(
-            "file-exists", f"{file} is there already", "name another file, or say --force"
-        )
+        raise Refused("file-exists", f"{file} exists already", "name another file, or use --force")
     if not file.parent.is_dir():
-        raise NotFound("no-directory", f"there is no directory {file.parent}", "make it first")
+        raise NotFound("no-directory", f"there is no directory {file.parent}", "create it first")
     store = Path(paths.database)
     if not os.access(paths.identity, os.R_OK) and os.path.lexists(paths.identity):
         raise _not_yours(paths.directory)
@@ -99,11 +97,13 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
 def _cannot_write(error: OSError, file: Path) -> Problem:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         what = f"{file} cannot be written ({os.strerror(error.errno)})"
-        return NotAllowed("file-not-writable", what, "write it somewhere else")
+        return NotAllowed("file-not-writable", what, "write it to another place")
     return problem_of(error, str(file.parent))
 
 
 def _not_yours(directory: str) -> NotAllowed:
     return NotAllowed(
-        "not-your-state", f"the home in {directory} is not yours", "do it as its owner, or as root"
+        "not-your-state",
+        f"the home in {directory} is not yours",
+        "run the command as its owner, or as root",
     )

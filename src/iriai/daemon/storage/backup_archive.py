@@ -101,7 +101,7 @@ def read_backup(file: Path, directory: Path) -> Manifest:
             for name, digest in manifest.digests.items():
                 _unpack(archive, entries[name], directory / name)
                 if digest_of_file(directory / name) != digest:
-                    raise _damaged(file, f"{name} is not as it was written")
+                    raise _damaged(file, f"{name} has changed since it was written")
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != file:
             raise
@@ -112,7 +112,7 @@ def read_backup(file: Path, directory: Path) -> Manifest:
         if Path(str(error.filename)) != file:
             raise
         raise NotAllowed(
-            "not-your-file", f"{file} may not be read by you", "ask its owner"
+            "not-your-file", f"{file} is not readable for you", "ask its owner"
         ) from None
     except IsADirectoryError:
         raise _foreign(file) from None

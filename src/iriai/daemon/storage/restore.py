@@ -102,7 +102,7 @@ def _claim(paths: StatePaths, made: list[Path]) -> None:
                 raise Refused(
                     "state-in-use",
                     f"{directory} is in use by process {pid}",
-                    "end it with 'iriai down --kill', and move the directory away",
+                    "stop it with 'iriai down --kill', and move the directory away",
                 )
         others = [each.name for each in directory.iterdir() if each.name not in _HARMLESS]
         if others:
@@ -151,8 +151,8 @@ def _first_number(manifest: Manifest, contents: Contents, wanted: int | None) ->
     if manifest.made_wall_s > now_wall_s:
         raise Refused(
             "clock-wrong",
-            "by this machine's clock the backup is still to be made",
-            "set the clock, or say --first-number with one larger than any given out since",
+            "the backup is dated in the future: check this machine's clock",
+            "set the clock, or use --first-number with a number larger than any given out since",
         )
     reached = lowest + numbers_since(manifest.made_wall_s, now_wall_s)
     number = -(-reached // NUMBERS_ROUND) * NUMBERS_ROUND + 1
@@ -160,9 +160,8 @@ def _first_number(manifest: Manifest, contents: Contents, wanted: int | None) ->
         days = (now_wall_s - manifest.made_wall_s) / 86_400
         raise Refused(
             "backup-old",
-            f"the backup is {days:.0f} days old: nobody can say which job numbers were given out"
-            " since",
-            "say --first-number with one larger than any of them",
+            f"the backup is {days:.0f} days old: the job numbers given out since are unknown",
+            "use --first-number with a number larger than any of them",
         )
     return number
 

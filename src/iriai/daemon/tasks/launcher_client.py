@@ -211,7 +211,7 @@ class LauncherClient:
         """For `status` and `doctor`: errors of ours that the launcher goes on after."""
         if self._defective is None:
             return []
-        did = "in the launcher cost an attempt or a message"
+        did = "in the launcher affected an attempt or a message"
         return [trouble_line(did, self._defective.count, self._defective.last, "launcher")]
 
     def _launch(self, launches: list[LaunchAttempt]) -> None:

@@ -62,7 +62,7 @@ def check_notice(notify: str, configured: str) -> None:
         raise Refused(
             "no-sendmail",
             f"this machine cannot send mail: there is no {places}",
-            "name a command, or have sendmail in [jobs] of iriai.toml name a program",
+            "name a command, or set sendmail in [jobs] of iriai.toml to a program",
         )
 
 
@@ -237,7 +237,7 @@ def message(name: str, address: str, finished: FinishedJob) -> bytes:
         f"Directory: {spec.working_directory}",
         *([f"Message:   {outcome.message}"] if outcome.message else []),
         "",
-        f"All about it: iriai show {name}",
+        f"Details: iriai show {name}",
     ]
     mail = EmailMessage()
     mail["To"] = address

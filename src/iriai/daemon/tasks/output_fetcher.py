@@ -103,7 +103,7 @@ class OutputFetcher:
         self._stop(copy)
         copy.asks = 0
         if copy.size_bytes + len(output.content) > SPOOL_BYTES_MAX:
-            copy.problem = f"more than {SPOOL_BYTES_MAX >> 20} MiB of it are not kept here"
+            copy.problem = f"beyond {SPOOL_BYTES_MAX >> 20} MiB it is not kept here"
             return
         try:
             written = self._append(key, output.content)

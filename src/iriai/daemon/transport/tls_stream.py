@@ -57,7 +57,9 @@ class TlsStream:
         self._held_bytes = 0
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(
-            HANDSHAKE_S, self.close, f"it has not greeted within {HANDSHAKE_S:.0f} s"
+            HANDSHAKE_S,
+            self.close,
+            f"it has not completed the TLS handshake within {HANDSHAKE_S:.0f} s",
         )
         self._is_server = is_server
 
@@ -138,11 +140,11 @@ class TlsStream:
     def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send frames; only once the connection is secure."""
         if descriptors:
-            raise ValueError("descriptors do not travel over a network")
+            raise ValueError("descriptors cannot be passed over a network")
         if self.is_closed:
             return
         if not self.is_secure:
-            raise RuntimeError("nothing is said to a peer that has proved nothing")
+            raise RuntimeError("nothing is sent to an unauthenticated peer")
         self._tls.write(data)
         self._flush()
 
@@ -159,7 +161,7 @@ class TlsStream:
         if not self.is_secure:
             self._unproved_bytes += len(data)
             if self._unproved_bytes > HANDSHAKE_BYTES_MAX:
-                self.close(f"more than {HANDSHAKE_BYTES_MAX} bytes, and no proof who it is")
+                self.close(f"it sent more than {HANDSHAKE_BYTES_MAX} bytes without authentication")
                 return
             self._shake_hands()
         if self.is_secure:
@@ -235,5 +237,5 @@ def words_of(error: ssl.SSLError) -> str:
         return f"its certificate is not good: {error.verify_message}"
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason or "unknown ca" in reason:
-        return f"it turned our certificate down ({reason})"
+        return f"it rejected our certificate ({reason})"
     return f"TLS failed ({reason})"

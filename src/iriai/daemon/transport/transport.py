@@ -140,7 +140,7 @@ class SocketStream:
         if not self._is_writing:
             self._send_some()
         if self._unsent_bytes > self.unsent_bytes_max:
-            self.close("it does not read what it asked for")
+            self.close("it does not read the answers")
         elif self._unsent and not self._is_writing and not self._is_closed:
             self._is_writing = True
             self._loop.add_writer(self._socket.fileno(), self._writable)
@@ -211,7 +211,7 @@ class SocketStream:
             return False
         self._on_data(data)
         if len(self.descriptors) > self.descriptors_max:
-            self.close("it passes more descriptors than requests that take them")
+            self.close("it passes more descriptors than its requests take")
         return True
 
     def _writable(self) -> None:

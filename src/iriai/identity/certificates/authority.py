@@ -124,7 +124,7 @@ def requested_key(request: bytes) -> Ed25519PublicKey:
     problem = Refused(
         "bad-request",
         "the request for a certificate is malformed",
-        "join with the same version of iriai that the cluster has",
+        "join with the version of iriai that the cluster has",
     )
     if len(request) > REQUEST_BYTES_MAX:
         raise problem

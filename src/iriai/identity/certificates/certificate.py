@@ -126,14 +126,14 @@ def read_certificate(der: bytes) -> Certificate:
         BadCertificate: it is no certificate of a cluster of ours.
     """
     if len(der) > CERTIFICATE_BYTES_MAX:
-        raise _not_ours(f"it has {len(der)} bytes, at most {CERTIFICATE_BYTES_MAX}")
+        raise _not_ours(f"it has {len(der)} bytes; the limit is {CERTIFICATE_BYTES_MAX}")
     try:
         certificate = x509.load_der_x509_certificate(der)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         subject = parse_subject(uris[0]) if len(uris) == 1 else None
         if subject is None:
-            raise _not_ours(f"it is for {', '.join(uris) or 'nobody'}")
+            raise _not_ours(f"it is for {', '.join(uris) or 'no one'}")
         return Certificate(der, certificate, subject)
     except (ValueError, UnsupportedAlgorithm, *_X509_ERRORS) as error:
         raise _not_ours(str(error) or type(error).__name__) from None
@@ -149,7 +149,7 @@ def check_signed_for(certificate: Certificate, authority: Certificate) -> None:
     foreign = BadCertificate(
         f"the certificate of {subject.kind} {subject.name} is of another authority (cluster "
         f"{subject.cluster_id}; this is {authority.subject.cluster_id})",
-        "machines of one cluster are those that joined it with its token: 'iriai join'",
+        "machines join a cluster with its token: 'iriai join'",
         "foreign-authority",
     )
     if authority.subject.cluster_id != subject.cluster_id:
@@ -161,7 +161,7 @@ def check_signed_for(certificate: Certificate, authority: Certificate) -> None:
     if not certificate.was_signed_by(issuer or authority):
         raise foreign
     if (subject.kind == SubjectKind.MACHINE) != (issuer is not None):
-        raise _not_ours(f"a {subject.kind} is not signed by this kind of signer")
+        raise _not_ours(f"a {subject.kind} cannot be signed by this kind of signer")
 
 
 def check_time(certificate: Certificate, now_wall_s: float) -> None:
@@ -172,18 +172,18 @@ def check_time(certificate: Certificate, now_wall_s: float) -> None:
     """
     who = f"{certificate.subject.kind} {certificate.subject.name}"
     today = _day(now_wall_s)
-    clock = "if that is not now, this machine's clock is wrong: set it"
+    clock = "if that is wrong, set this machine's clock"
     if now_wall_s < certificate.begins_wall_s:
         raise BadCertificate(
-            f"the certificate of {who} holds from {_day(certificate.begins_wall_s)}, and this "
-            f"machine's clock says {today}",
+            f"the certificate of {who} is valid from {_day(certificate.begins_wall_s)} on, and "
+            f"this machine's clock shows {today}",
             f"{clock}; else the clock of the machine that issued it was wrong",
             "certificate-not-yet",
         )
     if now_wall_s > certificate.ends_wall_s:
         raise BadCertificate(
-            f"the certificate of {who} ended {_day(certificate.ends_wall_s)}, and this machine's "
-            f"clock says {today}",
+            f"the certificate of {who} expired {_day(certificate.ends_wall_s)}, and this "
+            f"machine's clock shows {today}",
             f"{clock}; else join that machine again with a new token",
             "certificate-expired",
         )
@@ -252,7 +252,7 @@ def _proof(certificate: x509.Certificate) -> Proof:
         raw = certificate.extensions.get_extension_for_oid(PROOF_OID).value
         proof = decoded(msgspec.msgpack.Decoder(Proof), raw.public_bytes())
     except (x509.ExtensionNotFound, msgspec.DecodeError):
-        raise _not_ours("it does not say who issued it") from None
+        raise _not_ours("it does not name its issuer") from None
     if proof.version != _PROOF_VERSION:
         raise _not_ours(f"its proof has version {proof.version}, this iriai knows {_PROOF_VERSION}")
     return proof
@@ -260,7 +260,7 @@ def _proof(certificate: x509.Certificate) -> Proof:
 
 def _not_ours(why: str) -> BadCertificate:
     return BadCertificate(
-        f"this is no certificate of an iriai cluster: {why}",
+        f"this is not a certificate of an iriai cluster: {why}",
         "machines get theirs with 'iriai join'",
     )
 

@@ -82,6 +82,7 @@ def _copied(file: Path, where: str) -> Refused:
     return Refused(
         "copied-identity",
         f"{file.parent} is a copy: this identity was used {where}",
-        f"two machines with one key would be taken for one. To be a machine of its own: remove "
-        f"{file.parent} and join with a new token. If the other is gone for good: remove {file}",
+        "two machines with one key would be taken for one. To make this a machine of its own: "
+        f"remove {file.parent} and join with a new token. If the other is gone for good: remove "
+        f"{file}",
     )

@@ -195,6 +195,6 @@ def _private_pem(key: Ed25519PrivateKey) -> bytes:
 def _damaged(place: Path, why: str) -> Refused:
     return Refused(
         "bad-identity",
-        f"{place} does not say who this machine is: {why}",
+        f"{place} does not show the identity of this machine: {why}",
         "restore it from a copy, or remove it and join the cluster again with a new token",
     )

@@ -65,7 +65,9 @@ class SealedToPassphrase(msgspec.Struct, frozen=True):
 def seal_to_keys(content: bytes, keys: Mapping[str, X25519PublicKey]) -> SealedToKeys:
     """`content` for the holders of `keys`, which are named for people."""
     if not 0 < len(keys) <= RECIPIENTS_MAX:
-        raise Refused("too-many-operators", f"{len(keys)} operators; 1 to {RECIPIENTS_MAX} may be")
+        raise Refused(
+            "too-many-operators", f"there are {len(keys)} operators; the limit is {RECIPIENTS_MAX}"
+        )
     secret_key = os.urandom(KEY_BYTES)
     recipients = tuple(Recipient(name, _wrapped(secret_key, name, keys[name])) for name in keys)
     return SealedToKeys(
@@ -96,8 +98,8 @@ def open_with_key(sealed: SealedToKeys, key: X25519PrivateKey) -> bytes:
     names = ", ".join(each.name for each in sealed.recipients)
     raise NotAllowed(
         "sealed-to-others",
-        f"this is sealed to other keys than yours: to {names}",
-        "do it as one of them, or have one of them name you an operator",
+        f"this is sealed for other keys than yours: for {names}",
+        "run the command as one of them, or ask one of them to make you an operator",
     )
 
 
@@ -112,12 +114,12 @@ def seal_to_passphrase(content: bytes, passphrase: str) -> SealedToPassphrase:
 def open_with_passphrase(sealed: SealedToPassphrase, passphrase: str) -> bytes:
     """What was sealed. Raises `NotAllowed`: another passphrase."""
     if not 2 <= sealed.n <= SCRYPT_N * 16:
-        raise Refused("bad-seal", f"a seal with n = {sealed.n} is none of ours")
+        raise Refused("bad-seal", f"a seal with n = {sealed.n} was not made by iriai")
     try:
         return _decrypt(_stretched(passphrase, sealed.salt, sealed.n), sealed.sealed)
     except InvalidTag:
         raise NotAllowed(
-            "wrong-passphrase", "this is not the passphrase of that key", "try again"
+            "wrong-passphrase", "the passphrase is not that of the key", "try again"
         ) from None
 
 
@@ -132,7 +134,7 @@ def open_with_secret(sealed: bytes, secret: bytes) -> bytes:
         return _decrypt(derived(secret, b"iriai sealed to a token"), sealed)
     except InvalidTag:
         raise Refused(
-            "bad-seal", "what came with the token was altered", "ask for another token"
+            "bad-seal", "the part that came with the token was altered", "ask for another token"
         ) from None
 
 

@@ -69,7 +69,9 @@ def document_body(number: int, made_wall_s: float, text: str) -> bytes:
         Refused: the number is none.
     """
     if not 0 < number <= NUMBER_MAX:
-        raise Refused("bad-number", f"{number} cannot number a document", "count up from 1")
+        raise Refused(
+            "bad-number", f"{number} cannot number a document", "use the next number, from 1 on"
+        )
     parse_cluster_configuration(text, f"cluster document {number}")
     return msgspec.msgpack.encode(_Body(number, made_wall_s, text))
 
@@ -89,7 +91,7 @@ def read_cluster_document(raw: bytes, authority_der: bytes) -> ClusterDocument:
             "bad-document", f"the document that {signed.operator} signed is malformed: {error}"
         ) from None
     if not 0 < body.number <= NUMBER_MAX or len(body.text) > TEXT_LENGTH_MAX:
-        raise Refused("bad-document", f"document number {body.number} is out of all bounds")
+        raise Refused("bad-document", f"document number {body.number} is out of range")
     parse_cluster_configuration(body.text, f"cluster document {body.number}")
     digest = hashlib.sha256(body.text.encode()).hexdigest()
     return ClusterDocument(

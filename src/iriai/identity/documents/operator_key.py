@@ -149,9 +149,10 @@ def load_key(directory: str, ask: AskPassphrase) -> OperatorKey:
     if not os.access(place / KEY_FILE, os.R_OK):
         raise NotAllowed(
             "no-operator",
-            f"there is no operator's key to be read in {place}",
-            "do it as an operator, on a machine where their key is: where 'iriai cluster "
-            "create' or the first 'iriai token' was said; 'iriai operator request' makes another",
+            f"no operator's key can be read in {place}",
+            "run the command as an operator, on a machine with their key: where 'iriai cluster "
+            "create' or the first 'iriai token' was run; 'iriai operator request' creates "
+            "another",
         )
     try:
         file = decoded(msgspec.json.Decoder(_KeyFile), read_file(place / KEY_FILE))
@@ -175,8 +176,8 @@ def _certificate_of(key: OperatorKey, listed: Iterable[RosterOperator]) -> bytes
             return each.certificate
     raise NotAllowed(
         "no-operator-yet",
-        f"the key of {key.name} is there, and nobody has made an operator of its holder",
-        "give the word of 'iriai operator request' to an operator, who says 'iriai operator add'",
+        f"the key of {key.name} is there, but its holder is not an operator yet",
+        "give the word of 'iriai operator request' to an operator, who runs 'iriai operator add'",
     )
 
 

@@ -58,7 +58,7 @@ def operator_of(word: str, authority: Authority, now_wall_s: float) -> RosterOpe
     except (binascii.Error, msgspec.DecodeError, ValueError, InvalidSignature):
         raise _bad("it was altered, or not copied whole") from None
     if len(asked.opens) != len(asked.signs) or name_rule(asked.name):
-        raise _bad("it names nobody who can be an operator")
+        raise _bad("it does not name a person")
     certificate = authority.operator(asked.name, signs, now_wall_s)
     return RosterOperator(asked.name, certificate.der, asked.opens)
 
@@ -70,7 +70,6 @@ def _signed(request: _Request) -> bytes:
 def _bad(why: str) -> UsageProblem:
     return UsageProblem(
         "bad-request",
-        f"this is no word of 'iriai operator request': {why}",
-        "whoever is to become an operator says 'iriai operator request' and gives you what it "
-        "prints",
+        f"this is not a word of 'iriai operator request': {why}",
+        "the future operator runs 'iriai operator request' and gives you the word that it prints",
     )

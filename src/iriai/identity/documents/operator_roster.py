@@ -114,9 +114,10 @@ def make_roster(
         names = ", ".join(each.machine for each in named)
         raise Refused(
             "too-many-issuers",
-            f"the authority's key lies with 1 to {NAMED_MAX} named members, not with {len(named)}: "
-            f"{names}",
-            "one that was ejected ('iriai eject') counts no more; others sign just as well",
+            f"the authority's key is stored on 1 to {NAMED_MAX} named members, not on "
+            f"{len(named)}: {names}",
+            "an ejected one ('iriai eject') does not count; members that are not named sign "
+            "just as well",
         )
     inner = _sealed(authority.key.private_bytes_raw(), ((o.name, o.opens) for o in operators))
     sealed = _sealed(inner, ((each.machine, each.opens) for each in named))
@@ -132,7 +133,7 @@ def read_roster(raw: bytes, authority_der: bytes) -> Roster:
     except msgspec.DecodeError as error:
         raise Refused("bad-document", f"the roster is malformed: {error}") from None
     if not 0 < body.number <= NUMBER_MAX:
-        raise Refused("bad-document", f"roster number {body.number} is out of all bounds")
+        raise Refused("bad-document", f"roster number {body.number} is out of range")
     digest = hashlib.sha256(signed.body).hexdigest()
     return Roster(body.number, body.operators, body.named, body.sealed, digest, raw)
 
@@ -178,8 +179,8 @@ def changed(
             raise Refused(
                 "name-taken",
                 f"there is an operator {add.name} already",
-                f"'iriai operator request --name' takes another name; 'iriai operator remove "
-                f"{add.name}' first, if that key is not used any more",
+                "'iriai operator request --name' sets another name; if that key is no longer "
+                f"used, run 'iriai operator remove {add.name}' first",
             )
         operators.append(add)
     named = [each for each in roster.named if not is_ejected(each)]

@@ -98,7 +98,7 @@ class Ejections:
             raise Refused(
                 "too-many-ejections",
                 f"{EJECTIONS_MAX} machines are ejected already",
-                "make a new cluster",
+                "create a new cluster",
             )
         self._by_name[name] = signed
         return True

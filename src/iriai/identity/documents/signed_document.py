@@ -65,7 +65,7 @@ def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> 
         Refused: it is malformed, or nobody who may say so signed it.
     """
     if len(document) > DOCUMENT_BYTES_MAX:
-        raise _refused(kind, f"it has {len(document)} bytes, at most {DOCUMENT_BYTES_MAX}")
+        raise _refused(kind, f"it has {len(document)} bytes; the limit is {DOCUMENT_BYTES_MAX}")
     try:
         signed = decoded(msgspec.msgpack.Decoder(_Signed), document)
     except msgspec.DecodeError as error:
@@ -75,14 +75,14 @@ def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> 
     subject = certificate.subject
     is_roster = kind is DocumentKind.ROSTER
     if subject.kind != (SubjectKind.AUTHORITY if is_roster else SubjectKind.OPERATOR):
-        who = "not the authority" if is_roster else "who is no operator"
+        who = "not the authority" if is_roster else "who is not an operator"
         raise _refused(kind, f"{subject.kind} {subject.name} signed it, {who}")
     if signed.kind != kind:
         raise _refused(kind, f"it is another kind of document ({signed.kind!r})")
     try:
         certificate.public_key.verify(signed.signature, _signed_bytes(kind, signed.body))
     except InvalidSignature:
-        raise _refused(kind, f"the signature of {subject.name} does not fit") from None
+        raise _refused(kind, f"the signature of {subject.name} does not match") from None
     return ReadDocument(subject.name, signed.body, certificate.key_bytes)
 
 
@@ -93,6 +93,6 @@ def _signed_bytes(kind: DocumentKind, body: bytes) -> bytes:
 def _refused(kind: DocumentKind, why: str) -> Refused:
     return Refused(
         "bad-document",
-        f"this is no {kind} of the cluster: {why}",
-        "operators of this cluster sign them; nothing was changed",
+        f"this is not a {kind} of the cluster: {why}",
+        "it must be signed by an operator of this cluster; nothing was changed",
     )

@@ -138,13 +138,13 @@ def enter_cluster(
     if authority.fingerprint != token.fingerprint:
         raise Refused(
             "foreign-authority",
-            f"cluster {authority.subject.name} is not the one that the token is for",
+            f"cluster {authority.subject.name} is not the one of the token",
             "check the address, and ask for another token",
         )
     certificate = read_certificate(admission.certificate)
     expected = Subject(authority.subject.cluster_id, SubjectKind.MACHINE, enrolment.name)
     if certificate.subject != expected or certificate.public_key != enrolment.key.public_key():
-        raise Refused("bad-answer", "the certificate that came is not for this machine")
+        raise Refused("bad-answer", "the received certificate is not for this machine")
     more = {
         SEEDS_FILE: encode_seeds(seeds),
         EJECTIONS_FILE: encode_documents(admission.ejections),
@@ -173,5 +173,5 @@ def already_member(paths: StatePaths) -> Refused:
     return Refused(
         "already-member",
         f"this machine is in a cluster already ({paths.cluster})",
-        "'iriai cluster show' shows which; 'iriai leave' leaves it",
+        "see which with 'iriai cluster show'; leave it with 'iriai leave'",
     )

@@ -98,7 +98,7 @@ class Registrar:
         held = read_certificate(certificate_der)
         check_signed_for(held, self._trust.authority)
         if held.subject.kind != SubjectKind.MACHINE:
-            raise Refused("not-a-machine", f"{held.subject.uri} is no machine")
+            raise Refused("not-a-machine", f"{held.subject.uri} is not a machine")
         name = held.subject.name
         check_clocks(name, their_wall_s, now_s)
         self._trust.learn(certificate_der)
@@ -127,11 +127,13 @@ class Registrar:
             raise Refused(
                 "name-taken",
                 f"there is a machine named {name} in the cluster, with another key",
-                f"join with another --name; or, if that one is gone for good, have an operator say "
-                f"'iriai eject {name}' first",
+                "join with another --name; or, if that one is gone for good, ask an operator "
+                f"to run 'iriai eject {name}' first",
             )
         if held is None and len(self._issued) >= ISSUED_MAX:
-            raise Refused("too-many-machines", f"this issuer knows {ISSUED_MAX} machines already")
+            raise Refused(
+                "too-many-machines", f"this issuer has signed {ISSUED_MAX} machines already"
+            )
 
     def _key_is_noted(self, name: str, key: Ed25519PublicKey) -> bool:
         held = self._issued.get(name)

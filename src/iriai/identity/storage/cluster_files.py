@@ -91,7 +91,7 @@ def read_bundle(content: bytes) -> Issuer:
     try:
         return decoded(msgspec.msgpack.Decoder(IssuerBundle), content).issuer()
     except msgspec.DecodeError as error:
-        raise Refused("bad-issuer", f"this holds no issuer: {error}") from None
+        raise Refused("bad-issuer", f"this is not an issuer's secret: {error}") from None
 
 
 class ClusterFiles:

@@ -83,8 +83,8 @@ class JoinTokens:
         if not 0 < lifetime_s <= LIFETIME_S_MAX:
             raise Refused(
                 "bad-lifetime",
-                f"a token cannot live {lifetime_s:.0f} s",
-                f"say --expires with more than 0 and at most {LIFETIME_S_MAX / 86_400:.0f} days",
+                f"a token cannot be valid for {lifetime_s:.0f} s",
+                f"use --expires with more than 0 and at most {LIFETIME_S_MAX / 86_400:.0f} days",
             )
         self._forget(now_wall_s)
         if entry.is_of_user:
@@ -106,7 +106,7 @@ class JoinTokens:
         if len(kept) - len(over) >= most:
             raise Refused(
                 "too-many-tokens",
-                f"{most} tokens {whose} are good, and more there may not be",
+                f"{most} tokens {whose} are valid, which is the limit",
                 "revoke some with 'iriai token --revoke ID'; 'iriai token --list' shows them",
             )
         over.sort(key=lambda each: each.ends_wall_s)
@@ -132,7 +132,7 @@ class JoinTokens:
             raise _refused("token-used", f"token {number} was used, by {entry.used_by}")
         if now_wall_s >= entry.ends_wall_s:
             ago_s = now_wall_s - entry.ends_wall_s
-            raise _refused("token-expired", f"token {number} ended {ago_s:.0f} s ago")
+            raise _refused("token-expired", f"token {number} expired {ago_s:.0f} s ago")
         return entry
 
     def use(self, number: str, machine: str) -> None:
@@ -148,7 +148,9 @@ class JoinTokens:
         entry = self._entries.get(number)
         if entry is None or (by is not None and by not in (entry.made_by, entry.user)):
             raise NotFound(
-                "no-such-token", f"there is no token {number}", "'iriai token --list' shows them"
+                "no-such-token",
+                f"there is no token {number}",
+                "list them with 'iriai token --list'",
             )
         self._entries[number] = msgspec.structs.replace(entry, revoked=True, bundle=b"")
 

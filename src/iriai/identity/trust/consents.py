@@ -60,22 +60,28 @@ class Consents:
         """
         check_home(consent.home)
         if not HOME_NAME.fullmatch(consent.home):
-            raise UsageProblem("bad-home", "consent is given to one home", "name its machine")
+            raise UsageProblem("bad-home", "a consent needs one home", "name its machine")
         now_s = consent.made_wall_s
         if not 0 < consent.ends_wall_s - now_s <= LIFETIME_S_MAX:
             most = f"{LIFETIME_S_MAX / 86_400:.0f} days"
             raise Refused(
-                "bad-lifetime", f"a consent lasts {most} at most", f"say --for with up to {most}"
+                "bad-lifetime",
+                f"a consent is valid for {most} at most",
+                f"use --for with up to {most}",
             )
         self._forget(now_s)
         if (consent.home, consent.user) not in self._held:
             if len(self._held) >= CONSENTS_MAX:
-                raise Refused("too-many-consents", f"{CONSENTS_MAX} consents are held here already")
+                raise Refused(
+                    "too-many-consents",
+                    f"{CONSENTS_MAX} consents are stored here already, which is the limit",
+                )
             if len(self.of(consent.uid, now_s)) >= OF_USER_MAX:
                 raise Refused(
                     "too-many-consents",
-                    f"you consented to {OF_USER_MAX} homes here already",
-                    "take one back: 'iriai consent --withdraw HOME'; 'iriai consent --list'",
+                    f"you have {OF_USER_MAX} consents here already, which is the limit",
+                    "withdraw one: 'iriai consent --withdraw HOME'; 'iriai consent --list' "
+                    "shows them",
                 )
         self._held[consent.home, consent.user] = consent
 
@@ -85,7 +91,7 @@ class Consents:
             raise NotFound(
                 "no-such-consent",
                 f"{user} has not consented to home {home} here",
-                "'iriai consent --list' shows yours",
+                "list yours with 'iriai consent --list'",
             )
 
     def encode(self) -> bytes:

@@ -53,12 +53,14 @@ def tls_problem(error: OSError, peer: str) -> Problem:
             "foreign-authority",
             f"{peer} is not of this cluster: its certificate, or ours to it, is of another "
             "authority",
-            "machines of one cluster are those that joined it with its token: 'iriai join'",
+            "machines join a cluster with its token: 'iriai join'",
         )
     if "certificate required" in said or "did not return a certificate" in said:
-        return Refused("no-certificate", f"{peer} has shown no certificate, or wants one of us")
+        return Refused(
+            "no-certificate", f"{peer} has shown no certificate, or asks for one of ours"
+        )
     return Unreachable(
-        "tls", f"{peer} does not speak as a machine of a cluster does ({error})", "see its log"
+        "tls", f"{peer} does not use the protocol of a cluster's machines ({error})", "see its log"
     )
 
 

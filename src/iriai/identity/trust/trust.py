@@ -114,8 +114,8 @@ class Trust:
         if self.operators and key not in self.operators:
             raise Refused(
                 "not-an-operator-now",
-                f"{name}, who signed it, is no operator any more",
-                "'iriai operator show' shows who is; one of them may sign it anew",
+                f"{name}, who signed it, is no longer an operator",
+                "'iriai operator show' lists the operators; one of them may sign it again",
             )
 
     def receive_ejection(self, document: bytes, *, is_kept: bool = False) -> str | None:
@@ -180,9 +180,10 @@ class Trust:
         )
         if known is not None and known.key != fresh.key and not self.ejection_words(name):
             raise BadCertificate(
-                f"there are two machines named {name}: this certificate has another key than the "
-                "one that is known",
-                "eject that name and join the right one again, or give one another name",
+                f"there are two machines named {name}: this certificate has another key than "
+                "the known one",
+                "eject that name and join the right machine again, or give one of them another "
+                "name",
                 "two-keys",
             )
         if known is not None and known.key == fresh.key:

@@ -75,10 +75,10 @@ def read_trusted_home(document: bytes, authority_der: bytes) -> SignedTrust:
         check_users(trusted.users)
     except (msgspec.DecodeError, Problem) as error:
         raise Refused(
-            "bad-trust", f"what {read.operator} signed of a home is malformed: {error}"
+            "bad-trust", f"the document of {read.operator} about a home is malformed: {error}"
         ) from None
     if not 0 < trusted.moment_ms < MOMENT_MS_MAX:
-        raise Refused("bad-trust", f"a home is trusted at {trusted.moment_ms} ms: out of bounds")
+        raise Refused("bad-trust", f"a home is trusted at {trusted.moment_ms} ms: out of range")
     digest = hashlib.sha256(document).hexdigest()
     return SignedTrust(trusted, read.operator, document, read.key, digest)
 
@@ -104,7 +104,9 @@ class TrustedHomes:
         if held is not None and not _wins(signed, held):
             return False
         if held is None and home != OTHERS and len(self._by_home) > HOMES_MAX:
-            raise Refused("too-many-homes", f"{HOMES_MAX} homes are trusted or not already")
+            raise Refused(
+                "too-many-homes", f"{HOMES_MAX} homes are listed already, which is the limit"
+            )
         self._by_home[home] = signed
         return True
 

@@ -53,7 +53,7 @@ class Permissions:
             raise NotAllowed(
                 "nameless-user",
                 f"user id {uid} has no name on this machine",
-                "accounts are named after users: give this one an entry in /etc/passwd",
+                "accounts are named after users: give this id an entry in /etc/passwd",
             )
         return self._caller(person)
 
@@ -68,7 +68,7 @@ class Permissions:
             raise NotAllowed(
                 "no-such-user",
                 f"there is no user {name} on this machine",
-                "ask for a token on a machine that knows you",
+                "ask for a token on a machine where you have an account",
             )
         return self._caller(person)
 
@@ -116,7 +116,7 @@ class Permissions:
                 f"tasks of {person.name} are not run here: user id {person.uid} is below "
                 f"{self._identity.minimum_uid}",
                 f"submit as another user, or set minimum_uid = {person.uid} under [identity] in "
-                "iriai.toml, then 'iriai down --kill' and 'iriai up'",
+                "iriai.toml, then run 'iriai down --kill' and 'iriai up'",
             )
 
     def account(self, person: Person, group: str | None, account: str | None) -> Account:
@@ -160,8 +160,8 @@ class Permissions:
             raise NotAllowed(
                 "account-of-another",
                 f"{person.name} may not submit for the account of {user}",
-                "leave --account out; name_accounts = true under [identity] in iriai.toml permits "
-                "it to everybody",
+                "leave --account out; name_accounts = true under [identity] in iriai.toml "
+                "permits it to all users",
             )
 
     def _groups_of(self, user: str) -> list[str]:
@@ -179,12 +179,12 @@ class Permissions:
             return Refused(
                 "unknown-group",
                 f"{user} has no group '{group}'",
-                f"there are: {_listed(groups)}; [groups.{group}.users] in iriai.toml adds one",
+                f"use one of {_listed(groups)}; [groups.{group}.users] in iriai.toml adds one",
             )
         users = [f"{name}/{each}" for name, entry in self._groups.items() for each in entry.users]
         return Refused(
             "unknown-account",
-            f"there is no account of '{user}': no user of this machine, and in no group of "
+            f"there is no account '{user}': neither a user of this machine, nor in a group of "
             "iriai.toml",
             f"there are: {_listed(users)}" if users else "add them under [groups.NAME.users]",
         )

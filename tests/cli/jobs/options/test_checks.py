@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path):
     large = tmp_path / "large"
     large.touch()
     os.truncate(large, SENT_BYTES_MAX + 1)
-    with pytest.raises(Refused, match="have the job read it there"):
+    with pytest.raises(Refused, match="let the job read it there"):
         read_sent(large)
 
 

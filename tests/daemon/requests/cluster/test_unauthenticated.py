@@ -49,7 +49,7 @@ def story(body: Callable[[UnauthenticatedClients], Awaitable[None]]) -> None:
 def test_it_ends_with_the_token():
     async def body(strangers: UnauthenticatedClients) -> None:
         for_long, briefly = shown(strangers, 3600.0), shown(strangers, 0.01)
-        assert await briefly.closed == "its token has ended"
+        assert await briefly.closed == "its token has expired"
         assert not for_long.closed.done()
 
     story(body)

@@ -60,7 +60,7 @@ def test_a_pattern_selects_by_name_and_only_among_the_jobs_one_may_see():
 
 
 def test_a_pattern_that_nothing_matches_is_not_found():
-    with pytest.raises(NotFound, match="no job that waits or runs has a name like 'x\\*'"):
+    with pytest.raises(NotFound, match="no waiting or running job has a name like 'x\\*'"):
         list(select("name:x*", "ume", {}, None))
 
 

@@ -44,7 +44,7 @@ def test_a_job_from_its_submission_to_its_end():
     attempt = Attempted(((0, 1),), HOME)
     assert told(attempt, Started(((0, 1),)), completed(0), cause=EndCause.COMPLETED) == [
         ("submitted", "ann", "for lab/ann"),
-        ("waited", "10s for its turn and for room"),
+        ("waited", "10s for its turn and for free resources"),
         ("claimed", "0"),
         ("started", "0"),
         ("ended", "0", "completed"),
@@ -60,7 +60,7 @@ def test_the_wait_for_a_turn_begins_when_nothing_else_holds_it_back():
         ("held", "bob"),
         ("dependency", "ok:ume-3 holds: ume-3 ended completed"),
         ("released", "bob"),
-        ("waited", "10s for its turn and for room"),
+        ("waited", "10s for its turn and for free resources"),
         ("claimed", "0"),
     ]
 

@@ -112,7 +112,7 @@ def test_daring_settings_are_noted(paths):
     text = '[identity]\nminimum_uid = 0\nname_accounts = true\noperators = "no such group"'
     notes = found(settings(paths, text, ServiceMode.SYSTEM))["note"]
     assert "users: tasks of root are run as well (minimum_uid = 0)" in notes
-    assert "users: everybody may name another's account (name_accounts)" in notes
+    assert "users: all users may name another's account (name_accounts)" in notes
     assert "operators: there is no group 'no such group', so root is the only operator" in notes
 
 
@@ -120,7 +120,7 @@ def test_a_daemon_without_a_supervisor_says_so(paths, tmp_path):
     other = StatePaths(str(tmp_path / "other"))
     Path(other.store).mkdir(parents=True)
     alone = replace(settings(paths), paths=other)
-    assert "supervisor: nobody starts launcher and daemon again" in found(alone)["note"]
+    assert "supervisor: no supervisor restarts launcher and daemon" in found(alone)["note"]
 
 
 MOUNTS = r"""

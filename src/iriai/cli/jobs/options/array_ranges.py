@@ -7,15 +7,15 @@ import re
 from iriai.model.problem import UsageProblem
 
 Ranges = tuple[tuple[int, int, int], ...]
-"""(first, last, step) each, last included."""
+"""Ranges as (first, last, step), last included."""
 
 THROTTLE_MAX = 999_999_999
-"""More tasks no array has."""
+"""The largest throttle: no array has more tasks."""
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?")
 
 
 def parse_throttled(text: str) -> tuple[Ranges, int | None]:
-    """The ranges of `text`, and how many tasks may run at once where it ends in `%N`.
+    """Return the ranges of `text`, and the throttle N if it ends in `%N`.
 
     Raises:
         UsageProblem: it is not a list of ranges, or N is no number of tasks.
@@ -26,14 +26,14 @@ def parse_throttled(text: str) -> tuple[Ranges, int | None]:
     if not throttle.isdecimal() or not 1 <= int(throttle) <= THROTTLE_MAX:
         raise UsageProblem(
             "bad-throttle",
-            f"'{text}': '{throttle}' is not how many tasks may run at once",
+            f"'{text}': '{throttle}' is not a number of tasks",
             "write --array 1-1000%50",
         )
     return parse_array(ranges), int(throttle)
 
 
 def parse_array(text: str) -> Ranges:
-    """The ranges of `text`, in ascending order of their first index.
+    """Return the ranges of `text`, in ascending order of their first index.
 
     Raises:
         UsageProblem: it is not a list of ranges.
@@ -52,7 +52,7 @@ def parse_array(text: str) -> Ranges:
 
 
 def array_text(ranges: Ranges) -> str:
-    """`ranges` as `parse_array` reads them."""
+    """Return `ranges` as `parse_array` reads them."""
     return ",".join(_range_text(*each) for each in ranges)
 
 

@@ -1,4 +1,4 @@
-"""Options of `run` and `submit`: what a job asks for, and the draft they make."""
+"""Options of `run` and `submit`, and the draft of a job that they make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from iriai.wire.requests import JobDraft
 
 
 def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]:
-    """This process's environment (or none, without `inherit`) with `settings` laid over it.
+    """Return this process's environment (or none, without `inherit`), changed by `settings`.
 
     Each setting is `NAME=VALUE`, or `NAME` for the value that the variable has here.
 
@@ -38,30 +38,34 @@ def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]
         if not equals and name not in os.environ:
             raise UsageProblem(
                 "bad-variable",
-                f"--env {name}: there is no variable {name} here",
+                f"--env {name}: the variable {name} is not set here",
                 f"write --env {name}=VALUE, or export it first",
             )
         environment[name] = value if equals else os.environ[name]
     return environment
 
 
-NEEDS = "What the job needs"
+NEEDS = "Resources"
 LIMITS = "Limits"
-PLACE = "Where and with what"
-TURN = "Whose turn"
+PLACE = "Input, output and environment"
+TURN = "Priority"
 _T = TypeVar("_T")
 
 AMOUNT_MAX = 2**53
-"""Whole numbers that every reader of JSON keeps exact."""
+"""The largest whole number that every reader of JSON keeps exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Both commands have these."""
+    """Options of both commands."""
 
     name: Annotated[
         str,
-        typer.Option(metavar="NAME", help="For listings; else the command's.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the job, for listings. \\[default: the command's]",
+            show_default=False,
+        ),
     ] = ""
     cpus: Annotated[
         int,
@@ -83,7 +87,7 @@ class JobOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=N",
-            help="A named resource, as licence=1. Repeatable.",
+            help="Amount of a named resource per task, as licence=1. Repeatable.",
             rich_help_panel=NEEDS,
         ),
     ] = None
@@ -91,7 +95,7 @@ class JobOptions:
         bool,
         typer.Option(
             "--wait-for-resources",
-            help="Wait even though no machine is large enough today.",
+            help="Wait even if no machine is large enough today.",
             rich_help_panel=NEEDS,
         ),
     ] = False
@@ -99,8 +103,8 @@ class JobOptions:
         str,
         typer.Option(
             metavar="EXPR",
-            help="What must hold of the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see "
-            "'iriai ads' and 'iriai match'.",
+            help="Condition on the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai "
+            "ads' and 'iriai match'.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),
@@ -109,7 +113,7 @@ class JobOptions:
         str,
         typer.Option(
             metavar="EXPR",
-            help="Which of the machines that match it likes best: larger is better, as KFlops.",
+            help="Preferred machines: those with the larger value, as KFlops.",
             rich_help_panel=NEEDS,
             show_default=False,
         ),
@@ -118,7 +122,7 @@ class JobOptions:
         bool,
         typer.Option(
             "--exclusive",
-            help="A whole machine, with nothing else on it; it is charged whole.",
+            help="A whole machine, with nothing else on it; all of it is charged.",
             rich_help_panel=NEEDS,
         ),
     ] = False
@@ -126,21 +130,24 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Wall time, as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill gaps.",
+            help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill "
+            "gaps.",
             rich_help_panel=LIMITS,
         ),
     ] = None
     cpu_time: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="CPU time of all its processes.", rich_help_panel=LIMITS
+            metavar="DURATION",
+            help="Limit of CPU time, over all processes of a task.",
+            rich_help_panel=LIMITS,
         ),
     ] = None
     processes: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Processes and threads at once.",
+            help="Limit of processes and threads of a task.",
             rich_help_panel=LIMITS,
         ),
     ] = None
@@ -148,7 +155,7 @@ class JobOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="How often it is run again after its machine failed. \\[default: always]",
+            help="Number of restarts after a failure of its machine. \\[default: no limit]",
             rich_help_panel=LIMITS,
         ),
     ] = None
@@ -160,8 +167,8 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="How long it goes on elsewhere while this machine is not heard of; then it is "
-            "ended there, and run again.",
+            help="How long a task may keep running on another machine without contact; after "
+            "that it is killed and rerun.",
             rich_help_panel=LIMITS,
         ),
     ] = None
@@ -169,7 +176,7 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="GROUP",
-            help="Whose right it uses. \\[default: your primary group]",
+            help="Group whose share the job uses. \\[default: your primary group]",
             rich_help_panel=TURN,
         ),
     ] = None
@@ -177,7 +184,7 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="[GROUP/]USER",
-            help="Count it for another user, where the machine permits that.",
+            help="User to charge instead of you, if the machine permits it.",
             rich_help_panel=TURN,
         ),
     ] = None
@@ -187,7 +194,8 @@ class JobOptions:
             "-p",
             "--urgency",
             metavar="FACTOR",
-            help="2 doubles the chance to be next, and what the job costs. \\[default: 1]",
+            help="Factor of chance and cost: 2 doubles the chance to be next, and what the job "
+            "costs. \\[default: 1]",
             show_default=False,
             rich_help_panel=TURN,
         ),
@@ -196,7 +204,7 @@ class JobOptions:
         list[str] | None,
         typer.Option(
             metavar="COND:ID[,ID]...",
-            help="Start when these have ended: ok (completed), fail (not), any. Repeatable.",
+            help="Start when these jobs have ended: ok (completed), fail (not), any. Repeatable.",
             autocompletion=complete_dependency,
             rich_help_panel=TURN,
         ),
@@ -205,32 +213,36 @@ class JobOptions:
         str,
         typer.Option(
             metavar="COMMAND|mailto:ADDRESS",
-            help="When it has finished: run this as you, or write there.",
+            help="Command to run as you, or address to write to, when the job has finished.",
             rich_help_panel=PLACE,
             show_default=False,
         ),
     ] = ""
     notify_on: Annotated[
         NotifyOn,
-        typer.Option(help="Of which ends: all, or those not completed.", rich_help_panel=PLACE),
+        typer.Option(
+            help="Ends that are notified: all, or only those not completed.", rich_help_panel=PLACE
+        ),
     ] = NotifyOn.END
     env: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[=VALUE]",
-            help="Set a variable; NAME alone passes on yours, with --no-env. Repeatable.",
+            help="Set a variable; NAME alone takes your value, with --no-env. Repeatable.",
             rich_help_panel=PLACE,
         ),
     ] = None
     no_env: Annotated[
         bool,
-        typer.Option("--no-env", help="Do not pass on your environment.", rich_help_panel=PLACE),
+        typer.Option(
+            "--no-env", help="Do not pass your environment to the job.", rich_help_panel=PLACE
+        ),
     ] = False
     chdir: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Working directory. \\[default: the present one]",
+            help="Working directory. \\[default: the current one]",
             rich_help_panel=PLACE,
         ),
     ] = None
@@ -238,17 +250,17 @@ class JobOptions:
         bool,
         typer.Option(
             "--no-check",
-            help="Do not look whether command and directory exist: they will.",
+            help="Do not check that command and directory exist.",
             rich_help_panel=PLACE,
         ),
     ] = False
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would happen, and do not hand it in."),
+        typer.Option("--dry-run", help="Show what would happen, without submitting the job."),
     ] = False
 
     def draft(self, command: Sequence[str], more: DraftFields) -> JobDraft:
-        """The draft of a job that runs `command`, or the script in `more` with these arguments."""
+        """Return the draft of a job that runs `command`, or the script in `more` with it."""
         environment = job_environment(self.env or (), inherit=not self.no_env)
         fields = self._fields() | more
         made = draft(command, cwd=self.chdir, env=environment, **fields)
@@ -289,13 +301,13 @@ class JobOptions:
             raise UsageProblem(
                 "bad-restarts",
                 f"--no-restart and --max-restarts {self.max_restarts} contradict each other",
-                "say one of them",
+                "leave out one of them",
             )
         return 0
 
 
 def after_texts(texts: list[str] | None) -> tuple[str, ...]:
-    """The values of `--after`; raises `UsageProblem` where one is malformed."""
+    """Return the values of `--after`; raises `UsageProblem` if one is malformed."""
     try:
         joined_dependencies(texts or [])
     except UsageProblem as problem:
@@ -311,7 +323,7 @@ def _notify(text: str) -> str:
 
 
 def parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
-    """What `parse` makes of an option's text; its problem names the option."""
+    """Apply `parse` to an option's text; its problem names the option."""
     if text is None:
         return None
     try:
@@ -325,16 +337,16 @@ def _optional(option: str, amount: int | None, least: int) -> int | None:
 
 
 def whole(option: str, amount: int, least: int) -> int:
-    """`amount`, which is at least `least`; its problem names the option."""
+    """Return `amount`, which is at least `least`; its problem names the option."""
     if not least <= amount <= AMOUNT_MAX:
         raise UsageProblem(
-            "bad-amount", f"{option} {amount} is out of range", f"write {least} or more"
+            "bad-amount", f"{option} {amount} is out of range", f"use {least} or more"
         )
     return amount
 
 
 def named_resource(text: str) -> tuple[str, int]:
-    """The resource and amount of `NAME=N`; raises `UsageProblem`."""
+    """Return the resource and amount of `NAME=N`; raises `UsageProblem`."""
     name, _, amount = text.partition("=")
     kind = NAMED_KINDS.get(name)
     if kind and kind.unit == "bytes":

@@ -1,4 +1,4 @@
-"""A script that is handed in, with what its directives asked for."""
+"""A submitted script, with the options of its directives."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pathlib import Path
 
 from iriai.model.problem import Refused
 
-ANYWAY = "or say --no-check if it will be there by the time it runs"
+ANYWAY = "or use --no-check if it will exist when the job starts"
 
 
 def check_directory(directory: str) -> None:
-    """Raise `Refused` unless `directory` is there."""
+    """Raise `Refused` unless `directory` exists."""
     path = Path(directory)
     if path.is_dir():
         return
@@ -36,14 +36,14 @@ def check_directory(directory: str) -> None:
     raise Refused(
         "no-directory",
         f"the working directory {directory} {what}",
-        f"make it, name another with --chdir, {ANYWAY}",
+        f"create it, name another with --chdir, {ANYWAY}",
     )
 
 
 def check_command(word: str, environment: Mapping[str, str], directory: str) -> None:
     """Raise `Refused` unless a task could execute `word` in `directory`."""
     if not word:
-        raise Refused("no-such-command", "the command is empty", "say what to run after --")
+        raise Refused("no-such-command", "the command is empty", "give the command after --")
     if "/" in word:
         _check_file(word, Path(directory, word))
         return
@@ -64,22 +64,22 @@ def _check_file(word: str, path: Path) -> None:
     if not os.access(path, os.X_OK):
         raise Refused(
             "not-executable",
-            f"{word} may not be executed",
-            f"do 'chmod +x {word}', or have its text sent: iriai submit {word}",
+            f"{word} is not executable",
+            f"run 'chmod +x {word}', or send its text: iriai submit {word}",
         )
 
 
 SENT_BYTES_MAX = 64 << 20
-"""More is not even read: a daemon refuses less already."""
+"""Most bytes read: a daemon refuses fewer already."""
 _LOOK_BYTES = 4096
-"""Enough to tell text from a program."""
+"""Enough bytes to tell text from a program."""
 
 
 def is_script(path: Path) -> bool:
-    """Whether `path` is a file whose text is meant: it begins with #!, or is no program.
+    """Return whether `path` is a script: it begins with #!, or is not a program.
 
     Raises:
-        Refused: it is a file and cannot be read.
+        Refused: the file cannot be read.
     """
     try:
         mode = path.stat().st_mode
@@ -95,7 +95,7 @@ def is_script(path: Path) -> bool:
 
 
 def read_script(path: Path) -> bytes:
-    """The text of a script; raises `Refused` where it cannot be run."""
+    """Return the text of a script; raises `Refused` if it cannot run."""
     return _checked(read_sent(path), str(path))
 
 
@@ -105,7 +105,7 @@ def read_script_from_stdin() -> bytes:
 
 
 def read_sent(path: Path) -> bytes:
-    """The content of a file that is sent along; raises `Refused` where it cannot be."""
+    """Return the content of a file that is sent along; raises `Refused` if it cannot be."""
     try:
         with path.open("rb") as file:
             content = file.read(SENT_BYTES_MAX + 1)
@@ -115,18 +115,19 @@ def read_sent(path: Path) -> bytes:
         raise Refused(
             "too-long",
             f"{path} is larger than {SENT_BYTES_MAX >> 20} MiB",
-            "leave it where it is, and have the job read it there",
+            "leave it where it is, and let the job read it there",
         )
     return content
 
 
 def _checked(content: bytes, name: str) -> bytes:
     if not content.strip():
-        raise Refused("empty-script", f"the script {name} is empty", "write some commands into it")
+        raise Refused("empty-script", f"the script {name} is empty", "write a command into it")
     if content.startswith(b"#!") and content.split(b"\n", 1)[0].endswith(b"\r"):
         raise Refused(
             "dos-script",
-            f"the lines of the script {name} end as on Windows, which no interpreter understands",
+            f"the lines of the script {name} end as on Windows, and no interpreter understands "
+            "that",
             f"convert it: sed -i 's/\\r$//' {name}",
         )
     return content
@@ -136,39 +137,39 @@ def _unreadable(path: Path, error: OSError) -> Refused:
     return Refused(
         "unreadable",
         f"{path} cannot be read ({os.strerror(error.errno or 0)})",
-        "see to its permissions, or name another file",
+        "check its permissions, or name another file",
     )
 
 
 SCRIPT = "iriai.script"
-"""In the context's `meta`: the script whose directives were read."""
+"""Key in the context's `meta`: the script whose directives were read."""
 _ANY = re.compile(rb"^#(?:IRIAI|SBATCH|PBS)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script to be run."""
+    """A script to run."""
 
     path: str
-    """As it was named; `-` is standard input."""
+    """Name of the script as given; `-` is standard input."""
     name: str
     content: bytes
     batch: BatchVariables | None = None
-    """What a script for another system finds of its submission."""
+    """Facts of the submission that a script for another system expects."""
     settings: tuple[OptionValue, ...] = ()
-    """The options that its directives are."""
+    """The options that its directives set."""
     directives_are_read: bool = False
     mail_place: str = ""
-    """Where it asks for mail in the words of another system."""
+    """The directive that asks for mail in the words of another system."""
 
     @property
     def has_directives(self) -> bool:
-        """Whether there may be some that were not read."""
+        """Whether directives may exist that were not read."""
         return not self.directives_are_read and _ANY.search(self.content) is not None
 
     @contextmanager
     def naming_lines(self) -> Iterator[None]:
-        """A problem with an option that came from a directive names its line."""
+        """Name the line of a directive in the problem that its option causes."""
         try:
             yield
         except UsageProblem as problem:

@@ -1,4 +1,4 @@
-"""A script handed in: its directives become words of the command line, before those given there."""
+"""Directives of a submitted script become options, placed before those of the command line."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from iriai.client.directives.reading import translate
 from iriai.model.problem import UsageProblem
 
 _ADDED = ("env",)
-"""What the command line gives of these is added to the script's, and replaces it elsewhere."""
+"""Options whose values on the command line are added to the script's instead of replacing them."""
 _FAMILIES = (("max_restarts", "no_restart"),)
-"""Two ways to say one thing."""
+"""Options that set the same thing."""
 _FOREIGN = (*(each.name for each in fields(GlobalOptions)), "dry_run", "no_directives", "help")
-"""Options that say how to submit, not what."""
+"""Options that control the submission, not the job."""
 _CHOSEN = ("cpus", "array", "name", "memory", "gpus")
 
 
 def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
-    """Hand in `script` as if what its directives say stood on the command line.
+    """Submit `script` with its directives as options of the command line.
 
     Raises:
-        Refused: a directive would run differently from what it says.
+        Refused: a directive cannot be honoured.
         UsageProblem: directives contradict each other, or cannot be understood.
     """
     block = read_block(script.content, script.path)
@@ -68,7 +68,7 @@ def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
 
 
 def _counts(setting: OptionValue, chosen: set[str]) -> bool:
-    """Whether nothing that counts more says the same option."""
+    """Return whether no source of higher priority sets the same option."""
     name = _parameter(setting.option)
     same = {name} | {each for family in _FAMILIES if name in family for each in family}
     return name in _ADDED or not same & chosen
@@ -91,7 +91,7 @@ def _is_from_words(source: Enum | None) -> bool:
 
 
 def _own_settings(ctx: typer.Context, block: Block) -> list[OptionValue]:
-    """The options that `#IRIAI` gives."""
+    """Return the options that `#IRIAI` sets."""
     settings: list[OptionValue] = []
     seen: dict[str, tuple[object, OptionValue]] = {}
     for line in block.lines:
@@ -110,7 +110,7 @@ def _own_settings(ctx: typer.Context, block: Block) -> list[OptionValue]:
 
 
 def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
-    """What the words of one line set, by parameter."""
+    """Return the options that the words of one line set, by parameter."""
     command = ctx.command
     assert isinstance(command, TyperCommand)
     meta = dict(ctx.meta)
@@ -126,7 +126,7 @@ def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
         message = error.format_message().rstrip(".")
         text = f"{line.place}: {message[:1].lower()}{message[1:]}"
         raise UsageProblem(
-            "bad-directive", text, "write options as of 'iriai submit --help'"
+            "bad-directive", text, "use the options of 'iriai submit --help'"
         ) from None
     except typer.Exit:  # --help
         found = {"help": True}
@@ -137,15 +137,15 @@ def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
         raise UsageProblem(
             "bad-directive",
             f"{line.place}: '{words_given[0]}' is not an option",
-            "write options as of 'iriai submit --help'",
+            "use the options of 'iriai submit --help'",
         )
     for name in _FOREIGN:
         if name in found:
             raise UsageProblem(
                 "bad-directive",
-                f"{line.place}: --{name.removeprefix('as_').replace('_', '-')} says nothing about "
-                "a job",
-                "write it on the command line",
+                f"{line.place}: --{name.removeprefix('as_').replace('_', '-')} cannot stand in "
+                "a script",
+                "give it on the command line",
             )
     return found
 

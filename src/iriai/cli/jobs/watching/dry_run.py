@@ -1,4 +1,4 @@
-"""What a dry run tells."""
+"""Prints the answer to a dry run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from iriai.wire.requests import DryRun
 
 
 def print_dry_run(answer: DryRun, *, as_json: bool) -> None:
-    """Say what would have become of the job."""
+    """Print what would have become of the job."""
     if as_json:
         print_document(answer)
         return
     waits = "\n".join(map(reason_text, answer.waits_for))
-    print("It would be accepted; nothing was handed in.")
+    print("The job would be accepted; nothing was submitted.")
     print_pairs(
         [
             ("account", answer.account),

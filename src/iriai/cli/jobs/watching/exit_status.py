@@ -1,4 +1,4 @@
-"""How jobs and tasks ended: as an exit code, and in words."""
+"""Ends of jobs and tasks, as exit codes and in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXITS = {
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The exit code of `run` and `wait` for a job or task that ended so."""
+    """Return the exit code of `run` and `wait` for this end of a job or task."""
     if outcome.cause != EndCause.FAILED:
         return _EXITS.get(EndCause(outcome.cause), EXIT_OWN_ERROR)
     if outcome.signal is not None:
@@ -34,12 +34,12 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def exit_code_of_all(outcomes: Iterable[Outcome]) -> int:
-    """That of the first which did not succeed; 0 where all did."""
+    """Return the exit code of the first that did not succeed; 0 if all did."""
     return next((code for code in map(exit_code, outcomes) if code), 0)
 
 
 def ending_text(cause: str, exit_code: int | None, signal: int | None) -> str:
-    """`failed with exit code 3`, `killed by SIGKILL`, `completed`."""
+    """Return the end in words: `failed with exit code 3`, `killed by SIGKILL`, `completed`."""
     if cause == EndCause.FAILED and signal is not None:
         return f"killed by {signal_name(signal)}"
     if cause == EndCause.FAILED and exit_code is not None:
@@ -48,7 +48,7 @@ def ending_text(cause: str, exit_code: int | None, signal: int | None) -> str:
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL`; the number where it has no name."""
+    """Return `SIGKILL`; the number if the signal has no name."""
     from signal import Signals
 
     try:

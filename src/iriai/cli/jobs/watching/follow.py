@@ -16,18 +16,18 @@ from iriai.model.problem import NotFound
 from iriai.wire.requests import LogFile, Outcome, Progress
 
 LOOK_MIN_S = 0.01
-"""Before the first look for output: what is over by then needs only the one at the end."""
+"""Delay of the first poll for output: a task that is over by then needs only the last poll."""
 LOOK_FOR_S = 1.0
-"""After this long only news of progress is a reason to look: the job waits its turn."""
+"""After this long, only progress is a reason to poll: the job waits its turn."""
 FILES_MAX = 64
-"""Tasks of an array that are followed at once, each an open file: others come when they end."""
+"""Tasks of an array that are followed at once, each an open file; others follow when they end."""
 
 SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
-"""Where a task's output and its errors are to go."""
+"""Returns where a task's output and its errors go."""
 
 
 class JobFollower:
-    """One job (or task) that is watched; call `step` until it returns outcomes."""
+    """Follows one job (or task); call `step` until it returns outcomes."""
 
     def __init__(
         self, client: Client, name: str, sinks_for: SinksFor, on_lost: OnLost | None = None
@@ -39,11 +39,11 @@ class JobFollower:
         self._sinks_for = sinks_for
         self._files = FollowedFiles()
         self._followed: set[tuple[str, int]] = set()
-        """Attempts whose output is followed now."""
+        """Attempts whose output is being followed."""
         self._over: set[tuple[str, int]] = set()
-        """Attempts whose output was handed on to its end."""
+        """Attempts whose output was copied to its end."""
         self._over_until = -1
-        """All tasks up to this index that were started are over; the last look begins anew."""
+        """All started tasks up to this index are over; the last poll restarts here."""
         self._progress: Progress | None = None
         self._look_s = LOOK_MIN_S
         self._began_s = time.monotonic()
@@ -51,7 +51,7 @@ class JobFollower:
         self._waiting = client.waiting([name], self._on_progress, on_lost)
 
     def step(self) -> tuple[Outcome, ...] | None:
-        """Hand on what is new; the outcomes once all is over and handed on, else None.
+        """Copy new output; return the outcomes once all is over and copied, else None.
 
         Takes at most a twentieth of a second.
         """
@@ -83,7 +83,7 @@ class JobFollower:
             return  # the wait notices too, and comes back
 
     def _refresh(self, after_index: int = -1) -> None:
-        """Follow the output of attempts that were not known yet, end with that of those over."""
+        """Follow the output of new attempts, and stop with those that are over."""
         is_over_so_far = True
         for file in self._client.logs(self._name, after_index):
             self.is_started = True
@@ -108,7 +108,7 @@ class JobFollower:
         follow(self._client, self._files, file, self._sinks_for(file))
 
     def _finish(self) -> None:
-        """The rest; a daemon that goes away meanwhile is waited for, and what was read is kept."""
+        """Copy the rest; waits for an offline daemon, and keeps what was read."""
         while True:
             try:
                 with suppress(NotFound):  # withdrawn before anything was started
@@ -121,7 +121,7 @@ class JobFollower:
 
 
 def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:
-    """Hand the output and errors of a task on to `sinks`, wherever it runs."""
+    """Copy the output and errors of a task to `sinks`, wherever it runs."""
     for path, kind, sink in zip((file.output, file.error), ("out", "err"), sinks, strict=True):
         if file.is_fetched:
             files.fetch(path, partial(client.read_output, file, kind), sink, remark)
@@ -130,5 +130,5 @@ def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sin
 
 
 def index_of(file: LogFile) -> int:
-    """The index of the task that wrote it."""
+    """Return the index of the task that wrote it."""
     return int(file.task.rpartition(".")[2])

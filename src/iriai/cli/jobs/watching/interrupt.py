@@ -1,4 +1,4 @@
-"""Ctrl-C while a job is watched: the first asks, the second cancels, a third gives up waiting."""
+"""Ctrl-C while a job is followed: the first asks, the second cancels, the third stops waiting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Interruption:
 
     @property
     def is_pending(self) -> bool:
-        """Whether `act` has something to do."""
+        """Whether `act` has work to do."""
         return self._received > self._acted
 
     @property
@@ -38,10 +38,10 @@ class Interruption:
         return self._acted >= 2
 
     def act(self, client: Client, job: str) -> None:
-        """Ask, cancel, or give up, as often as it was interrupted since the last call.
+        """Ask, cancel, or stop waiting, once per interrupt since the last call.
 
         Raises:
-            KeyboardInterrupt: it is the third time.
+            KeyboardInterrupt: at the third interrupt.
         """
         while self._acted < self._received:
             self._acted += 1
@@ -49,7 +49,7 @@ class Interruption:
                 print(file=sys.stderr)  # the terminal has just written ^C
             if self._acted == 1:
                 remark(
-                    f"press Ctrl-C again to cancel {job}; it goes on otherwise: follow it with "
+                    f"press Ctrl-C again to cancel {job}; otherwise it goes on: follow it with "
                     f"iriai logs -f {job}"
                 )
             elif self._acted == 2:
@@ -62,10 +62,10 @@ class Interruption:
 
 
 def _cancel(client: Client, job: str) -> None:
-    remark(f"cancelling {job}; a third Ctrl-C does not wait for its end")
+    remark(f"cancelling {job}; press Ctrl-C again to leave before it has ended")
     try:
         client.cancel([job])
     except (Refused, NotFound):
         return  # it has finished
     except ConnectionLost:
-        remark(f"the daemon is away: cancel it later with iriai cancel {job}")
+        remark(f"the daemon is offline: cancel the job later with iriai cancel {job}")

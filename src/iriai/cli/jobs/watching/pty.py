@@ -1,4 +1,4 @@
-"""`run --pty`: a terminal for a task, joined to one's own."""
+"""`run --pty`: a terminal for a task, joined to the user's own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from iriai.wire.requests import JobDraft, Outcome
 
 READ_BYTES = 1 << 16
 UNSENT_BYTES_MAX = 1 << 16
-"""What was typed ahead of a task that does not read; then typing waits too."""
+"""Bytes typed ahead of a task that does not read; beyond it, typing waits too."""
 POLL_S = 0.05
-"""Between looks at how the job is: less often than people notice."""
+"""Interval of polls for the job's state: shorter than people notice."""
 _END_OF_FILE = b"\x04"
 
 
 def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
-    """Run the job of `draft` on a new terminal until its end; ours is as before then."""
+    """Run the job of `draft` on a new terminal until its end; then restore ours."""
     master, slave = os.openpty()
     try:
         _copy_size(master)
@@ -46,7 +46,7 @@ def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
 
 
 def _attend(client: Client, job: str, master: int, interruption: Interruption) -> Outcome:
-    """Wait for the start as `run` does, then be the terminal."""
+    """Wait for the start as `run` does, then join the terminals."""
     line = WaitingLine(client, job)
     sink = sink_to(STDOUT)
     watch = JobFollower(client, job, lambda _: (sink, sink), _say_lost)
@@ -68,7 +68,7 @@ def _attend(client: Client, job: str, master: int, interruption: Interruption) -
 
 
 class _Relay:
-    """Copies between our terminal (or whatever our standard input is) and the task's."""
+    """Copies between our terminal (or standard input) and the task's."""
 
     def __init__(self, master: int) -> None:
         os.set_blocking(master, False)
@@ -79,7 +79,7 @@ class _Relay:
         self._sink = sink_to(STDOUT)
 
     def copy(self, timeout_s: float) -> None:
-        """Copy what is there, after waiting for it for at most `timeout_s`."""
+        """Copy what is available, after waiting for at most `timeout_s`."""
         poll = select.poll()
         if self._is_output_open:
             events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
@@ -94,7 +94,7 @@ class _Relay:
         self._send()
 
     def drain(self) -> None:
-        """Copy what the task has written up to its end."""
+        """Copy the task's output up to its end."""
         while self._is_output_open and self._relay_output():
             pass
 
@@ -122,7 +122,7 @@ class _Relay:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Every key goes to the task; ours is restored whatever happens."""
+    """Pass every key to the task; ours is restored in any case."""
     if not os.isatty(STDIN):
         yield
         return
@@ -137,7 +137,7 @@ def _raw_terminal() -> Iterator[None]:
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Signals that end this process end it by an exception, so that things are put back."""
+    """Turn signals that end this process into exceptions, so that things are restored."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, _end) for number in numbers}
     try:
@@ -153,7 +153,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _window_changes(master: int) -> Iterator[None]:
-    """The task's terminal is as large as ours, also when ours changes."""
+    """Keep the task's terminal as large as ours."""
     _copy_size(master)
     before = signal.signal(signal.SIGWINCH, lambda *_: _copy_size(master))
     try:
@@ -169,4 +169,4 @@ def _copy_size(master: int) -> None:
 
 
 def _say_lost() -> None:
-    remark("the daemon went away; waiting for it to come back, the task goes on")
+    remark("the daemon is offline; waiting for it, the task goes on")

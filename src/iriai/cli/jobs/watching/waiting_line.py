@@ -1,4 +1,4 @@
-"""While a job waits: say why on a terminal, in one line that is updated and then gone."""
+"""The reason for waiting on a terminal, in one line that is updated and then removed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from iriai.model.problem import NotFound
 from iriai.model.units import printable
 
 PATIENCE_S = 1.0
-"""A wait that is shorter needs no explanation."""
+"""A shorter wait needs no explanation."""
 REFRESH_S = 1.0
 
 
 class WaitingLine:
-    """The line for one job, on standard error; does nothing where that is no terminal."""
+    """The line for one job, on standard error; does nothing if that is not a terminal."""
 
     def __init__(self, client: Client, job: str) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class WaitingLine:
         self._next_s = time.monotonic() + PATIENCE_S
 
     def update(self, *, is_started: bool) -> None:
-        """Show or renew the line when it is time to, and clear it once the job has started."""
+        """Show or update the line when it is due, and clear it once the job has started."""
         if is_started:
             self.clear()
             self._wants = False
@@ -43,7 +43,7 @@ class WaitingLine:
                 self._show(f"{self._job} waits: {reason_text(reasons[0])}")
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_shown:
             self._write("\r\x1b[K")
             self._is_shown = False

@@ -104,7 +104,7 @@ class ClusterAuthority:
 
     def document_came(self, kind: DocumentKind) -> None:
         """An operator's document was new, and is kept."""
-        log.info("an operator's %s is new", kind)
+        log.info("a new %s of an operator arrived", kind)
         self.on_spread()
         if kind == "ejection":
             self.on_ejected()
@@ -156,7 +156,7 @@ def renew(state: ClusterState, addresses: list[str]) -> str:
             problems.append(f"{address}: {problem}")
         else:
             return f"at {address}"
-    raise Problem("not-renewed", "; ".join(problems) or "no member is known that could do it")
+    raise Problem("not-renewed", "; ".join(problems) or "no member is known that could renew it")
 
 
 def _ask_to_renew(state: ClusterState, address: str) -> bytes:

@@ -98,7 +98,7 @@ class ClusterHandlers:
             raise Refused(
                 "no-cluster",
                 f"{self._settings.home} is in no cluster",
-                "'iriai token' as root makes one, 'iriai join' enters one",
+                "'iriai token' as root creates one, 'iriai join' joins one",
             )
         return cluster
 
@@ -116,9 +116,9 @@ class ClusterHandlers:
         self._require_owner(asked)
         is_member = Path(self._settings.paths.cluster).is_dir()
         if is_member == (self._settings.cluster is not None):
-            raise Refused("nothing-to-take-up", "the daemon goes by what is there already")
+            raise Refused("nothing-to-take-up", "the daemon uses the existing one already")
         asked.answer(Done())
-        log.info("begins anew: the machine %s a cluster", "entered" if is_member else "left")
+        log.info("restarts: the machine %s a cluster", "entered" if is_member else "left")
         self._engine.after_this_turn(self._on_take_up)
 
     def _leave(self, asked: RequestContext, body: Leave, now: Instant) -> None:
@@ -132,7 +132,7 @@ class ClusterHandlers:
             raise NotAllowed(
                 "not-the-owner",
                 f"{asked.caller.person.name} does not own {self._settings.paths.directory}",
-                "do it as its owner",
+                "run the command as its owner",
             )
 
     def _show(self, asked: RequestContext, body: ShowCluster, now: Instant) -> None:
@@ -153,7 +153,7 @@ class ClusterHandlers:
         kind = token_kind(body.kind)
         user = ""
         if kind is TokenKind.JOIN:
-            self._require_operator(asked, "let machines into the cluster")
+            self._require_operator(asked, "let machines join the cluster")
             cluster.require_registrar()
         else:
             user = self._user_of_token(asked, body.user)
@@ -181,13 +181,13 @@ class ClusterHandlers:
         """Whose requests the token carries. Never root's: what comes over a network is no root."""
         name = asked.caller.person.name
         if user and user != name:
-            self._require_operator(asked, "make tokens of others")
+            self._require_operator(asked, "make tokens for other users")
             name = user
         if name == "root":
             raise NotAllowed(
                 "token-of-root",
-                "root has no tokens: they would be worth the whole machine",
-                "make one for a person: 'iriai token --user NAME'",
+                "root has no tokens: such a token would give away the whole machine",
+                "make one for a user: 'iriai token --user NAME'",
             )
         return name
 
@@ -215,12 +215,12 @@ class ClusterHandlers:
 
         cluster = self._cluster()
         if body.kind not in frozenset(DocumentKind):
-            raise UsageProblem("bad-document-kind", f"there are no documents '{body.kind}'")
+            raise UsageProblem("bad-document-kind", f"'{body.kind}' is not a kind of document")
         kind = DocumentKind(body.kind)
         if not cluster.receive_document(kind, body.document):
             raise Refused(
                 "no-news",
-                f"this {kind} is known here, or an older one than is in force",
+                f"this {kind} is already known here, or older than the one in force",
                 "'iriai cluster show' shows what is in force",
             )
         asked.answer(Done())
@@ -240,7 +240,7 @@ class ClusterHandlers:
         else:
             cluster.consents.withdraw(body.home, person.name)
         cluster.files.keep_consents(cluster.consents)
-        words = "consents to" if body.lifetime_s else "consents no more to"
+        words = "consents to" if body.lifetime_s else "withdraws consent to"
         log.info("%s %s tasks from home %s", person.name, words, body.home)
         asked.answer(Done())
         self._on_rules()

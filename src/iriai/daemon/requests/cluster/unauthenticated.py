@@ -117,8 +117,7 @@ class UnauthenticatedClients:
                 wait_s = self._of_source.wait_s(source, now.steady_s)
                 raise Unreachable(
                     "too-many-requests",
-                    f"{address} asks more than {RATE_OF_SOURCE.per_s:.0f} times a second to be let "
-                    "in",
+                    f"{address} asks to join more than {RATE_OF_SOURCE.per_s:.0f} times a second",
                     f"try again in {max(1.0, wait_s):.0f} s",
                 )
             handler(asked, body, now)
@@ -136,7 +135,7 @@ class UnauthenticatedClients:
         open_now = self._by_token.setdefault(entry.id, {})
         open_now[connection] = None
         timer = asyncio.get_running_loop().call_later(
-            max(0.0, entry.ends_wall_s - now.wall_s), connection.close, "its token has ended"
+            max(0.0, entry.ends_wall_s - now.wall_s), connection.close, "its token has expired"
         )
 
         def closed() -> None:
@@ -152,7 +151,8 @@ class UnauthenticatedClients:
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
                 "other-version",
-                f"this machine speaks version {PROTOCOL_VERSION}, the other {body.version}",
+                f"this machine uses version {PROTOCOL_VERSION} of the protocol, the other "
+                f"{body.version}",
                 "use the same version of iriai on both",
             )
         home = self._settings.home

@@ -37,6 +37,6 @@ def require_own_listing(asked: RequestContext, wanted: Jobs) -> None:
         return
     raise NotAllowed(
         "not-an-operator",
-        "the jobs of others are listed for operators alone",
-        "leave --all and --user out; 'iriai shares' says what each account has and wants",
+        "only operators may list the jobs of other users",
+        "leave out --all and --user; 'iriai shares' shows the usage and wishes of each account",
     )

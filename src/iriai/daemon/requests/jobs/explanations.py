@@ -60,7 +60,7 @@ class Explanations:
     def _silent(self) -> Reason:
         return Reason(
             Rule.MACHINE_AWAY,
-            "word from the broker",
-            f"it did not answer {ASKED_MAX} times; another machine takes its place within seconds",
+            "an answer of the broker",
+            f"it did not answer {ASKED_MAX} times; another machine replaces it within seconds",
             self._engine.machine.broker_at,
         )

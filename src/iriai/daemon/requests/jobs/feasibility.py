@@ -68,9 +68,10 @@ class Feasibility:
         if is_member and not settings.role.has_node and not self._links.known.names():
             raise Refused(
                 "input-elsewhere",
-                f"{settings.home} runs no tasks, and a terminal or standard input that is passed"
-                " does not travel to other machines",
-                "say --no-stdin, or 'iriai submit --stdin FILE': what is in a file travels",
+                f"{settings.home} runs no tasks, and a terminal or standard input cannot be "
+                "passed to other machines",
+                "use --no-stdin, or 'iriai submit --stdin FILE': the content of a file can be "
+                "passed",
             )
 
     def lacking(self, resources: Resources) -> tuple[Reason, ...]:
@@ -145,7 +146,7 @@ def check_fits(resources: Resources, machines: Mapping[str, Resources]) -> None:
         "no-machine-large-enough",
         f"no machine has {describe_amount(resource, needed)}: "
         f"{name} has {describe_amount(resource, there)}",
-        "ask for less, or say --wait-for-resources",
+        "ask for less, or use --wait-for-resources",
     )
 
 
@@ -157,5 +158,5 @@ def no_match(reasons: list[Reason]) -> Refused:
     return Refused(
         "no-machine-matches",
         f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
-        "see 'iriai match EXPR' for all machines, or say --wait-for-resources",
+        "see 'iriai match EXPR' for all machines, or use --wait-for-resources",
     )

@@ -171,7 +171,7 @@ class FeasibilityRequests:
 
         def miss(words: str, _now: Instant) -> None:
             broker = self._engine.machine.broker_at
-            tell((Why("machine-away", "word from the broker", words, broker),))
+            tell((Why("machine-away", "an answer of the broker", words, broker),))
 
         def fail(problem: Problem, _now: Instant) -> None:
             asked.fail(problem)
@@ -254,11 +254,11 @@ class FeasibilityRequests:
             self._decide(want, fit, later, decided)
 
         def fail(problem: Problem, later: Instant) -> None:
-            log.info("the broker does not say whether a job could run: %s", problem)
+            log.info("the broker did not answer whether a job could run: %s", problem)
             decided(None, later)
 
         def miss(words: str, later: Instant) -> None:
-            log.info("a job is accepted unseen: %s", words)
+            log.info("a job is accepted without the check: %s", words)
             self._silent_until_s = later.steady_s + SILENT_S
             go_on(later)
 
@@ -288,9 +288,9 @@ class FeasibilityRequests:
 def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
     return Refused(
         "too-many-submissions",
-        f"{count} submissions and alterations {whose} ({size_bytes >> 20} MiB) wait for the "
-        "broker's word on them already",
-        "try again in some seconds; many equal tasks are one submission with --array",
+        f"{count} submissions and alterations {whose} ({size_bytes >> 20} MiB) already wait for "
+        "the broker's answer",
+        "try again in some seconds; submit many equal tasks as one job with --array",
     )
 
 
@@ -301,7 +301,11 @@ def _nowhere(here: Declined, words: list[ClusterReply[Fit]]) -> Declined | None:
         refusal = None if word.told is None else word.told.refusal or word.told.here
         if refusal is None:
             if word.told is None:
-                log.info("a job is accepted unseen: cluster %s: %s", word.cluster, word.missing)
+                log.info(
+                    "a job is accepted without the check: cluster %s: %s",
+                    word.cluster,
+                    word.missing,
+                )
             return None
         refusals.append(f"in cluster {word.cluster}: {refusal.message}")
     told = [here.message, *refusals[:CLUSTERS_TOLD_MAX]]

@@ -174,8 +174,8 @@ class JobHandlers:
     ) -> None:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while somebody else was asked: nobody would hear of the job, or end it.
-            log.info("a job is not accepted: whoever wanted to follow it is gone")
-            raise Refused("client-gone", "whoever wanted to follow the job is gone")
+            log.info("a job is not accepted: its client is gone")
+            raise Refused("client-gone", "the client of the job is gone")
         person = asked.caller.person
         made = self._submissions.spec(body.draft, person, body.descriptors, want, asked.size_bytes)
         spec, payloads, warnings = made

@@ -187,10 +187,11 @@ class JobHistory:
         if is_gone and self.history_from_wall_s() is not None:
             return NotFound(
                 "beyond-retention",
-                f"nothing is kept of {job} any more",
-                "finished jobs are deleted in time, as keep_history_s and keep_jobs in [jobs] say",
+                f"{job} is no longer stored",
+                "finished jobs are deleted after keep_history_s and beyond keep_jobs, set in "
+                "[jobs]",
             )
-        hint = "iriai jobs --finished lists them"
+        hint = "list them with iriai jobs --finished"
         return NotFound("no-such-job", f"there is no job {job}", hint)
 
     def history_from_wall_s(self) -> float | None:

@@ -79,8 +79,8 @@ class OutputHandlers:
         if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
             raise UsageProblem(
                 "no-such-output",
-                f"nothing of {body.task} is brought here",
-                "Logs says where the output of a job is",
+                f"no output of {body.task} is brought here",
+                "ask Logs for the place of a job's output",
             )
         [index] = selected.indices
         attempt = AttemptId(*selected.job, index, body.attempt)

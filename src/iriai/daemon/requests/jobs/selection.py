@@ -105,4 +105,4 @@ def _by_name(
             is_any = True
             yield SelectedJobs(JobId(home, number))
     if not is_any:
-        raise NotFound("no-such-job", f"no job that waits or runs has a name like '{pattern}'")
+        raise NotFound("no-such-job", f"no waiting or running job has a name like '{pattern}'")

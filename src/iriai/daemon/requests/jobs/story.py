@@ -88,14 +88,20 @@ class StoryBuilder:
             case Cancelled(indices, by):
                 named = self._mine(indices)
                 if named or not indices:
-                    yield "cancelled", named, "", by, "" if indices else "all that had not ended"
+                    yield (
+                        "cancelled",
+                        named,
+                        "",
+                        by,
+                        "" if indices else ("all tasks that had not ended"),
+                    )
             case Held(by) | Released(by):
                 self._is_held = isinstance(change, Held)
                 self._set_ready(event.wall_s)
                 yield "held" if self._is_held else "released", [], "", by, ""
             case Promised(start_wall_s, machine):
                 in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
-                text = "taken back" if in_s is None else f"a start within {format_duration(in_s)}"
+                text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
                 yield "promised", [], machine, "", text
             case DependencyMet() | DependencyFailed():
                 yield from self._dependency_rows(change, event.wall_s)
@@ -113,7 +119,13 @@ class StoryBuilder:
     def _claimed(self, indices: list[int], machine: str, wall_s: float) -> Iterator[_Row]:
         waited_s = 0.0 if self._ready_s is None else wall_s - self._ready_s
         if waited_s >= WAITS_SHOWN_S and self._mine(indices):
-            yield "waited", [], "", "", f"{format_duration(waited_s)} for its turn and for room"
+            yield (
+                "waited",
+                [],
+                "",
+                "",
+                (f"{format_duration(waited_s)} for its turn and for free resources"),
+            )
         self._ready_s = wall_s
         if named := self._mine(indices):
             yield "claimed", named, machine, "", ""
@@ -151,7 +163,7 @@ class StoryBuilder:
 
     def _folded(self) -> Iterator[_Row]:
         """Of what came before only the attempts are known."""
-        yield "folded", [], "", "", "what came before is kept as attempts: iriai show has them"
+        yield "folded", [], "", "", "earlier events are kept as attempts: see iriai show"
 
     def _set_ready(self, wall_s: float) -> None:
         self._ready_s = None if self._open or self._is_held else wall_s

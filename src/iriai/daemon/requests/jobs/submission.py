@@ -205,7 +205,7 @@ class Submissions:
     def _check_form(self, draft: JobDraft) -> None:
         """What the client should have seen to, and does where it is ours."""
         if not draft.command and not draft.script:
-            raise UsageProblem("no-command", "there is no command", "say what to run after --")
+            raise UsageProblem("no-command", "there is no command", "give the command after --")
         if not draft.working_directory.startswith("/"):
             raise UsageProblem(
                 "bad-directory",
@@ -269,7 +269,9 @@ class Submissions:
         if array is None:
             return
         if draft.interaction is not Interaction.BATCH:
-            raise UsageProblem("bad-array", "an array cannot be run interactively", "submit it")
+            raise UsageProblem(
+                "bad-array", "an array cannot be run interactively", "use 'iriai submit'"
+            )
         previous = -1
         for first, last, step in array[:ARRAY_RANGES_MAX]:
             if not (previous < first <= last <= ARRAY_INDEX_MAX and step >= 1):
@@ -284,7 +286,7 @@ class Submissions:
         if not 1 <= tasks <= max_array or len(array) > ARRAY_RANGES_MAX:
             raise Refused(
                 "array-too-large",
-                f"an array of {tasks} tasks; this machine takes at most {max_array}",
+                f"the array has {tasks} tasks; the limit of this machine is {max_array}",
                 "split it, or raise max_array in [jobs] of iriai.toml",
             )
 

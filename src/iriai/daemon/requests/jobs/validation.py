@@ -29,7 +29,7 @@ def check_urgency(urgency: float) -> None:
         raise UsageProblem(
             "bad-urgency",
             f"urgency {urgency:g} is not between 1 and {URGENCY_MAX:g}",
-            "1 is an ordinary job; 2 brings it forward and costs twice",
+            "1 is an ordinary job; 2 doubles its chance and its cost",
         )
 
 
@@ -38,7 +38,7 @@ def check_limit(limit: float | None) -> None:
     if not can_be_kept(limit):
         raise UsageProblem(
             "bad-limit",
-            f"a limit of {limit} is not more than 0 and at most {LIMIT_MAX:g}",
+            f"a limit of {limit} is not above 0 and at most {LIMIT_MAX:g}",
             "leave it out to have none",
         )
 
@@ -49,12 +49,14 @@ def check_throttle(throttle: int | None, *, is_array: bool) -> None:
         return
     if throttle < 1:
         raise UsageProblem(
-            "bad-throttle", f"{throttle} tasks at once is less than 1", "hold the job instead"
+            "bad-throttle",
+            f"{throttle} tasks at once is less than 1",
+            "to start none, hold the job",
         )
     if not is_array:
         raise UsageProblem(
             "bad-throttle",
-            "only an array has tasks of which some can run at once",
+            "only arrays have a number of tasks at once",
             "leave it out, or submit with --array",
         )
 
@@ -64,9 +66,9 @@ def checked_resources(resources: Resources) -> Resources:
     named = tuple(sorted((name, amount) for name, amount in resources.named if amount))
     amounts = [amount for _, amount in resources.amounts()]
     if resources.cpus < 1 or min(amounts) < 0:
-        raise UsageProblem("bad-resources", "a task needs at least 1 cpu, and nothing less than 0")
+        raise UsageProblem("bad-resources", "a task needs at least 1 CPU, and no negative amount")
     if len(dict(named)) != len(named):
-        raise UsageProblem("bad-resources", "a named resource is asked for twice")
+        raise UsageProblem("bad-resources", "a named resource is given twice")
     return replace(resources, named=named)
 
 

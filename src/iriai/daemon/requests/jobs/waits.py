@@ -264,8 +264,8 @@ class JobWaiters:
 def _too_many(held: int) -> Refused:
     return Refused(
         "too-many-waits",
-        f"that is more than the {ALL_WAITS_MAX} jobs and tasks that all connections may wait for "
-        f"at once ({held} are waited for already)",
+        f"that is more than the {ALL_WAITS_MAX} jobs and tasks that all connections together "
+        f"may wait for ({held} are waited for already)",
         "name whole jobs instead of their tasks, or wait for some after the others",
     )
 

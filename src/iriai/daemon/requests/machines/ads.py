@@ -64,7 +64,7 @@ class AdHandlers:
             asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
 
         def miss(words: str, later: Instant) -> None:
-            note = words if body.machine else f"{words}; those of other machines are with it"
+            note = words if body.machine else f"{words}; it has the attributes of other machines"
             hear(AdList(tuple(self._asked_rows(body, later)), note), later)
 
         def fail(problem: Problem, _now: Instant) -> None:
@@ -84,8 +84,8 @@ class AdHandlers:
             raise _silent(found.note)
         raise NotFound(
             "no-such-machine",
-            f"{body.machine} is no machine that has told its ad here",
-            "'iriai ads' lists those that have",
+            f"{body.machine} is not a machine with attributes here",
+            "list those that have them with 'iriai ads'",
         )
 
     def _asked_rows(self, body: AskAds, now: Instant) -> list[AdRow]:
@@ -204,6 +204,6 @@ def _closeness(row: MatchRow) -> tuple[bool, int, str]:
 def _silent(words: str) -> Unreachable:
     return Unreachable(
         "broker-silent",
-        f"{words}, and only it knows what all machines say of themselves",
-        "where it is gone another machine takes its place within seconds: ask again",
+        f"{words}, and only the broker knows the attributes of all machines",
+        "if it is gone, another machine replaces it within seconds: ask again",
     )

@@ -40,7 +40,7 @@ def around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
     machine, jobs = settings.configuration.machine, settings.configuration.jobs
     if settings.role.has_node:
         if not Path(machine.tmp).is_dir():
-            hint = "make it, or have tmp in [machine] name another: no task starts without"
+            hint = "create it, or set tmp in [machine] to another: no task starts without"
             yield "tmp", f"there is no directory {machine.tmp}", hint
         for name, program in ((PROLOG, machine.prolog), (EPILOG, machine.epilog)):
             if program and (why := _why_not_run(program, settings.owner_uid)):
@@ -54,7 +54,7 @@ def notes_around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str
     if settings.role.has_node:
         mount = mount_of(settings.configuration.machine.tmp)
         if mount is not None and mount.kind in NETWORKED:
-            hint = "have tmp in [machine] name a disk of this machine"
+            hint = "set tmp in [machine] to a disk of this machine"
             yield "tmp", f"private directories of tasks are on a network ({mount.kind})", hint
         yield from _privileges(settings)
 
@@ -66,11 +66,11 @@ def _privileges(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
     if is_system if wanted is None else wanted:
         names = sorted({path.name for path in privileged_programs()})
         if names:
-            text = f"give tasks no rights, so may fail in them: {', '.join(names)}"
-            yield "privileges", text, "no_new_privileges = false in [machine] where jobs need them"
+            text = f"give tasks no rights, so these may fail in them: {', '.join(names)}"
+            yield "privileges", text, "set no_new_privileges = false in [machine] if jobs need them"
     elif is_system:
         text = "tasks can gain rights through programs that are setuid"
-        yield "privileges", text, "leave no_new_privileges in [machine] as it is by default"
+        yield "privileges", text, "leave no_new_privileges in [machine] at its default"
 
 
 def privileged_programs(root: str = "/") -> list[Path]:
@@ -115,7 +115,7 @@ SPACE_LOW_BYTES = 1 << 30
 """The database of a hundred thousand jobs with their history is a tenth of this."""
 PEOPLE_BEGIN_UID = 1000
 _EXACT = (
-    *("cgroup", "device program", "iriai-exec", "mount namespaces", "nothing to keep"),
+    *("cgroup", "device program", "iriai-exec", "mount namespaces", "no paths are kept"),
     "the launcher",
 )
 """How the words begin that say a limit is kept exactly."""
@@ -149,16 +149,16 @@ def _limit(row: Enforcement) -> Finding:
 
 
 def _limited(row: LimitedRow) -> Finding:
-    text = f"{row.user or 'nobody'} was refused or slowed {row.times} times by {row.limit}"
-    return Finding("limits", NOTE, text, f"raise {row.limit} in [limits] where that was honest use")
+    text = f"{row.user or 'an unknown user'} was refused or slowed {row.times} times by {row.limit}"
+    return Finding("limits", NOTE, text, f"raise {row.limit} in [limits] if that was honest use")
 
 
 def _processes(settings: DaemonSettings) -> Iterator[Finding]:
     whom = "every user" if settings.mode is ServiceMode.SYSTEM else f"{settings.daemon_user} alone"
     yield Finding("daemon", OK, f"runs as {settings.daemon_user}, works for {whom}")
     if settings.supervisor_pid is None:
-        hint = "'iriai up' brings a supervisor"
-        yield Finding("supervisor", NOTE, "nobody starts launcher and daemon again", hint)
+        hint = "'iriai up' starts a supervisor"
+        yield Finding("supervisor", NOTE, "no supervisor restarts launcher and daemon", hint)
 
 
 def _descriptors(settings: DaemonSettings) -> Iterator[Finding]:
@@ -193,7 +193,7 @@ def _machine(settings: DaemonSettings) -> Iterator[Finding]:
     if given.gpus > cards:
         well = False
         text = f"{given.gpus} GPUs are given away, {cards} were found"
-        yield Finding("gpus", TROUBLE, text, "see to the driver, or lower machine.gpus")
+        yield Finding("gpus", TROUBLE, text, "check the driver, or lower machine.gpus")
     if well:
         amounts = (describe_amount(name, amount) for name, amount in given.amounts())
         yield Finding("machine", OK, ", ".join(amounts))
@@ -204,7 +204,7 @@ def _state_directory(settings: DaemonSettings) -> Iterator[Finding]:
     mount = mount_of(os.path.realpath(directory))
     kind = mount.kind if mount else "unknown"
     if kind in NETWORKED or kind.startswith("fuse."):
-        hint = "a database is safe on a disk of this machine only: choose another with --state"
+        hint = "a database is safe on a local disk only: choose another with --state"
         yield Finding("state directory", TROUBLE, f"{directory} lies on {kind}", hint)
     elif kind in VOLATILE:
         hint = "jobs are lost when the machine restarts; good for a trial"
@@ -240,7 +240,7 @@ def _space(settings: DaemonSettings) -> Iterator[Finding]:
     free_bytes = room.f_bavail * room.f_frsize
     text = f"{format_size(free_bytes)} free under {settings.paths.store}"
     if free_bytes < SPACE_LOW_BYTES:
-        yield Finding("store", TROUBLE, text, "without room no job is accepted: free some")
+        yield Finding("store", TROUBLE, text, "without space no job is accepted: free some")
     else:
         yield Finding("store", OK, text)
 
@@ -254,8 +254,8 @@ def _people(settings: DaemonSettings) -> Iterator[Finding]:
         text = f"tasks of {whom} are run as well (minimum_uid = {identity.minimum_uid})"
         yield Finding("users", NOTE, text, "only for machines without other users")
     if identity.name_accounts:
-        hint = "shares then rest on good manners"
-        yield Finding("users", NOTE, "everybody may name another's account (name_accounts)", hint)
+        hint = "shares then rely on the honesty of users"
+        yield Finding("users", NOTE, "all users may name another's account (name_accounts)", hint)
     try:
         grp.getgrnam(identity.operators)
     except KeyError:
@@ -268,17 +268,17 @@ def _trust(settings: DaemonSettings) -> Iterator[Finding]:
     if cluster is None or not settings.role.has_node:
         return
     if settings.configuration.homes:
-        yield Finding("trust", OK, "tasks from elsewhere are run of whom [homes] names")
+        yield Finding("trust", OK, "tasks from elsewhere run for the users that [homes] names")
     elif cluster.home_trust.is_open:
         text = (
-            "tasks that were handed in at any machine of the cluster are run here as any user "
-            f"with an id from {settings.configuration.identity.minimum_uid} on"
+            "tasks submitted on any machine of the cluster run here as any user with an id "
+            f"from {settings.configuration.identity.minimum_uid} on"
         )
         hint = (
-            "name the homes that may, with 'iriai trust HOME --users all|ann,bob', then all others "
-            "may not: iriai trust '*' --users none"
+            "name the trusted homes with 'iriai trust HOME --users all|ann,bob', then exclude "
+            "all others: iriai trust '*' --users none"
         )
         yield Finding("trust", NOTE, text, hint)
     else:
         homes = ", ".join(each.home for each in cluster.trusted() if each.users) or "nobody"
-        yield Finding("trust", OK, f"tasks from elsewhere are run of whom is trusted: {homes}")
+        yield Finding("trust", OK, f"tasks from elsewhere run for trusted homes and users: {homes}")

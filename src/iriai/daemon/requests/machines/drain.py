@@ -82,7 +82,7 @@ class DrainHandlers:
         if isinstance(body, Drain) and not 0 < len(body.reason) <= REASON_LENGTH_MAX:
             raise UsageProblem(
                 "bad-reason",
-                "a machine is drained for a reason that people read",
+                "a drain needs a reason, which people read",
                 f"give one with --reason, of at most {REASON_LENGTH_MAX} letters",
             )
         name = body.node or self._settings.home
@@ -95,7 +95,7 @@ class DrainHandlers:
             there = ", ".join([*own, *known]) or "none yet"
             raise NotFound(
                 "no-such-machine",
-                f"{name} is no machine that runs tasks for {self._settings.home}",
+                f"{name} is not a machine that runs tasks for {self._settings.home}",
                 f"there are: {there}",
             )
         assert self._links is not None

@@ -40,18 +40,21 @@ class ForgetHandler:
         if not asked.caller.operator:
             raise NotAllowed(
                 "not-an-operator",
-                f"{asked.caller.person.name} may not have machines forgotten",
+                f"{asked.caller.person.name} may not remove machines from the list",
                 f"members of the group {self._settings.configuration.identity.operators} may",
             )
         if self._links is None:
             raise Refused(
                 "no-front-end",
                 f"{home} is a back end, which lists no other machine",
-                "say it to its front end, with --state and that one's state directory",
+                "run the command for its front end, with --state and the front end's state "
+                "directory",
             )
         if name == home:
             raise Refused(
-                "own-machine", f"{name} is this machine", "'iriai down' ends it; others forget it"
+                "own-machine",
+                f"{name} is this machine",
+                "to stop it use 'iriai down'; to remove it, ask another machine",
             )
         self._check_is_no_member(name)
         known = self._known()
@@ -59,15 +62,19 @@ class ForgetHandler:
             broker = self._engine.machine.broker_at
             raise NotFound(
                 "no-such-machine",
-                f"{name} is no machine that {home} keeps a list of",
+                f"{name} is not on the list of {home}",
                 f"there are: {', '.join(known) or 'none'}"
-                + (f"; in this cluster the broker lists machines, ask {broker}" * (broker != home)),
+                + (
+                    f"; in this cluster the broker lists the machines: ask {broker}"
+                    * (broker != home)
+                ),
             )
         if self._links.is_up(name):
             raise Refused(
                 "linked",
-                f"{name} is there, and linked",
-                "a machine that is gone for good can be forgotten; 'iriai drain' lets one rest",
+                f"{name} is online, and linked",
+                "only a machine that is gone for good can be removed; use 'iriai drain' to "
+                "keep one from starting tasks",
             )
         self._engine.machine.forget(name, now)
         self._links.forget(name)
@@ -89,11 +96,11 @@ class ForgetHandler:
             raise Refused(
                 "member",
                 f"{name} is a member of the cluster, and {state.state}",
-                "'iriai leave' there takes it out; 'iriai eject' throws it out",
+                "take it out with 'iriai leave' there, or remove it with 'iriai eject'",
             )
         raise Refused(
             "member",
-            f"{name} is a member of the cluster, and {state.state}: members forget it "
-            "by themselves, six hours after it last published something",
-            f"nothing need be done; 'iriai eject {name}' refuses it if it comes back",
+            f"{name} is a member of the cluster, and {state.state}: members remove it by "
+            "themselves, six hours after it last published something",
+            f"nothing is to do; 'iriai eject {name}' refuses it if it comes back",
         )

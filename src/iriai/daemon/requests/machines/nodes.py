@@ -77,7 +77,7 @@ class NodeTables:
 
         def miss(words: str, later: Instant) -> None:
             own = [self._own_row()] if self._settings.role.has_node else []
-            told = f"{words}; of other machines it is known only whether they are there"
+            told = f"{words}; of other machines only their membership is known"
             hear(NodeTable(tuple(own), told), later)
 
         if self._links is None:
@@ -191,7 +191,7 @@ def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
 
 def _unreported(name: str, *, is_near: bool) -> NodeRow:
     """Of a member that has not told the broker, or the broker did not tell, what it has."""
-    reason = "" if is_near else "of another cluster, whose broker did not tell of it"
+    reason = "" if is_near else "of another cluster, whose broker sent nothing about it"
     row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
     return replace(row, state=UNKNOWN, reason=reason)
 
@@ -242,7 +242,7 @@ def given_beyond(view: MachineView) -> tuple[str, ...]:
     words = []
     if isinstance(memory_mib, int) and given.memory_bytes // MIB > memory_mib > 0:
         there, more = format_size(memory_mib * MIB), format_size(given.memory_bytes)
-        words.append(f"it gives away {more} of memory, and has {there}")
+        words.append(f"it offers {more} of memory, and has {there}")
     if isinstance(cpus, int) and given.cpus > cpus > 0:
-        words.append(f"it gives away {given.cpus} cpus, and has {cpus}")
+        words.append(f"it offers {given.cpus} CPUs, and has {cpus}")
     return tuple(words)

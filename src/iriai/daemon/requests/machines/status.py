@@ -111,7 +111,8 @@ class StatusHandlers:
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
                 "other-version",
-                f"this daemon speaks version {PROTOCOL_VERSION}, the client {body.version}",
+                f"this daemon uses version {PROTOCOL_VERSION} of the protocol, the client "
+                f"version {body.version}",
                 "use the client that came with the daemon, or restart the daemon after an upgrade",
             )
         asked.answer(
@@ -129,7 +130,9 @@ class StatusHandlers:
     def _shares(self, asked: RequestContext, body: Shares, now: Instant) -> None:
         def without(words: str) -> ShareTable:
             machine = self._engine.machine
-            note = f"{words}; this is what machines counted, as far as {machine.name} heard of it"
+            note = (
+                f"{words}; this is what machines counted, as far as {machine.name} has received it"
+            )
             return self._table_of(machine.without_broker(now), now, note)
 
         self._inquirer.answer(asked, body, ShareTable, now, lambda table: table, without)
@@ -225,7 +228,7 @@ class StatusHandlers:
             trouble.append("no launcher is connected: nothing can be started")
         unable = self._engine.machine.node.unavailable() if self._settings.role.has_node else None
         if unable is not None and unable.rule is Rule.BACKED_OFF:
-            trouble.append(f"tasks are not started: the launcher was asked, and {unable.had}")
+            trouble.append(f"tasks are not started: the launcher cannot: {unable.had}")
         if self._sensor.problem:
             trouble.append(self._sensor.problem)
         failure = self._writer.failure
@@ -252,7 +255,7 @@ class StatusHandlers:
         if not asked.caller.operator:
             raise NotAllowed(
                 "not-an-operator",
-                f"{asked.caller.person.name} may not end this daemon",
+                f"{asked.caller.person.name} may not stop this daemon",
                 f"members of the group {self._settings.configuration.identity.operators} may",
             )
         asked.answer(Done())
