@@ -17,7 +17,7 @@ from iriai.client.transport import ConnectionLost
 from iriai.daemon.requests.cluster.authority import renew
 from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token
-from iriai.wire.requests import JobList, Jobs
+from iriai.wire.requests import Jobs
 from tests.endtoend.installation import IRIAI, Installation
 from tests.support.people import People, TestPerson
 from tests.support.waiting import until
@@ -241,7 +241,7 @@ def test_who_is_connected_is_cut_off_when_the_token_is_revoked(ume: Installation
     say(ume, "cluster", "create", "lab")
     token = say(ume, "token", "--user", people.ann.name)["text"]
     conversation = authenticated(parse_token(token, TokenKind.USER))
-    assert conversation.ask(Jobs(), JobList).rows == ()
+    assert conversation.ask(Jobs()).rows == ()
     say(ume, "token", "--revoke", parse_token(token, TokenKind.USER).id)
     with pytest.raises(ConnectionLost):
         conversation.await_end()
