@@ -189,12 +189,13 @@ class Broker:
         if self._said:
             effects += self._said
             self._said = []
-        if not attendance.is_complete(now_s):
+        is_complete = attendance.is_complete(now_s)
+        if not is_complete:
             effects += self._alarm.by(attendance.until_s)
         elif self._must_pass or self._deciding.is_left or self.abroad.must_pass:
             effects += self._pass(now)
             self.abroad.passed()
-        effects += self._abroad(now)
+        effects += self._abroad(now, is_complete=is_complete)
         for job in self._asked:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
@@ -209,10 +210,10 @@ class Broker:
                 effects += self._alarm.by(at_s)
         return effects
 
-    def _abroad(self, now: Instant) -> list[Effect]:
+    def _abroad(self, now: Instant, *, is_complete: bool) -> list[Effect]:
         """What brokers of other clusters are told, once no more can start here."""
         abroad = self.abroad
-        is_calm = not self._deciding.is_left and self.attendance.is_complete(now.steady_s)
+        is_calm = is_complete and not self._deciding.is_left
         effects = abroad.end_turn(now, is_calm=is_calm)
         next_s = now.steady_s if abroad.must_pass else abroad.next_s
         if next_s < inf and (is_calm or next_s > now.steady_s):

@@ -15,8 +15,8 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effect_buffer import EffectBuffer, Incidents
-from iriai.protocol.messages.effects import LinkUp, Part, Persist, Send
+from iriai.protocol.effect_buffer import Incidents
+from iriai.protocol.messages.effects import Effect, LinkUp, Part, Persist, Send
 from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
@@ -44,11 +44,12 @@ class NodeSessions:
         self._home = home
         self._jobs = jobs
         self.leases = Leases()
-        self._said: list[Send] = []
+        self.unsaid: list[Send] = []
+        """What is to be sent."""
 
     def drain(self) -> list[Send]:
         """What was said since the last call, in order."""
-        said, self._said = self._said, []
+        said, self.unsaid = self.unsaid, []
         return said
 
     # --- attempts --------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class NodeSessions:
         return AttemptId(self._home, job.number, index, task.attempt)
 
     def _say(self, machine: str, message: ToNode) -> None:
-        self._said.append(Send(machine, Part.NODE, message))
+        self.unsaid.append(Send(machine, Part.NODE, message))
 
 
 class Attempts:
@@ -179,13 +180,13 @@ class Attempts:
         posts: RequestPublisher,
         recording: EventLog,
         aftermath: Completion,
-        outbox: EffectBuffer,
+        effects: list[Effect],
     ) -> None:
         self._home = home
         self._posts = posts
         self._changes = recording.changes
         self._aftermath = aftermath
-        self._outbox = outbox
+        self._effects = effects
         self._jobs = jobs
         self.nodes = NodeSessions(home, jobs)
         self.observed = MachineStats()
@@ -262,7 +263,7 @@ class Attempts:
         job = self.nodes.current(end.attempt)
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
             return
-        self._outbox.add(Persist(result))
+        self._effects.append(Persist(result))
         self.observed.ended(result, job.spec)
         self._end(job, end.attempt, result.cause, result.exit_code, result.signal)
 
@@ -279,7 +280,7 @@ class Attempts:
         """Attempts that nothing was heard of for longer than their lease are over."""
         for machine, attempt in self.nodes.leases.over(now.steady_s):
             job = self._jobs[attempt.number]
-            self._outbox.add(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
+            self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
             self._end(job, attempt, EndCause.LOST, None, None)
 
     def _may_tell(self, machine: str, attempt: AttemptId) -> bool:

@@ -23,8 +23,7 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effect_buffer import EffectBuffer
-from iriai.protocol.messages.effects import JobSettled, Persist
+from iriai.protocol.messages.effects import Effect, JobSettled, Persist
 
 _EndedTask = tuple[int, int, EndCause, int | None, int | None]
 
@@ -78,12 +77,12 @@ class EventBatch:
         if refusal is not None:
             self._refusals.setdefault(number, {})[refusal] = None
 
-    def drain(self) -> Iterator[tuple[int, list[Change]]]:
+    def drain(self) -> dict[int, list[Change]]:
         """Each job with its changes; forgets them."""
         for number in (*self._attempted, *self._started, *self._ended):
             self._close(number)
         jobs, self._jobs = self._jobs, {}
-        yield from jobs.items()
+        return jobs
 
     def _close(self, number: int) -> None:
         """End the run of like changes that is open for a job; at most one is."""
@@ -124,18 +123,20 @@ class EventLog:
         self._folded_at.pop(job.number, None)
         self._finished[job.number] = job
 
-    def drain(self, now: Instant) -> Iterator[Persist]:
+    def drain(self, now: Instant) -> list[Persist]:
         """The records of the turn: an event for each job and run of like changes; then ends."""
+        records: list[Persist] = []
         if self.changes:
-            for number, changes in self.changes.drain():
-                yield from self._events(number, changes, now)
+            for number, changes in self.changes.drain().items():
+                records += self._events(number, changes, now)
         for number, job in self._finished.items():
             assert job.worst is not None
             spec = job.spec if job.altered else None
-            yield Persist(JobFinished(number, now.wall_s, job.worst.cause, spec))
+            records.append(Persist(JobFinished(number, now.wall_s, job.worst.cause, spec)))
             if has_notice(job):
-                yield Persist(NoticeDue(number))
+                records.append(Persist(NoticeDue(number)))
         self._finished.clear()
+        return records
 
     def _events(self, number: int, changes: list[Change], now: Instant) -> Iterator[Persist]:
         job = self._jobs.get(number) or self._finished[number]
@@ -199,13 +200,13 @@ class Completion:
         jobs: dict[int, JobState],
         posts: RequestPublisher,
         recording: EventLog,
-        outbox: EffectBuffer,
+        effects: list[Effect],
     ) -> None:
         """A job that is over is taken out of `jobs`."""
         self._jobs = jobs
         self._posts = posts
         self._recording = recording
-        self._outbox = outbox
+        self._effects = effects
         self.dependents = Dependents()
         self.finished = RecentOutcomes()
         self._told = 0
@@ -250,7 +251,7 @@ class Completion:
         self.dependents.ended(number, None, job.worst.cause)
         self.finished.add(job)
         self._posts.forget(number)
-        self._outbox.add(JobSettled(number, has_notice(job)))
+        self._effects.append(JobSettled(number, has_notice(job)))
         self._recording.finished(job)
 
     def _notify_dependents(self, job: JobState) -> None:

@@ -25,7 +25,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
-from iriai.protocol.effect_buffer import EffectBuffer, Timer
+from iriai.protocol.effect_buffer import Timer
 from iriai.protocol.messages.effects import (
     Effect,
     LinkDown,
@@ -71,11 +71,12 @@ class Home:
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
         self.posts = RequestPublisher(name, self.jobs, beside)
-        self._outbox = EffectBuffer()
+        self._effects: list[Effect] = []
+        """What is asked for, in order; its parts add to it."""
         self._recording = EventLog(self.jobs)
-        self._aftermath = Completion(self.jobs, self.posts, self._recording, self._outbox)
+        self._aftermath = Completion(self.jobs, self.posts, self._recording, self._effects)
         self._attempts = Attempts(
-            name, self.jobs, self.posts, self._recording, self._aftermath, self._outbox
+            name, self.jobs, self.posts, self._recording, self._aftermath, self._effects
         )
         self.observed = self._attempts.observed
         """What machines do beside what they say."""
@@ -121,7 +122,7 @@ class Home:
         number = self._next_number
         self._next_number += 1
         job = self.jobs[number] = JobState(number, spec, now.wall_s)
-        self._outbox.add(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
+        self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
         self._aftermath.wait(job, met)
         self.posts.changed(number)
         return JobId(self.name, number)
@@ -238,13 +239,13 @@ class Home:
             self._aftermath.notify_due()
         if self.posts.are_due:
             for message in self.posts.drain(now):
-                self._outbox.add(Send("", Part.BROKER, message))
+                self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
         return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """At the end of a turn: its changes as events, one for each job and run of like changes."""
-        self._outbox.extend(self._recording.drain(now))
+        self._effects.extend(self._recording.drain(now))
         self._aftermath.end_turn()
         return self._drain_effects()
 
@@ -287,7 +288,7 @@ class Home:
         job = self.jobs.get(number)
         if job is None or not job.ready:
             decline = Decline(match.job, match.machine, match.capability)
-            self._outbox.add(Send(match.broker, Part.BROKER, decline))
+            self._effects.append(Send(match.broker, Part.BROKER, decline))
             return
         self._attempts.begin(job, match, now)
 
@@ -301,7 +302,7 @@ class Home:
         self._recording.changes.other(job.number, change)
 
     def _explained(self, explained: Explained, now: Instant) -> None:
-        self._outbox.add(WhyAnswered(explained.job.number, explained.reasons))
+        self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
 
     # --- the rest --------------------------------------------------------------------------------
 
@@ -317,7 +318,7 @@ class Home:
         if self._aftermath.dependents.is_due:  # the others are told in turns that follow at once
             next_s = now.steady_s
         if next_s is not None:
-            self._outbox.extend(self._alarm.by(next_s))
+            self._effects.extend(self._alarm.by(next_s))
 
     def _known(self) -> JobLookup:
         return JobLookup(self.name, self._next_number, self.jobs, self.outcomes)
@@ -333,7 +334,10 @@ class Home:
         self.posts.changed(job.number)
 
     def _drain_effects(self) -> list[Effect]:
-        effects = self._outbox.drain()
-        effects += self._nodes.drain()
-        effects += self._attempts.notices.drain()
+        effects = self._effects.copy()
+        self._effects.clear()
+        if self._nodes.unsaid:
+            effects += self._nodes.drain()
+        if self._attempts.notices.unsaid:
+            effects += self._attempts.notices.drain()
         return effects

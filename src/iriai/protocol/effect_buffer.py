@@ -1,10 +1,8 @@
-"""What a part of a machine asks for, in order, until its turn is over."""
+"""What a part of a machine has to say at the end of its turn: its alarm, and incidents of peers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from iriai.protocol.messages.effects import Effect, Part, PeerNoticed, WakeAt
+from iriai.protocol.messages.effects import Part, PeerNoticed, WakeAt
 
 
 class Timer:
@@ -46,7 +44,8 @@ class Incidents:
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
-        self._said: list[PeerNoticed] = []
+        self.unsaid: list[PeerNoticed] = []
+        """What is to be said."""
 
     def note(self, code: str, machine: str, message: str, *, is_usual: bool = False) -> None:
         """It happened once more. What is usual now and then is not said the first time."""
@@ -56,11 +55,11 @@ class Incidents:
         count = self.counts[key] = self.counts.get(key, 0) + 1
         is_proposed = code in LIES and count == PROPOSED_AFTER
         if is_proposed or (_is_power_of_ten(count) and not (is_usual and count == 1)):
-            self._said.append(PeerNoticed(code, machine, message, count))
+            self.unsaid.append(PeerNoticed(code, machine, message, count))
 
     def drain(self) -> list[PeerNoticed]:
         """What is to be said since the last call."""
-        said, self._said = self._said, []
+        said, self.unsaid = self.unsaid, []
         return said
 
 
@@ -89,25 +88,3 @@ def _is_power_of_ten(count: int) -> bool:
     while count % 10 == 0:
         count //= 10
     return count == 1
-
-
-class EffectBuffer:
-    """One for all objects that make up a part: what they ask for leaves in one order."""
-
-    __slots__ = ("_effects",)
-
-    def __init__(self) -> None:
-        self._effects: list[Effect] = []
-
-    def add(self, effect: Effect) -> None:
-        """Ask for one thing more."""
-        self._effects.append(effect)
-
-    def extend(self, effects: Iterable[Effect]) -> None:
-        """Ask for several, in order."""
-        self._effects.extend(effects)
-
-    def drain(self) -> list[Effect]:
-        """What was asked for since the last call."""
-        effects, self._effects = self._effects, []
-        return effects

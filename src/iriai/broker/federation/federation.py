@@ -118,8 +118,9 @@ class Federation:
             effects += sends
         if is_calm and not self.must_pass:
             self._send_back()
-        effects += self._guests.drain()
-        if len(self.neighbours) and is_calm:
+        if self._guests.unsaid:
+            effects += self._guests.drain()
+        if self.neighbours.known and is_calm:
             effects += self.neighbours.summaries_due(self._state, self._waiting, now.steady_s)
         return effects
 
@@ -131,7 +132,7 @@ class Federation:
     def next_s(self) -> float:
         """When it wants to be woken."""
         next_s = min(self._onward.next_s, self._onward.retry_s)
-        if len(self.neighbours):
+        if self.neighbours.known:
             next_s = min(next_s, self.neighbours.next_s(self._state, self._waiting))
         return next_s
 

@@ -118,32 +118,33 @@ class PeerClusters:
         self._machine = machine
         self.own = ""
         """The name of this broker's."""
-        self._others: dict[str, PeerCluster] = {}
+        self.known: dict[str, PeerCluster] = {}
+        """By name, all but its own."""
         self._spoken: dict[str, str] = {}
         """By machine: the cluster that it was spoken to for."""
         self._news_s = -inf
         """When the next round of news may be told."""
 
     def __iter__(self) -> Iterator[PeerCluster]:
-        return iter(self._others.values())
+        return iter(self.known.values())
 
     def __len__(self) -> int:
-        return len(self._others)
+        return len(self.known)
 
     def get(self, cluster: str) -> PeerCluster | None:
         """The cluster of that name, where it is known."""
-        return self._others.get(cluster)
+        return self.known.get(cluster)
 
     # --- who they are ----------------------------------------------------------------------------
 
     def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
         self.own = own
-        known, self._others = self._others, {}
+        before, self.known = self.known, {}
         for neighbour in neighbours:
             if neighbour.cluster == own:
                 continue
-            other = known.get(neighbour.cluster)
+            other = before.get(neighbour.cluster)
             if other is None:
                 other = PeerCluster(neighbour)
             elif other.candidates != neighbour.candidates:
@@ -152,12 +153,12 @@ class PeerClusters:
                 other.candidates = neighbour.candidates
                 if is_gone or not other.broker:
                     self._summary_for_first(other)
-            self._others[other.cluster] = other
-        self._spoken = {m: name for m, name in self._spoken.items() if name in self._others}
+            self.known[other.cluster] = other
+        self._spoken = {m: name for m, name in self._spoken.items() if name in self.known}
 
     def corrected(self, sender: str, broker: str) -> bool:
         """Somebody who was spoken to names the broker of its cluster; False: nobody was."""
-        other = self._others.get(self._spoken.get(sender, ""))
+        other = self.known.get(self._spoken.get(sender, ""))
         if other is None:
             return False
         if sender == other.broker and broker != sender:
@@ -178,7 +179,7 @@ class PeerClusters:
 
     def took(self, summary: Summary, now_s: float) -> None:
         """A cluster says what it has; whoever says so speaks for it."""
-        other = self._others.get(summary.cluster)
+        other = self.known.get(summary.cluster)
         if other is None:
             return
         other.broker = summary.broker
@@ -192,7 +193,7 @@ class PeerClusters:
 
     def asked(self, broker: str) -> None:
         """A broker passed something on: it has counted down what it was told."""
-        other = self._others.get(self._spoken.get(broker, ""))
+        other = self.known.get(self._spoken.get(broker, ""))
         if other is not None:
             other.knows_free = False
 

@@ -63,7 +63,8 @@ class ForwardedJobs:
         self._machine = machine
         self.open: dict[JobId, ForwardedJob] = {}
         self._answered: OrderedDict[tuple[str, int], Returned] = OrderedDict()
-        self._said: list[Send] = []
+        self.unsaid: list[Send] = []
+        """What is to be sent."""
 
     def come(self, forward: Forward, *, is_known: bool) -> bool:
         """Whether its tasks are to contend; else it is answered, or will be.
@@ -73,7 +74,7 @@ class ForwardedJobs:
         job, key = forward.want.job, (forward.broker, forward.number)
         answer = self._answered.get(key)
         if answer is not None:
-            self._said.append(Send(forward.broker, Part.BROKER, answer))
+            self.unsaid.append(Send(forward.broker, Part.BROKER, answer))
             return False
         guest = self.open.get(job)
         if guest is not None and (guest.broker, guest.number) == key:
@@ -99,7 +100,7 @@ class ForwardedJobs:
 
     def drain(self) -> list[Send]:
         """What was said since the last call."""
-        said, self._said = self._said, []
+        said, self.unsaid = self.unsaid, []
         return said
 
     def _answer(self, guest: ForwardedJob, count: int) -> None:
@@ -107,7 +108,7 @@ class ForwardedJobs:
         self._answered[guest.broker, guest.number] = answer
         if len(self._answered) > ANSWERED_MAX:
             self._answered.popitem(last=False)
-        self._said.append(Send(guest.broker, Part.BROKER, answer))
+        self.unsaid.append(Send(guest.broker, Part.BROKER, answer))
 
 
 def is_guest(want: Want) -> bool:
