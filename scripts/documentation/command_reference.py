@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import typer
@@ -114,4 +115,4 @@ def _cell(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Without the markup of terminals."""
-    return Text.from_markup(text).plain
+    return re.sub(r"\[default: ([^\]]+)\]", r"Default: \1.", Text.from_markup(text).plain)

@@ -71,7 +71,7 @@ def _entries(table: KeyType, about: str) -> str:
 def _sentence(text: str) -> str:
     """The text without the name of its section, which stands above it."""
     text = re.sub(r"^`\[[^`]*\]`: ", "", text)
-    return _linked(text[:1].upper() + text[1:])
+    return _linked(text[:1].upper() + text[1:]).replace("None:", "Not given:")
 
 
 def _linked(text: str) -> str:

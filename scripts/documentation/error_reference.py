@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from iriai.model.problem import FAMILIES, ExitCode
@@ -59,4 +60,4 @@ def _table(found: dict[str, list[RaisedProblem]]) -> str:
 def _cell(text: str) -> str:
     for each in "\\|<*_`$[":
         text = text.replace(each, f"\\{each}")
-    return " ".join(text.split())
+    return re.sub("…(?: ?…)+", "…", " ".join(text.split()))
