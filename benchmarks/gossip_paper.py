@@ -19,27 +19,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from experiments.rumours import RumourSettings
 from harness import paper_grid
 from harness.options import read_options
-from harness.paper_gossip import ProductTables, spread
+from harness.paper_gossip import ProductTables, Spreading, spread
 from harness.paper_grid import ArrayTables, Grid, by_gossip, by_manager, by_oracle
 from harness.paper_pictures import draw_all
 from harness.report import finish, machine_facts, progress
 
-from iriai.protocol.directory.directory import DirectorySettings, SpreadMode
+from iriai.config.sections import GossipSection
 
 ROUNDS_MAX = 150
 PAPER_TABLE_1 = {1: 0.939, 2: 0.941, 4: 0.967, 8: 0.970}
 CYCLE_S = 60.0
 
 
-def rumours(stop_after: int, *, answers: bool) -> DirectorySettings:
+def rumours(stop_after: int, *, answers: bool) -> RumourSettings:
     """The paper's mode: one machine a round, until so many knew already."""
-    return DirectorySettings(paper_grid.EXCHANGE_S, SpreadMode.RUMOUR, 1, stop_after, answers)
+    return RumourSettings(paper_grid.EXCHANGE_S, stop_after, answers)
 
 
 def mean_reach(
-    count: int, seeds: int, settings: DirectorySettings, unreachable: int = 0
+    count: int, seeds: int, settings: Spreading, unreachable: int = 0
 ) -> dict[str, object]:
     """Reach after each round, mean over seeds; where it ends; rounds until 99 % of that."""
     runs = [spread(count, seed, settings, unreachable, ROUNDS_MAX) for seed in range(seeds)]
@@ -60,10 +61,10 @@ def figure_6(count: int, seeds: int) -> dict[str, object]:
 
 def figure_7(count: int, seeds: int, parts: Sequence[float]) -> dict[str, object]:
     """By the part of machines that can only connect outwards: section 4.5, both ways."""
-    modes = {
+    modes: dict[str, Spreading] = {
         "paper, stop after 1": rumours(1, answers=True),
         "paper, stop after 3": rumours(3, answers=True),
-        "product": DirectorySettings(paper_grid.EXCHANGE_S),
+        "product": GossipSection(paper_grid.EXCHANGE_S),
     }
     figure: dict[str, object] = {}
     for label, settings in modes.items():

@@ -34,11 +34,11 @@ from harness.options import Options, read_options
 from harness.report import finish, machine_facts, percentile, progress
 
 from iriai.client import Client
+from iriai.config.sections import GossipSection
 from iriai.identity.documents.operator_key import Operator
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.model.paths import StatePaths
-from iriai.protocol.directory.directory import DirectorySettings
 
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 30, 2
@@ -52,7 +52,7 @@ NEWS_EACH = 10
 that takes some seconds each time, and ten of them, at all other machines, tell enough."""
 SETTLE_S = 30.0
 REST_S = 60.0
-PERIOD_S = DirectorySettings().period_s
+PERIOD_S = GossipSection().period_s
 """Between two exchanges of a machine."""
 IDEAL_RUNS = 500
 SEED = 5

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from experiments.rumours import Known, Rumour, RumourDirectory, RumourSettings
 from numpy.typing import NDArray
 
+from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
-from iriai.protocol.directory.directory import Directory, DirectorySettings, SpreadMode
+from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.effect_buffer import Incidents
-from iriai.protocol.messages.effects import Effect, Send
+from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import ToDirectory
 from iriai.protocol.messages.members import Member, MemberState
@@ -29,6 +31,8 @@ from iriai.sim.world.rng import generator
 
 ROUND_S = 60.0
 CLUSTER_NAME = "grid"
+Spreading = GossipSection | RumourSettings
+"""How entries spread: as in the product, or as in the paper."""
 LIFETIME_S = 86_400.0
 """Longer than any run: what is told once has no end in the paper."""
 
@@ -69,9 +73,7 @@ class PaperMachine:
 class PaperWorld:
     """So many machines that know each other's names."""
 
-    def __init__(
-        self, count: int, seed: int, settings: DirectorySettings, unreachable: int = 0
-    ) -> None:
+    def __init__(self, count: int, seed: int, settings: Spreading, unreachable: int = 0) -> None:
         """The last `unreachable` ones can only connect outwards.
 
         In the paper's mode nobody knows which those are; in the product's everybody does.
@@ -79,7 +81,7 @@ class PaperWorld:
         self.names = [f"m{number}" for number in range(count)]
         self.unreachable = frozenset(self.names[count - unreachable :])
         self.machines = {name: self._machine(name, seed, settings) for name in self.names}
-        is_known = settings.mode is SpreadMode.ANTI_ENTROPY
+        is_known = isinstance(settings, GossipSection)
         partners = [n for n in self.names if not (is_known and n in self.unreachable)]
         for name, machine in self.machines.items():
             machine.directory.partners = [each for each in partners if each != name]
@@ -105,7 +107,11 @@ class PaperWorld:
         while pending:
             sender, to, message = pending.popleft()
             receiver = self.machines[to]
-            receiver.directory.handle(sender, message, now)
+            if isinstance(message, Rumour | Known):
+                assert isinstance(receiver.directory, RumourDirectory)
+                receiver.directory.hear(sender, message, now)
+            else:
+                receiver.directory.handle(sender, message, now)
             receiver.learn(sender, now)
             pending.extend(self._said(receiver, now, answering=sender))
 
@@ -117,31 +123,40 @@ class PaperWorld:
     @property
     def is_quiet(self) -> bool:
         """Whether nobody tells anything any more."""
-        return not any(len(machine.directory.rumours) for machine in self.machines.values())
+        directories = (machine.directory for machine in self.machines.values())
+        return not any(each.told for each in directories if isinstance(each, RumourDirectory))
 
     def _said(
         self, machine: PaperMachine, now: Instant, answering: str
-    ) -> Iterator[tuple[str, str, ToDirectory]]:
-        effects: list[Effect] = machine.directory.end_turn(now)
-        for effect in effects:
-            if isinstance(effect, Send) and isinstance(effect.message, ToDirectory):
-                if effect.machine in self.unreachable and effect.machine != answering:
-                    continue  # nobody there answers: the turn is lost
-                yield machine.name, effect.machine, effect.message
+    ) -> Iterator[tuple[str, str, ToDirectory | Rumour | Known]]:
+        said: list[tuple[str, ToDirectory | Rumour | Known]] = [
+            (effect.machine, effect.message)
+            for effect in machine.directory.end_turn(now)
+            if isinstance(effect, Send) and isinstance(effect.message, ToDirectory)
+        ]
+        if isinstance(machine.directory, RumourDirectory):
+            said += machine.directory.drain_rumours()
+        for to, message in said:
+            if to not in self.unreachable or to == answering:  # else the turn is lost
+                yield machine.name, to, message
 
     @staticmethod
-    def _machine(name: str, seed: int, settings: DirectorySettings) -> PaperMachine:
+    def _machine(name: str, seed: int, settings: Spreading) -> PaperMachine:
         notices = Incidents()
         table = EntryTable(name, CLUSTER_NAME, KeyedVerifier(seed), notices)
         member = Member(name, 0, MemberState.ALIVE, CLUSTER_NAME, (f"{name}:7333",))
         publisher = Publisher(member, KeyedSigner(seed, name), table, notices, incarnation=1)
         rng = generator(seed, name)
-        directory = Directory(publisher, table, notices, rng, settings)
+        directory = (
+            Directory(publisher, table, notices, rng, settings)
+            if isinstance(settings, GossipSection)
+            else RumourDirectory(publisher, table, notices, rng, settings)
+        )
         return PaperMachine(name, table, publisher, directory)
 
 
 def spread(
-    count: int, seed: int, settings: DirectorySettings, unreachable: int, rounds_max: int
+    count: int, seed: int, settings: Spreading, unreachable: int, rounds_max: int
 ) -> list[float]:
     """The reach of one machine's first ad after each round, from round 0, until nothing moves."""
     world = PaperWorld(count, seed, settings, unreachable)
@@ -150,7 +165,7 @@ def spread(
     while world.round < rounds_max and reached[-1] < 1.0:
         world.run_round()
         reached.append(world.reach("m0"))
-        if settings.mode is SpreadMode.RUMOUR and world.is_quiet:
+        if isinstance(settings, RumourSettings) and world.is_quiet:
             break
     return reached
 
@@ -163,7 +178,7 @@ class ProductTables:
     """
 
     def __init__(self, count: int, seed: int) -> None:
-        self._world = PaperWorld(count, seed, DirectorySettings(period_s=ROUND_S))
+        self._world = PaperWorld(count, seed, GossipSection(period_s=ROUND_S))
 
     def exchange(self, machine: int, ad: int, now_s: float) -> None:
         """A machine publishes its ad if it changed, and exchanges with one other."""

@@ -61,6 +61,12 @@ def refusal(text: str) -> BadConfiguration:
     return caught.value
 
 
+def test_a_key_that_has_moved_says_where():
+    with pytest.raises(BadConfiguration, match=r"no key gossip\.mode") as caught:
+        parse_configuration('[gossip]\nmode = "rumour"', WHERE)
+    assert "benchmarks/gossip_paper.py" in caught.value.hint
+
+
 def test_an_empty_file_is_all_defaults():
     read = parse_configuration("", WHERE)
     assert (read.machine, read.groups, read.order) == (

@@ -21,6 +21,11 @@ FILE_NAME = "iriai.toml"
 DEFAULT = "default"
 PAPER_000 = {"idle_weight": 0.0, "gpu_weight": 0.0, "offpeak": "paper000"}
 """What is usual under the order `paper000`."""
+MOVED = dict.fromkeys(
+    ("gossip.mode", "gossip.stop_after"),
+    "rumours, as paper 001 has them, are run by benchmarks/gossip_paper.py in the sources",
+)
+"""Keys that there were, and where to find what they did."""
 QUOTE_LENGTH_MAX = 60
 """Of a wrong value in a message; an error is one line."""
 
@@ -165,6 +170,8 @@ class _Reader:
 
     def _no_such_key(self, path: str, name: str, known: list[str]) -> BadConfiguration:
         what = f"there is no key {path}.{name}" if path else f"there is no section [{name}]"
+        if where := MOVED.get(_joined(path, name)):
+            return BadConfiguration(f"{self._where}: {what}", f"remove it: {where}")
         close = get_close_matches(name, known, 1)
         return BadConfiguration(
             f"{self._where}: {what}",

@@ -235,14 +235,8 @@ class ClusterSection(msgspec.Struct, frozen=True):
 class GossipSection(msgspec.Struct, frozen=True):
     """`[gossip]`: how what machines publish spreads; the same on all of a cluster."""
 
-    mode: Literal["anti-entropy", "rumour"] = "anti-entropy"
-    """`anti-entropy`: tables are compared, and what differs is sent; it reaches all. `rumour`: news
-    is told until enough knew it, as in paper 001 (section 2.3.1); some never hear of it."""
     period_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
     """Between two exchanges that a machine begins, 0.1 to 60. Longer: fewer bytes, later news."""
-    stop_after: Annotated[int, Meta(ge=1, le=100)] = 4
-    """Of rumours: after so many machines that knew one already it is told no more. More: more of
-    them hear it (of k, all but about e^-(k + 1)), for more bytes."""
 
 
 class IdentitySection(msgspec.Struct, frozen=True):

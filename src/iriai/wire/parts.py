@@ -12,14 +12,12 @@ from iriai.protocol.messages.gossip import (
     Counteroffer,
     Detail,
     Entries,
-    Known,
     Offer,
     Outline,
     Probe,
     ProbeAnswer,
     ProbeFor,
     ProbeMissed,
-    Rumour,
     Wanted,
 )
 from iriai.protocol.messages.output import AskOutput, Output
@@ -55,7 +53,7 @@ from iriai.protocol.messages.scheduling import (
     Withdraw,
 )
 
-PARTS_VERSION = 6
+PARTS_VERSION = 7
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -103,8 +101,6 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Entries": Entries,
         "Outline": Outline,
         "Detail": Detail,
-        "Rumour": Rumour,
-        "Known": Known,
     },
     "succession": {
         "AskBroker": AskBroker,

@@ -16,15 +16,13 @@ from iriai.protocol.directory.directory import (
     ENTRIES_BYTES_MAX,
     MESSAGES_A_PERIOD_MAX,
     ROWS_A_MESSAGE_MAX,
-    DirectorySettings,
-    SpreadMode,
 )
 from iriai.protocol.directory.publisher import MEMBER_LIFETIME_S
 from iriai.protocol.effect_buffer import PERIODS
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.messages.effects import Delivered, Part, Send, Wake
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
-from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Rumour, Wanted
+from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Wanted
 from iriai.protocol.messages.members import MemberState
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.peer_world import PeerWorld, Ways
@@ -227,40 +225,6 @@ def test_an_ad_is_refreshed_and_one_of_a_dead_machine_vanishes_by_itself():
     hours_later = world.machines["m0"].clock.at(world.now_s + MEMBER_LIFETIME_S)
     m0.handle(Wake(Part.DIRECTORY), hours_later)
     assert "m2" not in m0.members
-
-
-def test_rumours_stop_by_themselves_and_reach_most():
-    rumours = DirectorySettings(mode=SpreadMode.RUMOUR, stop_after=2)
-    world = PeerWorld(5, directory=rumours)
-    for number in range(60):
-        world.add(f"m{number}", ["m0"])
-    world.run_until(60.0)
-
-    publish(world, "m7", EntryKind.AD, b"rumour")
-    world.run_until(90.0)
-
-    key = EntryKey("m7", EntryKind.AD)
-    reached = sum(machine.peers.table.get(key) is not None for machine in world.up())
-    assert reached >= 0.8 * 60
-    sent = []
-    world.on_send = lambda machine, send: sent.append(send)
-    world.run_until(100.0)
-    assert {each.entries for each in messages(sent, Rumour)} == {()}  # nobody tells it any more
-
-
-def test_among_rumours_a_newcomer_gets_what_nobody_tells_any_more():
-    world = PeerWorld(6, directory=DirectorySettings(mode=SpreadMode.RUMOUR, stop_after=4))
-    for number in range(12):
-        world.add(f"m{number}", ["m0"])
-    publish(world, "m7", EntryKind.AD, b"long ago")
-    world.run_until(120.0)
-    assert not any(len(machine.peers.directory.rumours) for machine in world.up())
-
-    world.add("late", ["m4"])
-    world.run_until(125.0)
-
-    assert have(world, "m7", EntryKind.AD, b"long ago")
-    assert len(world.machines["late"].peers.members) == 12
 
 
 def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.protocol.directory.directory import LOST_EACH, DirectorySettings
+from iriai.config.sections import GossipSection
+from iriai.protocol.directory.directory import LOST_EACH
 from iriai.protocol.directory.publisher import PACES
 from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.entries import EntryKind
@@ -180,7 +181,7 @@ def test_halves_that_were_parted_find_each_other_again():
 def test_halves_that_forgot_each_other_find_each_other_again():
     slow = {
         "membership": MembershipSettings(period_s=SLOW_S),
-        "directory": DirectorySettings(period_s=SLOW_S),
+        "directory": GossipSection(period_s=SLOW_S),
     }
     world = joined(4, **slow)
     world.part({"m0": 1, "m1": 1})

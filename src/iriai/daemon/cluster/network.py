@@ -40,7 +40,6 @@ from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
 from iriai.protocol.delivery.authorization import is_of_cluster, may_say
-from iriai.protocol.directory.directory import DirectorySettings
 from iriai.protocol.directory.entry_slices import EntrySlices
 from iriai.protocol.election.site_view import SiteView
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync
@@ -104,7 +103,7 @@ class ClusterNetwork:
         """
         self._back_ends = back_ends
         self._settings = settings
-        self._gossip = DirectorySettings.of(settings.configuration.gossip)
+        self._gossip = settings.configuration.gossip
         self._cluster = cluster
         self._engine = engine
         self._noticed = IncidentLog()

@@ -6,7 +6,7 @@ of a message, so that a machine that lies can do harm to its own work alone.
 
 from __future__ import annotations
 
-from iriai.protocol.messages.gossip import Known, ProbeAnswer, ProbeMissed
+from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
 from iriai.protocol.messages.output import AskOutput, Output
 from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.scheduling import (
@@ -37,7 +37,7 @@ from iriai.protocol.messages.scheduling import (
     Withdraw,
 )
 
-_ANSWERS = (ProbeAnswer, ProbeMissed, Known, BrokerIs, Heard, Inform)
+_ANSWERS = (ProbeAnswer, ProbeMissed, BrokerIs, Heard, Inform)
 
 
 def may_say(sender: str, receiver: str, message: Message) -> bool:

@@ -9,8 +9,6 @@ took. Output: messages. Which entries are good is the table's matter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from math import inf, log2
 from random import Random
 from typing import assert_never
@@ -18,9 +16,8 @@ from typing import assert_never
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
 from iriai.protocol.directory.digest import BUCKETS
-from iriai.protocol.directory.entry_table import EntryTable, MergeResult
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.directory.rumours import Rumours
 from iriai.protocol.directory.validation import read_member
 from iriai.protocol.effect_buffer import PERIODS, Incidents, RateLimit
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
@@ -36,10 +33,8 @@ from iriai.protocol.messages.gossip import (
     Counteroffer,
     Detail,
     Entries,
-    Known,
     Offer,
     Outline,
-    Rumour,
     ToDirectory,
     Wanted,
 )
@@ -70,42 +65,10 @@ OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
 RIDE_PART = 0.5
 """Of a period: so long an exchange waits for somebody who is spoken to anyway."""
-TABLE_ROUNDS = 3
-"""Rumours: in so many rounds a machine that came up asks one that it knew for a table: one in a
-thousand asks in vain where each tenth message is lost."""
 LATELY_LEAST = 3
 """Periods for which anything is told as learned lately; log2 of the members is added. Of 500 one
 in e^12 is not told in that time, and the checksums tell it. A period more costs every machine 27
 bytes each way for each entry that anybody publishes."""
-
-
-class SpreadMode(StrEnum):
-    """How entries are spread."""
-
-    ANTI_ENTROPY = "anti-entropy"
-    RUMOUR = "rumour"
-    """Paper 001, for comparison. A newcomer asks for a table first (section 4.5)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectorySettings:
-    """How fast it is, and by which rule."""
-
-    period_s: float = 1.0
-    """Between two exchanges that a machine begins. Longer: fewer bytes, later news. To 60."""
-    mode: SpreadMode = SpreadMode.ANTI_ENTROPY
-    fanout: int = 1
-    """Rumours: to how many each period."""
-    stop_after: int = 1
-    """Rumours: after how many that knew already one is told no more."""
-    answers_rumours: bool = True
-    """Rumours: whether who hears some tells its own in return (section 4.5: tables are exchanged)
-    or not (section 2.3.1)."""
-
-    @classmethod
-    def of(cls, section: GossipSection) -> DirectorySettings:
-        """As `[gossip]` of the configuration has it."""
-        return cls(section.period_s, SpreadMode(section.mode), stop_after=section.stop_after)
 
 
 class Directory:
@@ -117,7 +80,7 @@ class Directory:
         table: EntryTable,
         notices: Incidents,
         rng: Random,
-        settings: DirectorySettings,
+        settings: GossipSection,
         seeds: Sequence[str] = (),
     ) -> None:
         """`seeds` are machines to begin with: those that this one joined through."""
@@ -138,8 +101,6 @@ class Directory:
         self._bytes_allowance = RateLimit(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
         self._lately: dict[EntryKey, int] = {}
         """What was learned lately, and for how many periods more it is told."""
-        self.rumours = Rumours(settings.stop_after)
-        """What is still told; of the paper's mode alone."""
         self._outline_due_s = -inf
         self._due_s = -inf
         """When the next exchange may begin ..."""
@@ -163,13 +124,10 @@ class Directory:
         urgent = []
         for entry in came:
             self._lately[entry.key] = self._gossip_periods
-            if self._settings.mode is SpreadMode.RUMOUR:
-                self.rumours.learned(entry.row)
             if _is_urgent(entry):
                 urgent.append(entry.key)
         for key in gone:
             self._lately.pop(key, None)
-            self.rumours.forget(key)
         if urgent:
             others = [name for name in self._reachable if name != sender]
             for name in some(others, URGENT_FANOUT, self._rng):
@@ -191,10 +149,6 @@ class Directory:
                 self._answer_outline(sender, checksums)
             case Detail():
                 self._answer_detail(sender, message, now)
-            case Rumour():
-                self._answer_rumour(sender, message, now)
-            case Known(rows):
-                self.rumours.known(rows)
             case _:
                 assert_never(message)
 
@@ -256,24 +210,10 @@ class Directory:
             lacked += [row.key for row in rows if _is_later(row, theirs)]
         self._send_entries(sender, lacked, now)
 
-    def _receive_entries(
-        self, sender: str, entries: Sequence[Carried], now: Instant
-    ) -> list[DigestRow]:
-        """Those that were known already."""
-        first = sorted(entries, key=lambda carried: carried.entry.kind != EntryKind.CERTIFICATE)
-        return [
-            carried.entry.row
-            for carried in first
-            if self._table.merge(carried, sender, now) is MergeResult.KNOWN
-        ]
-
-    def _answer_rumour(self, sender: str, rumour: Rumour, now: Instant) -> None:
-        own = [key for key in self.rumours if not rumour.is_answer]  # before these are added
-        known = self._receive_entries(sender, rumour.entries, now)
-        if known:
-            self._say(sender, Known(tuple(known)))
-        if self._settings.answers_rumours and own:
-            self._spread_rumours(sender, own, now, is_answer=True)
+    def _receive_entries(self, sender: str, entries: Sequence[Carried], now: Instant) -> None:
+        certificates_first = sorted(entries, key=lambda e: e.entry.kind != EntryKind.CERTIFICATE)
+        for carried in certificates_first:
+            self._table.merge(carried, sender, now)
 
     # --- what is sent ----------------------------------------------------------------------------
 
@@ -289,23 +229,6 @@ class Directory:
     def _send_entries(self, machine: str, keys: Iterable[EntryKey], now: Instant) -> None:
         for batch in self._batches(machine, keys, now):
             self._say(machine, Entries(batch))
-
-    def _gossip(self, now: Instant) -> None:
-        """A round as the paper has it; who came up asks for a table, as often as may be lost."""
-        if self._seeds and self.rounds <= TABLE_ROUNDS:
-            for name in some(self._seeds, 1, self._rng):
-                self._say(name, Offer(self._table.digest.checksum))
-        for name in some(self._reachable, self._settings.fanout, self._rng):
-            self._spread_rumours(name, self.rumours, now)
-
-    def _spread_rumours(
-        self, machine: str, keys: Iterable[EntryKey], now: Instant, *, is_answer: bool = False
-    ) -> None:
-        batches = list(self._batches(machine, keys, now))
-        if not batches and self._settings.answers_rumours and not is_answer:
-            batches = [()]  # nothing to tell, but perhaps something to hear
-        for batch in batches:
-            self._say(machine, Rumour(batch, is_answer))
 
     def _batches(
         self, machine: str, keys: Iterable[EntryKey], now: Instant
@@ -355,17 +278,13 @@ class Directory:
         with machines that only connect outwards, too, which are nobody's partners: one that is
         drawn instead is rarely spoken to otherwise, and would need a link for it.
         """
-        is_due = self._due_s <= now.steady_s and self._settings.mode is SpreadMode.ANTI_ENTROPY
-        if is_due and machine:
+        if self._due_s <= now.steady_s and machine:
             self._begin_exchange(now, machine)
             self._period_ends_s += RIDE_PART * self._settings.period_s
 
     def _begin_exchange(self, now: Instant, beside: str = "") -> None:
         self.rounds += 1
         self._due_s = self._period_ends_s = now.steady_s + self._settings.period_s
-        if self._settings.mode is SpreadMode.RUMOUR:
-            self._gossip(now)
-            return
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
         for name in [beside] if beside and not is_search else drawn:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
+from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SHUNNED_S
-from iriai.protocol.directory.directory import Directory, DirectorySettings
+from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.effect_buffer import Incidents
@@ -50,7 +51,7 @@ class ClusterCore:
         rng: Random,
         seeds: Sequence[str] = (),
         membership: MembershipSettings | None = None,
-        directory: DirectorySettings | None = None,
+        directory: GossipSection | None = None,
     ) -> None:
         """`member` is what this machine says of itself.
 
@@ -77,7 +78,7 @@ class ClusterCore:
             self.table,
             self.notices,
             rng,
-            directory or DirectorySettings(),
+            directory or GossipSection(),
             [seed for seed in seeds if seed != member.name],
         )
 

@@ -127,19 +127,6 @@ class Detail(msgspec.Struct, frozen=True):
     rows: Annotated[tuple[DigestRow, ...], Many]
 
 
-class Rumour(msgspec.Struct, frozen=True):
-    """Only as paper 001 has it: what I still tell. Answered with `Known` and rumours."""
-
-    entries: Annotated[tuple[Carried, ...], Many]
-    is_answer: bool = False
-
-
-class Known(msgspec.Struct, frozen=True):
-    """To `Rumour`: these I knew already, or later ones. After so many the sender stops."""
-
-    rows: Annotated[tuple[DigestRow, ...], Many]
-
-
 ToMembership = Probe | ProbeFor | ProbeAnswer | ProbeMissed
-ToDirectory = Offer | Counteroffer | Wanted | Entries | Outline | Detail | Rumour | Known
+ToDirectory = Offer | Counteroffer | Wanted | Entries | Outline | Detail
 PeerMessage = ToMembership | ToDirectory

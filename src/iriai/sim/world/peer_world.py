@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from iriai.protocol.directory.directory import DirectorySettings
+from iriai.config.sections import GossipSection
 from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.membership.membership import MembershipSettings
@@ -93,7 +93,7 @@ class PeerWorld:
         ways: Ways | None = None,
         *,
         membership: MembershipSettings | None = None,
-        directory: DirectorySettings | None = None,
+        directory: GossipSection | None = None,
         needs_certificates: bool = False,
         agenda: EventQueue | None = None,
         carry: Callable[[PeerMachine, Send], None] | None = None,
