@@ -16,6 +16,7 @@ from iriai.launcher.contract.messages import (
     ShutDown,
     StartOrder,
     Template,
+    VersionRefused,
 )
 from iriai.launcher.settings import read_arguments
 from iriai.model.problem import UsageProblem
@@ -104,6 +105,7 @@ def test_another_version_is_turned_away(plain_machine: Machine):
     machine = plain_machine.start()
     link = machine.link()
     link.send(Attach(LAUNCHER_VERSION + 1))
+    assert link.receive() == VersionRefused(LAUNCHER_VERSION)
     assert link.receive() is None
     until(lambda: "version" in machine.log.read_text(), "the reason in the log")
     assert machine.link().attach().version == LAUNCHER_VERSION

@@ -12,6 +12,7 @@ from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
 from iriai.wire.exchange import ClientAnswer, ClientRequest, answer_kind
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
+    SAME_VERSION,
     Answer,
     AnswerBody,
     Failure,
@@ -150,8 +151,7 @@ class Conversation:
                 "other-version",
                 f"the daemon speaks version {welcome.version} of the protocol, this client "
                 f"{PROTOCOL_VERSION}",
-                "use the iriai that the daemon runs, or restart it with 'iriai down' and "
-                "'iriai up': its tasks go on",
+                SAME_VERSION,
             )
         return welcome
 

@@ -72,7 +72,7 @@ SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 
 class MessageProblem(Exception):
-    """The daemon speaks another version of the messages, or does not keep to them."""
+    """The daemon does not keep to the messages."""
 
 
 class Launcher:
@@ -151,11 +151,6 @@ class Launcher:
 
     def attach(self, message: Attach) -> Attached:
         """A daemon is there. Raises `MessageProblem`."""
-        if message.version != LAUNCHER_VERSION:
-            raise MessageProblem(
-                f"the daemon speaks version {message.version} of the launcher's messages, this"
-                f" launcher version {LAUNCHER_VERSION}"
-            )
         try:
             enforcement = self._configure()
         except BadMachineFile as bad:

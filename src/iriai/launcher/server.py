@@ -13,7 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from iriai.launcher.connection import BufferedSocket, PeerProblem
-from iriai.launcher.contract.messages import Attach, ToLauncher
+from iriai.launcher.contract.messages import (
+    LAUNCHER_VERSION,
+    Attach,
+    ToLauncher,
+    VersionRefused,
+)
 from iriai.launcher.launcher import Launcher, MessageProblem
 from iriai.launcher.system.syscalls import BootTimer
 from iriai.system.clock import steady_s
@@ -190,6 +195,12 @@ class Server:
             except Exception as error:  # noqa: BLE001 - it costs this message alone
                 self._launcher.defects.record(f"handling {type(message).__name__}", error)
         elif isinstance(message, Attach):
+            if message.version != LAUNCHER_VERSION:
+                connection.send([VersionRefused(LAUNCHER_VERSION)])
+                raise PeerProblem(
+                    f"the daemon uses version {message.version} of the launcher's protocol, "
+                    f"this launcher version {LAUNCHER_VERSION}"
+                )
             connection.send([self._launcher.attach(message)])
             self._is_attached = True
         else:

@@ -37,6 +37,11 @@ from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, subcla
 
 PROTOCOL_VERSION = 1
 """Raised with every change that an older client or daemon would misread."""
+SAME_VERSION = (
+    "install the same version of iriai on both, then restart the older one with 'iriai down' and "
+    "'iriai up': its tasks go on"
+)
+"""What to do where two that speak to each other are of different versions."""
 
 
 class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):

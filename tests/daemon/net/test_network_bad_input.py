@@ -7,6 +7,7 @@ import ssl
 import msgspec
 import pytest
 
+from iriai import __version__
 from iriai.daemon.net import acceptor as doorway_module
 from iriai.daemon.net import mesh as mesh_module
 from iriai.daemon.net.circuits import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Relay
@@ -20,6 +21,7 @@ from iriai.system.frames import frame
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, greeting_frame
 from iriai.wire.links import Carry, CarryOver, Credit
 from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import SAME_VERSION
 from tests.support.loops import until
 from tests.support.meshes import Meshed, story
 from tests.support.trusted import TrustedCluster
@@ -71,6 +73,7 @@ def greeting(name: str, **changes: object) -> Greeting:
     [
         ({"link_version": LINK_VERSION + 1}, "install the same version of iriai"),
         ({"parts_version": PARTS_VERSION + 1}, "install the same version of iriai"),
+        ({"parts_version": PARTS_VERSION - 1}, "restart the older one"),
         ({"machine": "matsu"}, "calls itself matsu"),
         ({"other": "sugi"}, "not sugi"),
     ],
@@ -85,6 +88,27 @@ def test_a_greeting_that_does_not_fit_is_answered_with_the_reason(tmp_path, chan
         writer.close()
         await until(lambda: words in offences(ume))
         assert "kiku" in offences(ume)
+        await still_works(meshes, take, ume, 1)
+
+    story(tmp_path, body)
+
+
+OF_THE_VERSION_BEFORE = bytes.fromhex("97010105a5302e302e39a46b696b75a0a5626567696e")
+"""What kiku of iriai 0.0.9 says first: links of version 1, messages of version 5."""
+
+
+def test_a_machine_of_the_version_before_is_told_both_versions_and_what_to_do(tmp_path):
+    async def body(meshes):
+        ume, take = meshes.add("ume", "take")
+        reader, writer = await dial(ume, meshes.cluster.machine("kiku"))
+        writer.write(frame(OF_THE_VERSION_BEFORE))
+        words = (
+            "kiku (iriai 0.0.9) uses version 1.5 of the protocol between machines, ume (iriai "
+            f"{__version__}) uses version {LINK_VERSION}.{PARTS_VERSION}; {SAME_VERSION}"
+        )
+        assert words in (await reader.read(4096)).decode(errors="replace")
+        writer.close()
+        await until(lambda: words in offences(ume))
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)

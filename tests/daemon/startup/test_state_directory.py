@@ -13,6 +13,7 @@ import pytest
 
 import iriai
 from iriai.daemon.startup.state_directory import (
+    STATE_VERSION,
     absolute_paths,
     check_space,
     lock_state,
@@ -101,11 +102,22 @@ def test_a_file_is_no_directory(tmp_path):
 
 def test_a_newer_version_is_refused(tmp_path):
     paths = ready(tmp_path)
-    newer = json.loads(Path(paths.identity).read_text()) | {"version": 3}
+    newer = json.loads(Path(paths.identity).read_text()) | {"version": STATE_VERSION + 1}
     Path(paths.identity).write_text(json.dumps(newer))
     problem = refusal(ready, tmp_path)
     assert problem.code == "newer-state"
-    assert "version 3" in problem.message
+    assert f"version {STATE_VERSION + 1}" in problem.message
+
+
+def test_a_directory_of_the_version_before_is_refused_and_left_as_it_is(tmp_path):
+    before = '{"version": 1, "home": "ume", "daemon_user": "iriai"}\n'
+    (tmp_path / "state.json").write_text(before)
+    problem = refusal(ready, tmp_path)
+    assert problem.code == "older-state"
+    assert f"version 1 of the directory; this one knows {STATE_VERSION}" in problem.message
+    assert "iriai down" in problem.hint
+    assert (tmp_path / "state.json").read_text() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": "x"}', "\0"])

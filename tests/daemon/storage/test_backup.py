@@ -12,7 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from iriai.daemon.startup.state_directory import absolute_paths
+from iriai.daemon.startup.state_directory import (
+    STATE_VERSION,
+    StateIdentity,
+    absolute_paths,
+    write_identity,
+)
 from iriai.daemon.storage import restore as restore_module
 from iriai.daemon.storage.backup import back_up
 from iriai.daemon.storage.restore import NUMBER_MAX, restore
@@ -32,8 +37,8 @@ def home(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("home")
     paths = absolute_paths(str(directory))
     Path(paths.configuration).write_text(CONFIGURATION)
-    identity = {"version": 1, "home": "ume", "daemon_user": current_user(), "more": "kept"}
-    Path(paths.identity).write_text(json.dumps(identity))
+    identity = StateIdentity(STATE_VERSION, "ume", current_user())
+    write_identity(paths, identity._asdict() | {"more": "kept"})
     Path(paths.store).mkdir()
     store = Store.open(Path(paths.database))
     store.write([Incarnated(3), accepted(1), accepted(2), event(2, 1)])
@@ -185,6 +190,13 @@ def test_damage_is_noticed_wherever_it_is(file: Path, there: Path):
 def test_one_of_a_newer_version_is_refused(file: Path, there: Path):
     changed(file, format=2, novelty=True)
     assert refusal(file, there).code == "backup-newer"
+
+
+def test_one_of_the_version_before_is_refused(file: Path, there: Path):
+    changed(file, format=0)
+    problem = refusal(file, there)
+    assert problem.code == "backup-older"
+    assert "restore it with the version that wrote it" in problem.hint
 
 
 def test_one_with_a_newer_schema_is_refused(home: Path, tmp_path: Path, there: Path, monkeypatch):

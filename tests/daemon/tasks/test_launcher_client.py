@@ -17,6 +17,7 @@ from iriai.launcher.contract.messages import (
     FromLauncher,
     Launch,
     ToLauncher,
+    VersionRefused,
 )
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import Interaction, JobSpec
@@ -39,10 +40,10 @@ class FakeLauncher:
         self._reader = FrameReader()
         self.told: list[ToLauncher] = []
 
-    def accept(self) -> None:
+    def accept(self, said: FromLauncher = WELCOME) -> None:
         self._connection, _ = self._listening.accept()
         self._connection.setblocking(False)
-        self.tell(WELCOME)
+        self.tell(said)
 
     def tell(self, message: FromLauncher) -> None:
         self._connection.send(frame(msgspec.msgpack.encode(message)))
@@ -56,8 +57,11 @@ class FakeLauncher:
         self.told += [msgspec.msgpack.decode(each, type=ToLauncher) for each in frames]
         return [each for each in self.told if isinstance(each, Launch)]
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
         self._connection.close()
+
+    def close(self) -> None:
+        self.hang_up()
         self._listening.close()
 
 
@@ -151,6 +155,33 @@ def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path)
         launcher.tell(msgspec.structs.replace(WELCOME, defective=Defective(1, "KeyError")))
         await until(lambda: bool(link.trouble()))
         assert "once, the last: KeyError" in link.trouble()[0]
+        link.close()
+
+    in_loop(body)
+    launcher.close()
+
+
+def test_a_launcher_of_the_version_before_is_trouble_until_another_one_is_there(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+
+    async def body() -> None:
+        link = LauncherClient(
+            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
+        )
+        link.connect()
+        launcher.accept(VersionRefused(LAUNCHER_VERSION - 1))
+        await until(lambda: bool(link.trouble()))
+        launcher.hang_up()
+        [line] = link.trouble()
+        assert f"the launcher uses version {LAUNCHER_VERSION - 1} of" in line
+        assert f"this daemon version {LAUNCHER_VERSION}: its tasks go on" in line
+        assert "'iriai down --kill'" in line
+        await until(lambda: link._stream is None)
+        await until(lambda: link._stream is not None)
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        assert link.trouble() == []
         link.close()
 
     in_loop(body)

@@ -30,6 +30,7 @@ from iriai.wire.greetings import (
 )
 from iriai.wire.links import NETWORK_FRAME_BYTES_MAX
 from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import SAME_VERSION
 
 UNPROVED = "unproved"
 """Code of a failure before the other machine has said anything: nobody there, foreign, broken."""
@@ -290,8 +291,7 @@ class ServerHandshake(_Greeter):
                 OTHER_VERSION,
                 f"{self._machine} (iriai {greeting.version}) uses version "
                 f"{theirs[0]}.{theirs[1]} of the protocol between machines, {ours.name} (iriai "
-                f"{__version__}) uses version {LINK_VERSION}.{PARTS_VERSION}; install the same "
-                "version of iriai on both",
+                f"{__version__}) uses version {LINK_VERSION}.{PARTS_VERSION}; {SAME_VERSION}",
             )
         if self._machine == ours.name:
             return Rejected(OWN_NAME, f"there is another machine named {ours.name}")

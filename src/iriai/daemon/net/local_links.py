@@ -27,6 +27,7 @@ from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.requests import SAME_VERSION
 
 FILE = "machines.json"
 
@@ -253,8 +254,7 @@ class LocalLinks:
                 "other-version",
                 f"{body.name} (iriai {body.version}) uses version {body.parts_version} of the "
                 f"protocol between machines, the front end uses version {PARTS_VERSION}",
-                "install the same version of iriai on both, then restart the older one with "
-                "'iriai down' and 'iriai up': its tasks go on",
+                SAME_VERSION,
             )
         known = self.known.token_of(body.name)
         if body.name == self._settings.home:

@@ -70,7 +70,7 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
     """What the directory remembers; None where nobody has used it yet.
 
     Raises:
-        Refused: a newer version has used it, or the file is not ours.
+        Refused: another version has used it, or the file is not ours.
     """
     try:
         text = Path(paths.identity).read_text()
@@ -81,21 +81,16 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
     try:
         said = json.loads(text)
         version, home, user = int(said["version"]), str(said["home"]), str(said["daemon_user"])
-        parts = tuple(Part(part) for part in said.get("parts", EVERY_PART))
-        front, token = str(said.get("front", "")), str(said.get("token", ""))
+        if version != STATE_VERSION:
+            raise _of_another_version(paths, version)
+        parts = tuple(Part(part) for part in said["parts"])
+        front, token = str(said["front"]), str(said["token"])
     except (ValueError, KeyError, TypeError):
         raise Refused(
             "not-a-state-directory",
             f"{paths.identity} was not written by iriai",
             "choose another directory with --state, or restore this file from a copy",
         ) from None
-    if version > STATE_VERSION:
-        raise Refused(
-            "newer-state",
-            f"{paths.directory} was written by a newer iriai (version {version} of the directory; "
-            f"this one knows {STATE_VERSION})",
-            "install that iriai again, or choose another directory with --state",
-        )
     return StateIdentity(version, home, user, parts, front, token)
 
 
@@ -303,6 +298,22 @@ def _daemon_user(paths: StatePaths, identity: StateIdentity | None, wanted: str 
         )
     name = identity.daemon_user if identity else wanted or DAEMON_USER
     return (ensure_daemon_user() if name == DAEMON_USER else find_user(name)).pw_name
+
+
+def _of_another_version(paths: StatePaths, version: int) -> Refused:
+    versions = f"(version {version} of the directory; this one knows {STATE_VERSION})"
+    if version > STATE_VERSION:
+        return Refused(
+            "newer-state",
+            f"{paths.directory} was written by a newer iriai {versions}",
+            "install that iriai again, or choose another directory with --state",
+        )
+    return Refused(
+        "older-state",
+        f"{paths.directory} was written by an older iriai {versions}",
+        "let that iriai finish its jobs and do 'iriai down', then choose an empty directory with "
+        "--state, or move this one away",
+    )
 
 
 def write_identity(paths: StatePaths, identity: Mapping[str, object]) -> None:

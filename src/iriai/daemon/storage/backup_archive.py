@@ -126,11 +126,12 @@ def _manifest(content: bytes | None, file: Path) -> Manifest:
         raise _foreign(file)
     try:
         version = decoded(msgspec.json.Decoder(dict[str, object]), content).get("format")
-        if isinstance(version, int) and version > FORMAT:
+        if isinstance(version, int) and version != FORMAT:
+            age = "newer" if version > FORMAT else "older"
             raise Refused(
-                "backup-newer",
-                f"{file} was written by a newer iriai (format {version}, this one knows {FORMAT})",
-                "restore it with that version",
+                f"backup-{age}",
+                f"{file} was written by an {age} iriai (format {version}, this one knows {FORMAT})",
+                "restore it with the version that wrote it",
             )
         manifest = decoded(msgspec.json.Decoder(Manifest), content)
     except msgspec.MsgspecError as error:

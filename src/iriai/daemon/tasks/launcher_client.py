@@ -35,6 +35,7 @@ from iriai.launcher.contract.messages import (
     Template,
     Terminate,
     ToLauncher,
+    VersionRefused,
 )
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.model.bounds import decoded
@@ -137,6 +138,8 @@ class LauncherClient:
         self._unsent: list[bytes] = []
         self._is_closing = False
         self._on_over: Callable[[], None] | None = None
+        self._other_version: int | None = None
+        """What the launcher speaks, where that is why it was not attached."""
         self._pause_s = RETRY_S
         self._loop = asyncio.get_running_loop()
 
@@ -209,6 +212,14 @@ class LauncherClient:
 
     def trouble(self) -> list[str]:
         """For `status` and `doctor`: errors of ours that the launcher goes on after."""
+        if self._other_version is not None:
+            words = (
+                f"the launcher uses version {self._other_version} of the protocol with its daemon, "
+                f"this daemon version {LAUNCHER_VERSION}: its tasks go on until their "
+                "leases are over, and nothing is started; once they may end: 'iriai down', "
+                "'iriai down --kill', 'iriai up'"
+            )
+            return [words]
         if self._defective is None:
             return []
         did = "in the launcher affected an attempt or a message"
@@ -312,7 +323,7 @@ class LauncherClient:
     def _handle(self, message: FromLauncher) -> None:
         match message:
             case Attached():
-                self.welcome = message
+                self.welcome, self._other_version = message, None
                 self._defective = message.defective
                 self._pause_s = RETRY_S
                 tasks = _without_notices(message.alive)
@@ -331,6 +342,8 @@ class LauncherClient:
                 self._unfit(message)
             case Defective():
                 self._defective = message
+            case VersionRefused(version):
+                self._other_version = version
             case Sampled(samples):
                 self.on_event(AttemptsSampled(samples))
 

@@ -191,6 +191,13 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """None: nothing of the kind happened."""
 
 
+class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """Launcher, answer to Attach of another version; it closes the connection then."""
+
+    version: Count
+    """The launcher's own."""
+
+
 class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """Launcher: these attempts run."""
 
@@ -210,4 +217,4 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
 
 
 ToLauncher = Attach | Launch | Terminate | Discard | SampleAll | ShutDown | Prolong
-FromLauncher = Attached | Spawned | Exited | Sampled | HookFailed | Defective
+FromLauncher = Attached | Spawned | Exited | Sampled | HookFailed | Defective | VersionRefused

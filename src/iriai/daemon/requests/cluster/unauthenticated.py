@@ -40,7 +40,7 @@ from iriai.wire.joining import (
     RenewCertificate,
     Seed,
 )
-from iriai.wire.requests import PROTOCOL_VERSION, Hello, Welcome
+from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Hello, Welcome
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
@@ -153,7 +153,7 @@ class UnauthenticatedClients:
                 "other-version",
                 f"this machine uses version {PROTOCOL_VERSION} of the protocol, the other "
                 f"{body.version}",
-                "use the same version of iriai on both",
+                SAME_VERSION,
             )
         home = self._settings.home
         asked.answer(Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False))

@@ -44,7 +44,7 @@ from iriai.wire.reports import (
     StatusReport,
     UsageTable,
 )
-from iriai.wire.requests import PROTOCOL_VERSION, Down, Hello, Welcome
+from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Down, Hello, Welcome
 
 
 class MachineLinks(Protocol):
@@ -113,7 +113,7 @@ class StatusHandlers:
                 "other-version",
                 f"this daemon uses version {PROTOCOL_VERSION} of the protocol, the client "
                 f"version {body.version}",
-                "use the client that came with the daemon, or restart the daemon after an upgrade",
+                SAME_VERSION,
             )
         asked.answer(
             Welcome(
