@@ -9,7 +9,7 @@ import pytest
 from iriai.client import Client
 from iriai.model.problem import NotAllowed, NotFound, Refused, Unreachable
 from iriai.wire import parts
-from iriai.wire.machines import Link, Linked
+from iriai.wire.machines import Link
 from tests.client.double import double
 from tests.endtoend.cluster import Cluster
 from tests.endtoend.installation import IRIAI, Installation
@@ -314,7 +314,7 @@ def trouble_of(machine):
 def test_a_back_end_of_another_version_is_turned_away(four):
     request = Link("b9", "token", parts.PARTS_VERSION + 1, "9.9")
     with Client.connect(four.front.state) as client, pytest.raises(Refused) as raised:
-        client._line.ask(request, Linked)
+        client._line.ask(request)
     assert raised.value.code == "other-version"
     assert f"version {parts.PARTS_VERSION + 1}" in raised.value.message
     assert "iriai 9.9" in trouble_of(four.front)
@@ -341,7 +341,7 @@ def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
 def test_somebody_else_cannot_be_a_back_end(four, people):
     request = Link("b8", "token", parts.PARTS_VERSION, "1")
     with four.front.client(people.bob) as client, pytest.raises(NotAllowed):
-        client._line.ask(request, Linked)
+        client._line.ask(request)
     assert "b8" not in four.nodes()
 
 
