@@ -61,6 +61,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         guard.is_closed = False
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Open the guard for the end of the last test: fixtures of the session end with it."""
+    if nextitem is None:
+        guard.is_closed = False
+
+
 @pytest.fixture(scope="session")
 def people() -> Iterator[People]:
     """Users of this machine who exist for the tests alone."""
