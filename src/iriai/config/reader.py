@@ -17,7 +17,6 @@ from iriai.model.problem import UsageProblem
 
 TEXT_LENGTH_MAX = 1 << 20
 """A million users with a right each would still fit in a few of these; more is another file."""
-FILE_NAME = "iriai.toml"
 DEFAULT = "default"
 PAPER_000 = {"idle_weight": 0.0, "gpu_weight": 0.0, "offpeak": "paper000"}
 """What is usual under the order `paper000`."""

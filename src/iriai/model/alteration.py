@@ -51,8 +51,6 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _OF_MACHINES = frozenset({"resources", "exclusive", "requirements", "rank"})
-ALTERABLE = Alteration.__struct_fields__
-"""The fields of a job that can be changed while it waits."""
 
 
 def _made(fields: dict[str, object]) -> Alteration:

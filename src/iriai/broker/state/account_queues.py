@@ -212,12 +212,6 @@ class AccountQueues:
                 for line in kind.lines:
                     line.queue.leave(line)
 
-    def review_impossible(self) -> None:
-        """A larger machine came: kinds that stood aside may contend."""
-        for kind in self.kinds:
-            if not kind.is_possible and self._could_ever_run(kind):
-                self._admit(kind)
-
     def regroup(self, concerns: Callable[[Want], bool] = bool) -> None:
         """What was alike may not be any more, of the wants that it `concerns` (all)."""
         for entry in [each for each in self.entries.values() if concerns(each.want)]:

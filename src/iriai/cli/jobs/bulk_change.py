@@ -14,16 +14,6 @@ from iriai.model.problem import ExitCode
 from iriai.model.units import printable
 from iriai.wire.changes import Changed
 
-NAMES = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="ID...",
-        help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
-        autocompletion=complete_job,
-        show_default=False,
-    ),
-]
-
 WHOLE_JOBS = Annotated[
     list[str],
     typer.Argument(

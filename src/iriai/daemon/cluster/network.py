@@ -73,9 +73,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAVE_S = 1.0
-"""What a machine that leaves gives its word to get about."""
-
 CLOCK_OFF_S = 60.0
 """A clock that is set by the network is within a second; the ledger keeps rows aside that are an
 hour off, and certificates are refused before they begin."""

@@ -11,12 +11,9 @@ import ssl
 
 from iriai.identity.certificates.machine_identity import MachineIdentity
 from iriai.identity.trust.trust import Trust
-from iriai.model.problem import Problem, Refused, Unreachable
 
 _NO_CHECK_TIME = 0x20_0000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which the module ssl has no name for."""
-_FOREIGN = frozenset({"unknown ca", "unable to get", "self-signed", "self signed"})
-"""In what OpenSSL says of a certificate of another authority, from either side."""
 
 
 def server_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
@@ -30,38 +27,12 @@ def server_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
     return context
 
 
-def member_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
-    """As `server_context`, for connections that only members open: a certificate is required."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trust)
-    context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 def client_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
     """For connections that this machine opens to another of the cluster."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, identity, trust)
     context.check_hostname = False  # a machine is its certificate, wherever it is found
     context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def tls_problem(error: OSError, peer: str) -> Problem:
-    """What a handshake that failed means to a person; `peer` says with whom."""
-    said = str(error).lower().replace("_", " ")
-    if any(word in said for word in _FOREIGN):
-        return Refused(
-            "foreign-authority",
-            f"{peer} is not of this cluster: its certificate, or ours to it, is of another "
-            "authority",
-            "machines join a cluster with its token: 'iriai join'",
-        )
-    if "certificate required" in said or "did not return a certificate" in said:
-        return Refused(
-            "no-certificate", f"{peer} has shown no certificate, or asks for one of ours"
-        )
-    return Unreachable(
-        "tls", f"{peer} does not use the protocol of a cluster's machines ({error})", "see its log"
-    )
 
 
 def _context(protocol: int, identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:

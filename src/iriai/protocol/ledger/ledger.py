@@ -197,20 +197,12 @@ class Ledger:
     def __init__(self, fading: Decay) -> None:
         self.fading = fading
         self._bounds = UseBounds(fading)
-        self.clocks_off_s: dict[str, float] = {}
-        """Machines whose clock is wrong, and by how much (positive: ahead of ours)."""
-        self._clocks_right: dict[str, None] = {}
         self._machines: dict[str, _Machine] = {}
         self._known = KnownAccounts()
         self._sums: dict[Account, UseSum[str]] = {}
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._sums)
-
-    @property
-    def is_own_clock_wrong(self) -> bool:
-        """Whether most machines' clocks are off from ours: then it is ours."""
-        return len(self.clocks_off_s) > max(1, len(self._clocks_right))
 
     def merge_entry(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
         """Take the body of an entry of kind `ledger`, published so long ago."""
@@ -219,12 +211,8 @@ class Ledger:
             return batch
         off_s = batch.wall_s + age_s - now.wall_s
         if abs(off_s) > CLOCK_OFF_S_MAX:
-            self.clocks_off_s[machine] = off_s
-            self._clocks_right.pop(machine, None)
             words = f"its clock is {off_s:+.0f} s from ours; its usage is kept aside"
             return Taken(code="clock-wrong", words=words)
-        self.clocks_off_s.pop(machine, None)
-        self._clocks_right[machine] = None
         rows = [row.row for row in batch.rows]
         words = self._bounds.excess(machine, rows, batch.rate, now)
         return Taken(code="use-beyond-size", words=words) if words else self.merge(machine, batch)
@@ -257,8 +245,6 @@ class Ledger:
         self._void(machine)
         self._bounds.forget(machine)
         self._known.forget(machine)
-        self.clocks_off_s.pop(machine, None)
-        self._clocks_right.pop(machine, None)
 
     def usage(self, wall_s: float) -> dict[Account, float]:
         """What counts of every account's use on all machines, in charged seconds."""

@@ -69,7 +69,6 @@ SUSPICIONS_MAX = REFUTED_MAX + 10
 and honest ones, which are few where no message is lost."""
 LIAR_CPUS = 4.0
 """What it says that it can charge in a second, where it does not say too much."""
-ANN = Account("lab", "ann")
 FADING = Decay(604_800.0)
 MOST_S = (
     TOLERANCE
