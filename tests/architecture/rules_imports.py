@@ -33,7 +33,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "launcher": frozenset({"model", "system"}),
     "store": frozenset({"model", "system"}),
     "identity": frozenset({"model", "config", "system"}),
-    "plugins": frozenset({"policy", "model"}),
+    "plugins": frozenset({"policy", "config", "model"}),
     "client": frozenset({"wire", "system.frames", "model"}),
     "daemon": EVERYTHING_FOR_DAEMON,
     "supervisor": frozenset({"daemon", "protocol.messages", "wire", "system", "model"}),
@@ -55,7 +55,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
     "iriai.cli.simulate.options": frozenset({"plugins"}),
-    "iriai.cli.simulate.simulate": frozenset({"sim"}),
+    "iriai.cli.simulate.simulate": frozenset({"sim", "plugins"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
 }
 

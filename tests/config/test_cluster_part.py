@@ -35,12 +35,6 @@ def test_rights_of_both_are_joined_and_the_clusters_count():
     assert (found.right_of_group("b"), found.right_of_group("c")) == (5, 9)
 
 
-def test_an_order_that_the_cluster_names_brings_what_is_usual_for_it():
-    assert merged("", '[order]\nname = "paper000"').order.idle_weight == 0
-    own = merged("[order]\nidle_weight = 1", '[order]\nname = "paper000"')
-    assert own.order.idle_weight == 1
-
-
 def test_each_value_says_where_it_comes_from():
     found = merged("[order]\nburst = 3\n[jobs]\nprocesses = 9", "[order]\nburst = 4")
     sources = {key: source for key, _, source in found.rows()}

@@ -114,13 +114,6 @@ def test_a_group_with_users_alone_has_right_one():
     assert read.right_of_group("physics") == 1
 
 
-def test_paper000_counts_cpu_time_alone_unless_told_otherwise():
-    paper = parse_configuration('[order]\nname = "paper000"', WHERE).order
-    assert (paper.idle_weight, paper.gpu_weight, paper.memory_weight) == (0, 0, 0)
-    told = parse_configuration('[order]\nname = "paper000"\nidle_weight = 1\ngpu_weight = 8', WHERE)
-    assert (told.order.idle_weight, told.order.gpu_weight) == (1, 8)
-
-
 def test_none_takes_a_limit_away():
     read = parse_configuration('[jobs]\ntime_limit_s = "none"', WHERE)
     assert read.jobs.time_limit_s is None

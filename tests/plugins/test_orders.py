@@ -4,8 +4,10 @@ from random import Random
 
 import pytest
 
+from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
+from iriai.config.reader import Configuration, parse_configuration
 from iriai.model.problem import UsageProblem
-from iriai.plugins.orders import order_named
+from iriai.plugins.orders import order_named, with_usual
 from iriai.policy.api import NO_GROUPS, Order, OrderSettings
 from tests.policy.stories import account, contender
 
@@ -51,3 +53,22 @@ def test_a_plug_in_cannot_take_the_place_of_a_built_in_order():
 def test_a_usage_floor_is_more_than_nothing(wrong):
     with pytest.raises(ValueError, match="usage_floor_s"):
         OrderSettings(usage_floor_s=wrong)
+
+
+# --- what is usual under an order ----------------------------------------------------------------
+
+PAPER = '[order]\nname = "paper000"'
+
+
+def test_paper000_counts_cpu_time_alone_unless_told_otherwise():
+    paper = with_usual(parse_configuration(PAPER, "iriai.toml")).order
+    assert (paper.idle_weight, paper.gpu_weight, paper.offpeak) == (0, 0, "paper000")
+    told = parse_configuration(f"{PAPER}\nidle_weight = 1\ngpu_weight = 8", "iriai.toml")
+    assert (with_usual(told).order.idle_weight, with_usual(told).order.gpu_weight) == (1, 8)
+
+
+def test_an_order_that_the_cluster_names_brings_what_is_usual_for_it():
+    cluster = parse_cluster_configuration(PAPER, "the document")
+    assert with_usual(with_cluster(Configuration(), cluster)).order.idle_weight == 0
+    own = parse_configuration("[order]\nidle_weight = 1", "iriai.toml")
+    assert with_usual(with_cluster(own, cluster)).order.idle_weight == 1

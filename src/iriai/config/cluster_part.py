@@ -47,7 +47,7 @@ def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
         changes = {
             key.field: getattr(found, key.field)
             for name, key in keys(kind).items()
-            if _is_clusters(f"{section}.{name}", own, cluster)
+            if f"{section}.{name}" in cluster.given
         }
         sections[section] = replace(getattr(own, section), **changes)
     groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
@@ -57,11 +57,3 @@ def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
         right = group.right if is_said else before.right
         groups[name] = GroupSection(right, {**before.users, **group.users})
     return replace(own, groups=groups, given={**own.given, **cluster.given}, **sections)
-
-
-def _is_clusters(key: str, own: Configuration, cluster: Configuration) -> bool:
-    if key in cluster.given:
-        return True
-    # The name of an order decides what is usual for its other keys.
-    named = key.startswith("order.") and "order.name" in cluster.given
-    return named and key not in own.given

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from iriai.config.keys import KeyType, WrongValue, keys
 from iriai.config.sections import Sections
@@ -18,8 +17,6 @@ from iriai.model.problem import UsageProblem
 TEXT_LENGTH_MAX = 1 << 20
 """A million users with a right each would still fit in a few of these; more is another file."""
 DEFAULT = "default"
-PAPER_000 = {"idle_weight": 0.0, "gpu_weight": 0.0, "offpeak": "paper000"}
-"""What is usual under the order `paper000`."""
 MOVED = dict.fromkeys(
     ("gossip.mode", "gossip.stop_after"),
     "rumours, as paper 001 has them, are run by benchmarks/gossip_paper.py in the sources",
@@ -88,11 +85,7 @@ def parse_configuration(text: str, where: str) -> Configuration:
     reader = _Reader(where)
     sections = reader.fields("", _document(text, where), Sections)
     given = dict.fromkeys(reader.given, where)
-    configuration = Configuration(**sections, where=where, given=given)
-    if configuration.order.name == "paper000":
-        usual = {key: value for key, value in PAPER_000.items() if f"order.{key}" not in given}
-        configuration = replace(configuration, order=replace(configuration.order, **usual))
-    return configuration
+    return Configuration(**sections, where=where, given=given)
 
 
 def _document(text: str, where: str) -> dict[str, object]:

@@ -36,6 +36,7 @@ from iriai.launcher.system.log_file import set_up_logging
 from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
+from iriai.plugins.orders import with_usual
 from iriai.system.exit_report import announce, ending_in, ending_of, open_ending
 from iriai.system.lock_file import open_lock
 from iriai.system.privileges import drop_privileges
@@ -69,7 +70,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
     try:
         mode = current_mode()
         cluster = load_cluster(paths)
-        configuration = with_mode(with_document(configuration, cluster), mode)
+        configuration = with_mode(with_usual(with_document(configuration, cluster)), mode)
         amounts = capacity(facts, configuration)
         rules = home_rules(configuration, identity.home, is_member=cluster is not None)
         leave_for_launcher(paths, configuration, rules)

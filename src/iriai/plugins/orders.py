@@ -12,6 +12,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from iriai.config.reader import Configuration
 from iriai.model.problem import UsageProblem
 from iriai.policy import orders
 from iriai.policy.draw.order import Order, OrderFactory, OrderSettings
@@ -58,7 +61,19 @@ def order_named(
     return order
 
 
-def _built_in(name: str) -> OrderFactory:
+def with_usual(configuration: Configuration) -> Configuration:
+    """The configuration with what is usual under its order, where nothing else was given.
+
+    Only built-in orders have a say: this is needed while the daemon may still be root, and no
+    plug-in is loaded then.
+    """
+    order, given = configuration.order, configuration.given
+    usual = _built_in(order.name).usual if order.name in BUILT_IN else {}
+    changes = {key: value for key, value in usual.items() if f"order.{key}" not in given}
+    return replace(configuration, order=replace(order, **changes))
+
+
+def _built_in(name: str) -> type[Order]:
     module = import_module(f"{orders.__name__}.{name}")
     [found] = (
         each

@@ -101,6 +101,7 @@ def simulate(
 
 
 def _settings(rules: RuleOptions) -> ReplaySettings:
+    from iriai.plugins.orders import with_usual
     from iriai.sim.workload.settings import ReplaySettings
 
     configuration = Configuration()
@@ -113,7 +114,7 @@ def _settings(rules: RuleOptions) -> ReplaySettings:
             raise UsageProblem(
                 "bad-configuration", f"{rules.config} is not text", "give an iriai.toml"
             ) from None
-        configuration = parse_configuration(text, str(rules.config))
+        configuration = with_usual(parse_configuration(text, str(rules.config)))
     settings = ReplaySettings(
         rules.policy,
         rules.order,

@@ -106,6 +106,9 @@ class Order(ABC):
     """Whether all wait in one queue, whoever they are. The order is then never asked who is next:
     that is the task that waits again after an attempt, is more urgent, waited longer."""
 
+    usual: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    """Keys of `[order]` whose default is another under this order; of built-in orders alone."""
+
     @abstractmethod
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
         """The probability of each account to be chosen next; they add up to 1 (none: empty)."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 from random import Random
+from types import MappingProxyType
 
 from iriai.model.ids import Account
 from iriai.policy.draw.order import Contender, Groups, Order, chance_by_urgency
@@ -25,6 +26,7 @@ class Paper000(Order):
     """Weighted draw by the paper's priorities."""
 
     head_chance = staticmethod(chance_by_urgency)
+    usual = MappingProxyType({"idle_weight": 0.0, "gpu_weight": 0.0, "offpeak": "paper000"})
 
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
         """The paper's selection rate of each account."""
