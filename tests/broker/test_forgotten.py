@@ -44,7 +44,7 @@ def test_it_is_known_anew_when_it_reports():
 
 def test_a_machine_that_is_there_is_not():
     machines = room()
-    with pytest.raises(Refused, match="m0 is there"):
+    with pytest.raises(Refused, match="m0 is online"):
         machines.forget("m0")
     assert set(machines.state.machines) == {"m0", "m1"}
 

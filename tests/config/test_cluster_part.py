@@ -45,7 +45,9 @@ def test_each_value_says_where_it_comes_from():
 
 @pytest.mark.parametrize("section", ["machine", "identity"])
 def test_what_is_a_machines_own_business_is_not_the_clusters(section: str):
-    with pytest.raises(BadConfiguration, match=rf"\[{section}\] is not the cluster's to say"):
+    with pytest.raises(
+        BadConfiguration, match=rf"\[{section}\] is not part of the cluster's configuration"
+    ):
         parse_cluster_configuration(f"[{section}]", "cluster document 1")
 
 

@@ -28,7 +28,7 @@ def test_one_handed_out_ahead_comes_back_from_behind_a_long_one_and_is_next(clus
             return re.search(what, front.call("story", job).stdout) is not None
 
         until(lambda: was(r"claimed +2 +b1"), "the second task to be handed out ahead")
-        until(lambda: was(r"refused +2 .*what runs there takes longer"), "it to come back")
+        until(lambda: was(r"refused +2 .*the running tasks take longer"), "it to come back")
         go.touch()
         [outcome] = client.wait([job])
     assert outcome.cause == "completed"

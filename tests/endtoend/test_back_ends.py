@@ -255,7 +255,7 @@ def test_a_machine_that_is_gone_for_good_is_forgotten_once_its_tasks_are_settled
         until(lambda: client.show(job).row.state == "running", "the task")
         b1.stop_processes()
         until(lambda: cluster.nodes()["b1"].state == "away", "its absence")
-        with pytest.raises(Refused, match=f"of {job} is not settled"):
+        with pytest.raises(Refused, match=f"not settled: {job}"):
             forget(cluster, "b1")
         b1.start()
         until(cluster.is_whole, "its return")

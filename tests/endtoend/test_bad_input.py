@@ -356,7 +356,7 @@ def test_up_where_a_stranger_listens(iriai):
     iriai.start()
     iriai.stop_processes()
     with stranger_at(iriai.paths.daemon_socket):
-        assert "is not iriai's daemon" in complaint(up(iriai), ExitCode.UNREACHABLE)
+        assert "is not the daemon of iriai" in complaint(up(iriai), ExitCode.UNREACHABLE)
     assert up(iriai).returncode == 0
 
 

@@ -85,12 +85,12 @@ def test_twice_the_memory_is_shown_beside_what_there_is_and_what_tasks_met(clust
             return _shown(home, BOASTS)
 
         until(is_noticed, f"what tasks meet on {BOASTS}")
-        assert "it may have less than it says" in shown()
+        assert "it may have less than it reports" in shown()
 
 
 def test_a_machine_that_starts_nothing_is_left_alone_and_named_while_an_array_goes_on(cluster):
     home, full = cluster.home, cluster.machines[FULL]
-    words = f"no private directory can be made in {full.directory}/room: No space left on device"
+    words = f"no private directory can be created in {full.directory}/room: No space left on device"
     with home.client() as client:
         waits = client.submit(home.draft("true", **_on(FULL))).id
 
@@ -118,7 +118,7 @@ def test_a_machine_on_which_all_fails_at_once_is_named_where_it_was_seen(cluster
             draft = home.draft(cluster.tool, **_on(LACKS, array=((1, 5, 1),)))
             job = client.submit(draft).id
             assert client.wait([job])[0].exit_code == 127
-            return "failed there at once" in _shown(home, LACKS)
+            return "failed there within moments" in _shown(home, LACKS)
 
         until(is_noticed, f"what {LACKS} does to tasks")
 

@@ -106,15 +106,15 @@ def test_an_error_in_the_launcher_is_said_by_status_and_doctor(iriai):
     with iriai.client() as client:
         for _ in range(2):
             [outcome] = client.wait([client.submit(iriai.draft("true")).id])
-            assert "a defect of the launcher" in outcome.message
+            assert "an internal error of the launcher" in outcome.message
     iriai.kill("daemon")
     until(iriai.runs_tasks, "a new daemon")
     with Client.connect(iriai.state, follow=False) as root:
         [line] = root.status().trouble
         found = [each.message for each in root.doctor().findings if each.level == "trouble"]
-    words = "an error of iriai in the launcher affected an attempt or a message 2 times, the last: "
-    assert line.startswith(f"{words}ZeroDivisionError at ")
-    assert line.endswith("please report it, with what log/launcher.log says")
+    words = "an internal error of iriai in the launcher affected an attempt or a message 2 times"
+    assert line.startswith(f"{words}, the last: ZeroDivisionError at ")
+    assert line.endswith("please report it, with log/launcher.log")
     assert line in found
     said = Path(iriai.paths.log_of("launcher"))
     assert said.read_text().count("Traceback") == 1

@@ -338,7 +338,7 @@ def test_tasks_that_wait_again_count_for_the_throttle_as_others_do():
     assert (want.count, want.front) == (2, 2)
 
 
-# --- handed out ahead ----------------------------------------------------------------------------
+# --- prefetched ----------------------------------------------------------------------------
 
 
 def test_what_was_handed_out_ahead_is_explained_until_it_starts():
@@ -348,7 +348,7 @@ def test_what_was_handed_out_ahead_is_explained_until_it_starts():
     home.tell(Accepted(run.attempt, HOME, is_ahead=True))
     reason = home.home.explain_ahead(run.attempt)
     assert reason.machine == HOME
-    assert "handed out ahead" in reason.had
+    assert "prefetched" in reason.had
     home.tell(Begun(run.attempt, HOME, WALL_S))
     assert home.home.explain_ahead(run.attempt) is None
 

@@ -66,7 +66,7 @@ def test_what_was_never_heard_of_is_repeated_after_its_lease():
     said = wait(home, 0.1)
     result = only(said.records, AttemptResult)
     assert (result.cause, result.machine) == (EndCause.LOST, FAR)
-    assert "b1 was not heard" in result.message
+    assert "b1 had no contact" in result.message
     assert wants(said) == [(1, 1)]
     [again] = home.tell(match()).node
     assert again.attempt == attempt(1, 0, 2)

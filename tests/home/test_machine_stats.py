@@ -46,7 +46,7 @@ def test_a_machine_with_half_the_memory_that_it_says_is_noticed():
         watched.end(cause=EndCause.FAILED, peak=4 * GIB, signal=9)
     assert watched.says() == (
         "2 tasks were killed there below the memory they had claimed, the last with 4G of 8G: "
-        "it may have less than it says"
+        "it may have less than it reports"
     )
     assert watched.says("ume") == ""
 
@@ -65,7 +65,7 @@ def test_a_black_hole_is_noticed_once_several_jobs_fell_into_it():
         watched.fails(1)
     assert watched.says() == ""  # it may be the job
     watched.fails(2)
-    assert watched.says() == "the last 11 tasks, of 2 jobs, failed there at once"
+    assert watched.says() == "the last 11 tasks, of 2 jobs, failed there within moments"
     watched.end()
     assert watched.says() == ""
 
@@ -83,7 +83,7 @@ def test_what_is_remembered_has_an_end():
     watched = Watched()
     for number in range(1000):
         watched.fails(number)
-    assert watched.says() == "the last 50 tasks, of 50 jobs, failed there at once"
+    assert watched.says() == "the last 50 tasks, of 50 jobs, failed there within moments"
     assert len(watched.observed._arrays) == 0
     for number in range(100):
         watched.end(job=number)

@@ -261,7 +261,7 @@ def test_a_user_who_is_not_there_is_refused(plain_machine: Machine):
     launch(link, machine.spec("true", user="no-such-user"), FIRST)
     end = link.exit_of(FIRST)
     assert (end.cause, end.exit_code) == (EndCause.FAILED, 126)
-    assert end.message == "there is no user 'no-such-user' on this machine"
+    assert end.message == "user 'no-such-user' does not exist on this machine"
 
 
 def test_the_name_of_a_home_cannot_lead_elsewhere(plain_machine: Machine):
@@ -314,7 +314,7 @@ connection.connect({str(machine.socket)!r})
         launch(link, machine.spec("true", user="root"), FIRST)
         end = link.exit_of(FIRST)
         assert end.cause is EndCause.FAILED
-        assert end.message == "user root has id 0; tasks are run for ids from 1000 only"
+        assert end.message == "user root has id 0; tasks run for ids from 1000 on"
 
     def test_a_daemon_can_only_ask_for_more_caution(plain_machine: Machine):
         machine = plain_machine

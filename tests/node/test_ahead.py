@@ -112,7 +112,7 @@ def test_what_waits_in_vain_is_given_back_with_the_reason():
     node.wait(0.1)
     [refusal] = node.tell(Wake(Part.NODE)).home
     assert refusal.attempt == attempt(2)
-    assert "takes longer" in refusal.reason.had
+    assert "take longer" in refusal.reason.had
     assert node.idle.refused == (attempt(2),)
     assert launched(node.tell(exited(1))) == []
 

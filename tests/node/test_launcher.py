@@ -82,7 +82,7 @@ def test_what_has_run_and_is_not_known_any_more_is_lost():
     node.tell(LauncherLost())
     said = node.tell(LauncherAttached(()))
     assert [end.result.cause for end in said.home] == [EndCause.LOST]
-    assert "launcher knows nothing" in said.home[0].result.message
+    assert "launcher does not know it" in said.home[0].result.message
 
 
 def test_what_nobody_claims_is_ended():

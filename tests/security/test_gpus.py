@@ -150,7 +150,7 @@ def test_a_card_that_is_not_given_away_here_is_refused(
     lab = Lab(new_machine(BOTH[0], file_of(*nodes, gpu_ids=(1,))))
     end = lab.end_of(lab.spec("true"), gpu_ids=(0, 1))
     assert end.cause is EndCause.REFUSED
-    assert "2 GPUs are asked for, 1 are given away here" in end.message
+    assert "2 GPUs are needed, 1 are offered here" in end.message
     assert end.attempt == AttemptId("ume", end.attempt.number, 0, 1)
     lab.close()
 

@@ -137,7 +137,7 @@ def test_wrong_signatures_cost_the_link_of_whoever_sends_them(lab: Lab):
             oni.publish(*forged[start : start + 500])
     oni.await_end()
     oni.socket.close()
-    lab.says("oni-who-forges", "signatures that are wrong")
+    lab.says("oni-who-forges", "wrong signatures")
     again = Peer(oni.identity, lab.address)
     assert "what is wrong" in again.greet().message
     again.socket.close()

@@ -143,7 +143,7 @@ def test_a_launcher_that_is_to_end_too_is_not_started_again(world):
     supervisor = world.supervise(daemon=daemon)
     until(lambda: read_ending(world.paths.end("daemon")), "the announcement")
     os.kill(world.life("launcher"), signal.SIGKILL)
-    until(lambda: "launcher ended, as it was to" in world.log(), "the log line")
+    until(lambda: "launcher ended, as requested" in world.log(), "the log line")
     Path(world.paths.end("daemon") + ".go").touch()
     assert supervisor.wait() == ExitCode.DONE
     assert len(world.lives("launcher")) == 1

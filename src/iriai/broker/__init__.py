@@ -1,1 +1,1 @@
-"""The broker: idle machines and wants in, matches out, by policy. It keeps nothing durable."""
+"""The broker: matches requests with free machines by policy. It keeps nothing durable."""

@@ -1,4 +1,4 @@
-"""The broker core: who is idle, who wants what; matches by policy. It keeps nothing durable.
+"""The broker core: which machines are free, which tasks wait, and who starts next, by policy.
 
 In: reports of nodes, wants of homes. Out: matches and promises to homes. docs/spec/002.
 """
@@ -66,7 +66,7 @@ class SchedulingCycle:
         """A pass that was left before its end."""
         self._turn_s = 0.0
         self._work = 0
-        """Of the passes of that moment, as `turn_work_max` counts; `woken` begins anew."""
+        """Of the passes of that moment, as `turn_work_max` counts; `woken` starts again."""
 
     @property
     def is_left(self) -> bool:
@@ -331,8 +331,9 @@ class Broker:
         if not view.is_away:
             raise Refused(
                 "not-away",
-                f"{machine} is there",
-                "end it first: 'iriai down --kill' with its --state; 'iriai drain' only rests it",
+                f"{machine} is online",
+                "stop it first: 'iriai down --kill' with its --state; 'iriai drain' only keeps "
+                "it from starting tasks",
             )
         self._drop(view, now)
 

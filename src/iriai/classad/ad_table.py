@@ -1,4 +1,4 @@
-"""Ads as columns: one row for each, one column for each attribute that any of them has."""
+"""Ads as columns: a row for each ad, a column for each attribute."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Texts:
         return self._places
 
     def place_of(self, text: str) -> int:
-        """Where any text stands among them: between two of them where it is none of them."""
+        """Return the text's sort position; texts not in the table sort between their neighbours."""
         self.places()
         sought = folded(text)
         left, right = bisect_left(self._folded, sought), bisect_right(self._folded, sought)

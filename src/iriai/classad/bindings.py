@@ -1,4 +1,4 @@
-"""What an expression saw: the values of the attributes that it mentions, for people."""
+"""The attribute values that an expression used, as an explanation for people."""
 
 from __future__ import annotations
 

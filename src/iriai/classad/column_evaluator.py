@@ -1,4 +1,4 @@
-"""An expression for many ads at once, in a few array operations; see `reference_evaluator`."""
+"""Evaluates an expression on many ads by array operations; see `reference_evaluator`."""
 
 from __future__ import annotations
 

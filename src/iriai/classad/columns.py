@@ -1,4 +1,4 @@
-"""Values of one expression for many ads at once, and what operators make of them.
+"""Columns of values of one expression over many ads, and the operators on them.
 
 A column has one kind of value, beside what is undefined or an error; every operator is a few NumPy
 operations, whatever the number of ads. What does not fit into that (an attribute that is a number

@@ -1,4 +1,4 @@
-"""A requirement as it is used: what of it stays as it is, and what follows load and time."""
+"""A requirement split into the part that is constant and the part that follows load and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An expression that was understood: its one text, its tree, the clauses that must all hold."""
+"""A parsed expression: its canonical text, its tree, and its clauses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def parse_expression(text: str, where: str, *, patterns: bool = False) -> Expres
     if len(text.encode()) > EXPRESSION_BYTES_MAX:
         raise UsageProblem(
             "bad-expression",
-            f"{where}: an expression of {len(text.encode())} bytes; {EXPRESSION_BYTES_MAX} may be",
+            f"{where}: the expression has {len(text.encode())} bytes; the limit is "
+            f"{EXPRESSION_BYTES_MAX}",
             "give the machines an attribute, [machine.attributes], and ask for that",
         )
     try:
@@ -57,7 +58,7 @@ def parse_expression(text: str, where: str, *, patterns: bool = False) -> Expres
     if _levels(node) > LEVELS_MAX:
         raise UsageProblem(
             "bad-expression",
-            f"{where}: more than {LEVELS_MAX} operators hang on each other",
+            f"{where}: more than {LEVELS_MAX} operators are nested",
             "ask for one of many with member(Machine, {...}), or give the machines an attribute",
         )
     return Expression(text_of(node), node)

@@ -64,7 +64,7 @@ def why_not(name: str) -> str:
     if key in CLOCKS:
         return f"{name}() reads the clock"
     if key in DICE:
-        return f"{name}() draws at random"
+        return f"{name}() draws random numbers"
     if key in PATTERNS:
-        return f"{name}() looks for a pattern, which can take for ever"
+        return f"{name}() matches a pattern, which can take unlimited time"
     return f"there is no function {name}()"

@@ -1,4 +1,4 @@
-"""The words of an expression, each with where it stands."""
+"""The lexer of expressions: tokens with their positions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _KIND_OF_WRONG = {
-    '"': "a text that does not end",
+    '"': "a text that is not closed",
     "'": "a name in quotes",
     "=": "=",
     "[": "[, which begins a record or a subscript",
 }
 _HINTS = {
-    '"': 'end it with "; inside, write \\" for a quotation mark',
+    '"': 'close it with "; inside, write \\" for a quotation mark',
     "'": 'a text stands in double quotes, as "X86_64"',
     "=": "write == to compare, or =?= for exactly the same",
     "[": "expressions have no records; lists are written {a, b} and asked with member()",
@@ -65,7 +65,7 @@ def tokens(text: str) -> Iterator[Lexeme]:
         found = _TOKEN.match(text, position)
         if found is None:
             sign = text[position]
-            what = _KIND_OF_WRONG.get(sign, f"'{sign}', which means nothing here")
+            what = _KIND_OF_WRONG.get(sign, f"'{sign}', which has no meaning here")
             hint = _HINTS.get(sign, "write names, numbers, texts in double quotes and operators")
             raise syntax_problem(text, position, what, hint)
         kind = found.lastgroup

@@ -1,4 +1,4 @@
-"""From text to tree, by the precedence of ClassAds, which is that of C.
+"""The parser of expressions, with the precedence of ClassAds, which is that of C.
 
 What HTCondor's library would read and we do not (records, subscripts, names in quotes, octal and
 hexadecimal numbers, comments) is refused, so that what is accepted means the same to both.
@@ -179,9 +179,7 @@ class _Parser:
         scope = token.text.upper()
         name = self._token
         if scope not in SCOPES:
-            raise self._wrong(
-                token, f"the scope '{token.text}'", "there are MY (one's own ad) and TARGET"
-            )
+            raise self._wrong(token, f"the scope '{token.text}'", "use MY (its own ad) or TARGET")
         if name.kind != "name":
             raise self._unexpected("the name of an attribute")
         self._advance()
@@ -190,7 +188,7 @@ class _Parser:
     def _attribute(self, scope: str, token: Lexeme) -> Attribute:
         if token.text.lower() in FORBIDDEN:
             what = f"{token.text}, which is an expression itself,"
-            raise self._wrong(token, what, "write what it says instead")
+            raise self._wrong(token, what, "write the expression itself instead")
         return Attribute(scope, token.text)
 
     def _call(self, token: Lexeme) -> Node:
@@ -266,7 +264,7 @@ class _Parser:
                 self._text,
                 self._token.position,
                 f"more than {DEPTH_MAX} levels of parentheses and operators",
-                "make it flatter; && and || may stand side by side as often as you like",
+                "nest less; && and || may stand side by side without limit",
             )
 
     def _unexpected(self, wanted: str) -> UsageProblem:

@@ -1,4 +1,4 @@
-"""Ask an expression of the rows of a table: in columns, and of HTCondor's library what is left."""
+"""Evaluates an expression on the rows of a table: by columns where possible."""
 
 from __future__ import annotations
 

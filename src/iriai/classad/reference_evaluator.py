@@ -1,4 +1,4 @@
-"""What an expression means: as HTCondor's own library evaluates it.
+"""The meaning of expressions: evaluation as HTCondor's own library does it.
 
 Importing this module loads that library (15 MB): whoever has no expression in use leaves it alone.
 """

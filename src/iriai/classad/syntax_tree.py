@@ -1,4 +1,4 @@
-"""The tree of an expression, frozen; and the values that ads hold and expressions come to."""
+"""The syntax tree of an expression, frozen, and the values of expressions."""
 
 from __future__ import annotations
 

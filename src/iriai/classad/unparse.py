@@ -1,4 +1,4 @@
-"""From tree to text: one text for each tree, so that equal expressions are known by it."""
+"""From tree to text: one canonical text per tree, so equal expressions compare equal."""
 
 from __future__ import annotations
 

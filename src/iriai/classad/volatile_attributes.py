@@ -1,4 +1,4 @@
-"""What of an ad changes by itself, and what time it is on a machine."""
+"""Attributes of an ad that change by themselves, and the time on a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talking to a daemon: a typed connection for programs and for the command line.
+"""Connections to a daemon, for programs and for the command line.
 
 from iriai.client import Client, draft
 

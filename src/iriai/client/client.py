@@ -150,7 +150,7 @@ class Client(ClusterRequests):
         return self._line.conversation.ask_many(map(Submit, drafts), Submitted)
 
     def dry_run(self, draft: JobDraft) -> DryRun:
-        """What would become of a job, which is not handed in."""
+        """What would become of a job, which is not submitted."""
         conversation = self._line.conversation
         return conversation.finish(conversation.begin(Submit(draft, dry_run=True)), DryRun)
 

@@ -1,4 +1,4 @@
-"""The requests about a cluster as methods; part of `Client`."""
+"""Methods of `Client` for requests about a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from iriai.wire.joining import (
 )
 
 ANEW_WAIT_S = 60.0
-"""For a daemon that begins anew to answer again: as long as `up` waits for one."""
+"""For a daemon that restarts to answer again: as long as `up` waits for one."""
 _PAUSE_S = 0.05
 
 
@@ -74,7 +74,7 @@ class ClusterRequests:
             self._await_anew()
 
     def consent(self, home: str, lifetime_s: float) -> None:
-        """Have tasks that are handed in at `home` run here as the user who asks; 0: no more."""
+        """Have tasks that are submitted on `home` run here as the user who asks; 0: no more."""
         self._line.ask(GrantConsent(home, lifetime_s))
 
     def consents(self) -> ConsentTable:

@@ -1,4 +1,4 @@
-"""The line to one daemon: a conversation that can be begun anew when the daemon comes back."""
+"""The connection to one daemon; it is made again when the daemon comes back."""
 
 from __future__ import annotations
 

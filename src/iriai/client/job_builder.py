@@ -1,4 +1,4 @@
-"""A job draft from what surrounds the one who asks: directory and environment."""
+"""A job draft from the surroundings of its submitter: directory and environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A newcomer's question to a member of the cluster that it is to join."""
+"""The request of a new machine to a member of the cluster that it joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation over a network with a machine of a cluster, known by its authority's fingerprint.
+"""A network connection to a machine of a cluster, identified by its authority's fingerprint.
 
 First the machine is asked which authority it has; where that has the fingerprint, a second
 connection is made on which everything is proved by it. Nothing is told on the first.

@@ -23,7 +23,7 @@ def open_output(path: str, user: str = "") -> int:
 
     What has the name of an output file is the user's to choose, and to change at any time: a pipe,
     on which an opening waits for ever, a device, which an opening may set off, or a link to a file
-    of somebody else's. So it is looked at before it is opened, and opened only where it is a file,
+    of another user's. So it is looked at before it is opened, and opened only where it is a file,
     and that of the user whose task it is where that is not the one who reads.
 
     Raises:
@@ -44,7 +44,7 @@ def open_output(path: str, user: str = "") -> int:
 
 
 def _check_owner(found: os.stat_result, user: str) -> None:
-    """Raise PermissionError where a user may have led us to a file of somebody else's."""
+    """Raise PermissionError where a user may have led us to a file of another user's."""
     if not user:
         return
     try:

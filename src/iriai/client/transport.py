@@ -1,4 +1,4 @@
-"""Frames over one blocking Unix socket: sent whole, received as they come, never in a deadlock."""
+"""Frames over one blocking Unix socket: sent whole, received as available, without deadlock."""
 
 from __future__ import annotations
 

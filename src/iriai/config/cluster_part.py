@@ -28,8 +28,8 @@ def parse_cluster_configuration(text: str, where: str) -> Configuration:
     for section in tomllib.loads(text):
         if section not in CLUSTER_SECTIONS:
             raise BadConfiguration(
-                f"{where}: [{section}] is not the cluster's to say",
-                f"write it into iriai.toml of the machine; the cluster has "
+                f"{where}: [{section}] is not part of the cluster's configuration",
+                "write it into iriai.toml of the machine; the cluster's configuration has "
                 f"{', '.join(f'[{each}]' for each in CLUSTER_SECTIONS)}",
             )
     return configuration

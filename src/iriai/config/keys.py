@@ -1,4 +1,4 @@
-"""The keys of a section of the configuration file: read, refused and shown by their types."""
+"""Keys of a configuration section: read, refused and shown by their types."""
 
 from __future__ import annotations
 

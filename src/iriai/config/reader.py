@@ -1,4 +1,4 @@
-"""`iriai.toml`: text in, one frozen object out, or one error that says where and what instead."""
+"""Reader of `iriai.toml`: text in, one frozen object out, or one error with its place."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _document(text: str, where: str) -> dict[str, object]:
     if len(text) > TEXT_LENGTH_MAX:
         raise BadConfiguration(
             f"{where} is longer than {TEXT_LENGTH_MAX} characters",
-            "this is hardly a configuration; check which file it is",
+            "this does not look like a configuration; check which file it is",
         )
     try:
         return tomllib.loads(text)
@@ -101,7 +101,7 @@ def _document(text: str, where: str) -> dict[str, object]:
         what = str(error).replace("at end of document", end)
         raise BadConfiguration(
             f"{where} is not valid TOML: {what}",
-            "mend that line; a section looks like [machine], a value like cpus = 4",
+            "correct that line; a section looks like [machine], a value like cpus = 4",
         ) from None
     except RecursionError:
         raise BadConfiguration(
@@ -109,7 +109,7 @@ def _document(text: str, where: str) -> dict[str, object]:
         ) from None
     except ValueError as error:  # of Python's int(), which takes so many digits and no more
         raise BadConfiguration(
-            f"{where} has a number that cannot be read: {error}", "write a smaller one"
+            f"{where} has a number that cannot be read: {error}", "write a smaller number"
         ) from None
 
 
@@ -144,7 +144,7 @@ class _Reader:
         names, values = kind.entries
         table = self._table(path, raw)
         for name in table:
-            self._value(f"{path} has a name that cannot be one: {_quoted(name)}", name, names)
+            self._value(f"{path} has an invalid name: {_quoted(name)}", name, names)
         return {name: self._read(_joined(path, name), each, values) for name, each in table.items()}
 
     def _value(self, what: str, raw: object, kind: KeyType) -> object:

@@ -188,7 +188,7 @@ class JobSection(msgspec.Struct, frozen=True):
 
     time_limit_s: Seconds | None = None
     """Wall time of a task whose job names none. None: no limit; such jobs never fill a gap that
-    was promised to somebody."""
+    was promised to someone."""
     kill_grace_s: Annotated[float, DURATION, Meta(ge=0, le=3600)] = 10.0
     """Between the request to end (SIGTERM) and SIGKILL, 0 to 3600. Longer: more time to save work;
     shorter: resources are free sooner."""
@@ -197,7 +197,7 @@ class JobSection(msgspec.Struct, frozen=True):
     of the clock lie a commit and a spawn, between the last process and word of it another commit.
     Longer: promises hold on slower machines; shorter: gaps are filled more tightly."""
     lease_s: Seconds = DEFAULT_LEASE_S
-    """How long a task on another machine goes on while the machine that the job was handed in at
+    """How long a task on another machine goes on while the machine that the job was submitted on
     cannot be heard. Longer: work survives longer breaks; shorter: work of a dead machine is
     repeated sooner."""
     max_array: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
@@ -256,7 +256,7 @@ class IdentitySection(msgspec.Struct, frozen=True):
 
 
 class UsersSection(msgspec.Struct, frozen=True):
-    """`[users]`: as whom tasks that were handed in on other machines run here."""
+    """`[users]`: as whom tasks that were submitted on other machines run here."""
 
     guest: Name | None = None
     """Who runs tasks of users that this machine does not know. None: such tasks are refused. A

@@ -1,4 +1,4 @@
-"""`python -m iriai.daemon --state DIR`: settle everything that needs privileges, then serve.
+"""`python -m iriai.daemon --state DIR`: do everything that needs privileges, then serve.
 
 Exit code 0: someone wanted the end. A problem that keeps the daemon from running goes to standard
 error and into DIR/daemon.end, and the exit code is the problem's. Anything else is a crash.

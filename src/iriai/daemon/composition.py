@@ -1,4 +1,4 @@
-"""The cores of a machine, from its settings and what its store gave back."""
+"""Builds the cores of a machine from its settings and its store."""
 
 from __future__ import annotations
 

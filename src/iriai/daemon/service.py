@@ -346,7 +346,7 @@ class Service:
             self._loop.call_soon(self._end, 0)
 
     def _begin_anew(self) -> None:
-        """What this daemon goes by has changed on disk: end, and be started again with it."""
+        """Exit because the configuration changed on disk; the supervisor restarts us with it."""
         self._settings.announce_again()
         self._loop.call_soon(self._end, 0)
 

@@ -1,4 +1,4 @@
-"""Attempts under way, as nodes tell of them: accepted, begun, refused, ended, not heard of."""
+"""Attempts in progress, as nodes report them: accepted, started, refused, ended, silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the end of a task: its job may be over, and other jobs may wait for it."""
+"""Completion of a task: its job may be over, and dependent jobs may start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The home core: a job's existence, from its acceptance to its stored result.
+"""The home core: the authority on a job from its acceptance to its stored result.
 
 In: what clients ask, messages from broker and nodes. Out: wants, runs, acknowledgements, and the
 events that make the job's state. docs/spec/001 has the life cycle, docs/spec/002 the messages.
@@ -56,7 +56,7 @@ NONE_ENDED: Ends = {}
 
 
 class Home:
-    """Jobs handed in here; see the module."""
+    """Jobs submitted here; see the module."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who waits for whose end: an index from a job, or a task of it, to the jobs that wait for it.
+"""Dependencies: an index from a job or task to the jobs that wait for it.
 
 When something ends, those that wait for it become due at once, however many they are; they are told
 a bounded number in each turn. So the end of a job costs the same whether one job waits for it or
@@ -41,12 +41,12 @@ class Dependents:
         self._due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
 
     def __contains__(self, number: int) -> bool:
-        """Whether somebody waits for the job, or for a task of it."""
+        """Whether someone waits for the job, or for a task of it."""
         return number in self._of
 
     @property
     def is_due(self) -> bool:
-        """Whether somebody is still to be told."""
+        """Whether someone is still to be told."""
         return bool(self._due)
 
     def add(self, number: int, dependencies: Iterable[Dependency]) -> None:
@@ -73,7 +73,7 @@ class Dependents:
         return list(dict.fromkeys(found))
 
     def tasks(self, number: int) -> list[int]:
-        """The tasks of a job that somebody waits for."""
+        """The tasks of a job that someone waits for."""
         tasks = (each.task for each in self._of.get(number, ()))
         return list(dict.fromkeys(task for task in tasks if task is not None))
 
@@ -121,9 +121,9 @@ class Dependents:
                 self.cannot_complete(number, here.spoilt_by)
 
     def check(self, jobs: Mapping[int, JobState]) -> None:
-        """Raise where somebody waits for what will never be told."""
+        """Raise where someone waits for what will never be told."""
         for number, of_job in self._of.items():
-            assert number in jobs, f"somebody waits for job {number}, which has ended"
+            assert number in jobs, f"someone waits for job {number}, which has ended"
             for each, waiting in of_job.items():
                 assert waiting, f"nobody waits for {each}"
                 for dependent in waiting:

@@ -1,4 +1,4 @@
-"""What in the home itself keeps a job's waiting tasks from starting."""
+"""Reasons in the home itself that keep a job's waiting tasks from starting."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list
 
 def waits_for_place(machine: str) -> Reason:
     """What an attempt waits for that was handed out ahead."""
-    needed = "what runs there before it to end"
-    return Reason(Rule.MACHINE_BUSY, needed, f"it was handed out ahead to {machine}", machine)
+    needed = "the tasks there before it to end"
+    return Reason(Rule.MACHINE_BUSY, needed, f"it was prefetched by {machine}", machine)
 
 
 def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState]) -> list[Reason]:

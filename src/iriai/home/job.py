@@ -1,8 +1,8 @@
-"""The state of one job: the replay of its events, and nothing else.
+"""The state of one job: the replay of its events.
 
-Each change has one method here, used alike when it happens and when it is replayed. A task that
-has neither been started nor touched costs nothing: the tasks of an array are a cursor over its
-ranges, and only those that run, wait again or were cancelled early are remembered one by one.
+Each change has one method here, used alike when it happens and when it is replayed. A task that has
+neither been started nor touched costs nothing: the tasks of an array are a cursor over its ranges,
+and only those that run, wait again or were cancelled early are remembered one by one.
 """
 
 from __future__ import annotations

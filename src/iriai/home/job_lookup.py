@@ -1,4 +1,4 @@
-"""Whether what a job would wait for is there, has ended already, and can come to be at all."""
+"""Checks of dependencies: whether a job exists, has ended, and can be waited for."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JobLookup(NamedTuple):
         for each in after:
             cause = self.end_of(each) or ended.get((each.number, each.task))
             if cause is None:
-                raise NotFound("no-such-job", f"it is not known any more how {each.on} ended")
+                raise NotFound("no-such-job", f"the end of {each.on} is no longer stored")
             if isinstance(cause, EndCause):
                 check_possible(each, cause)
                 met.append((each, cause))
@@ -72,8 +72,8 @@ class JobLookup(NamedTuple):
         if not job.waiting:
             raise Refused(
                 "nothing-waits",
-                f"{JobId(self.home, job.number)} has no task that waits",
-                "what runs keeps what it has",
+                f"{JobId(self.home, job.number)} has no waiting task",
+                "running tasks keep what they have",
             )
         new = wanted.differing(job.spec)
         if not new.fields:
@@ -116,6 +116,6 @@ def check_no_cycle(
     if len(came_from) > SEARCHED_MAX:
         raise Refused(
             "chain-too-long",
-            f"it would wait for more than {SEARCHED_MAX} jobs, one after the other",
-            "wait for fewer, or submit it anew",
+            f"it would wait for more than {SEARCHED_MAX} jobs, one after another",
+            "wait for fewer, or submit it again",
         )

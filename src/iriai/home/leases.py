@@ -1,4 +1,4 @@
-"""How long a home waits for attempts on other machines before it repeats them.
+"""Leases: how long a home waits for attempts on other machines before it repeats them.
 
 docs/spec/002, section 3, has the rules and their proof. A lease here counts from when its `Run` was
 sent, and from each answer to the machine's `Renew`: later than the node counts it.
@@ -111,8 +111,9 @@ class MachineStats:
             return ""
         peak, claimed = killed[-1]
         return (
-            f"{len(killed)} tasks were killed there below the memory they had claimed, the last"
-            f" with {format_size(peak)} of {format_size(claimed)}: it may have less than it says"
+            f"{len(killed)} tasks were killed there below the memory they had claimed, the last "
+            f"with {format_size(peak)} of {format_size(claimed)}: it may have less than it "
+            "reports"
         )
 
     def _at_once(self, ends: list[tuple[AttemptResult, int]]) -> str:
@@ -126,7 +127,7 @@ class MachineStats:
             jobs[result.attempt.number] = None
         if count < AT_ONCE_MIN or len(jobs) < JOBS_MIN:
             return ""
-        return f"the last {count} tasks, of {len(jobs)} jobs, failed there at once"
+        return f"the last {count} tasks, of {len(jobs)} jobs, failed there within moments"
 
     def _slower(self, machine: str) -> str:
         for times in reversed(self._arrays.values()):
@@ -158,7 +159,7 @@ def lost_result(
     attempt: AttemptId, machine: str, spec: JobSpec, now_wall_s: float
 ) -> AttemptResult:
     """The row of an attempt that was not heard of for the time of its lease."""
-    message = f"{machine} was not heard for the time of its lease, {lease_of(spec):g} s"
+    message = f"{machine} had no contact for the time of its lease, {lease_of(spec):g} s"
     ended = (now_wall_s, now_wall_s, 0.0, 0.0)
     return AttemptResult(attempt, machine, EndCause.LOST, None, None, Usage(), *ended, message)
 

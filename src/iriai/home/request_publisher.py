@@ -1,4 +1,4 @@
-"""What a home has told the broker that it wants, and what it must tell it.
+"""The requests that a home has sent to the broker, and those it must send.
 
 Each change of a want has a stamp, higher than all before, also those before a restart; what is told
 again without a change keeps its own (docs/spec/008).

@@ -1,1 +1,1 @@
-"""Who is who: keys and certificates, what operators sign, whom to believe, who may do what."""
+"""Identity: keys and certificates, signed documents, trust and permissions."""

@@ -1,4 +1,4 @@
-"""All that a machine holds of its cluster, read from disk, and kept there when it changes."""
+"""All state of the cluster on a machine, read from disk and stored when it changes."""
 
 from __future__ import annotations
 

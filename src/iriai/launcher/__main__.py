@@ -109,7 +109,7 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     scratch.close(REMOVAL_WAIT_S)
     choice.enclosures.close()
     os.unlink(settings.socket)
-    log.info("everything has ended")
+    log.info("all tasks have ended")
     return 0
 
 

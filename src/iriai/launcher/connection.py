@@ -115,7 +115,7 @@ class BufferedSocket:
                 raise PeerProblem(f"cannot send: {error.strerror}") from error
             del self._waiting[:sent]
         if len(self._waiting) > WAITING_BYTES_MAX:
-            raise PeerProblem("the daemon does not read what it is told")
+            raise PeerProblem("the daemon does not read its messages")
 
     def close(self) -> None:
         """Close the socket and what was passed and not used."""

@@ -242,7 +242,7 @@ class Launcher:
         now_s = steady_s()
         for about, error in self._timers.run_due(now_s):
             if isinstance(about, RunningTask):
-                words = self.defects.record(f"keeping limits of {about.attempt}", error, ENDED)
+                words = self.defects.record(f"checking limits of {about.attempt}", error, ENDED)
                 self._tasks.give_up(about, words, now_s)
             else:
                 self.defects.record("a timer", error)
@@ -294,7 +294,7 @@ class Launcher:
         count = len(message.templates)
         for order in message.orders:
             if not 0 <= order.template < count:
-                raise MessageProblem("an order names a template that is not there")
+                raise MessageProblem("an order names a template that does not exist")
             if homes.setdefault(order.template, order.attempt.home) != order.attempt.home:
                 raise MessageProblem("a template is for tasks of two homes")
         result: list[Prepared | NotStarted] = []
@@ -321,7 +321,7 @@ class Launcher:
         elif attempt in self._known.exits:
             self._ended_again.append(self._known.exits[attempt])
         elif attempt in self._known.forgotten:
-            text = "this attempt ended here before, and its end was acknowledged"
+            text = "this attempt ended here earlier, and its end was acknowledged"
             self._not_started(attempt, NotStarted(EndCause.REFUSED, text))
         else:
             is_intended = attempt in self._known.intents

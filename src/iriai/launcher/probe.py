@@ -1,4 +1,4 @@
-"""What keeps each limit on this machine, in words for `doctor`."""
+"""The mechanism of each limit on this machine, in words for `doctor`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _cpu_time(choice: CgroupSupport) -> tuple[str, str]:
             "sampling and rlimit",
             f"each process is limited by itself, the sum every {SAMPLE_S:g} s",
         )
-    note = f"looked at when it could be reached, at most every {CPU_SAMPLE_MIN_S:g} s"
+    note = f"checked when it could be reached, at most every {CPU_SAMPLE_MIN_S:g} s"
     return f"cgroup v{place.version} cpuacct", note
 
 

@@ -160,7 +160,7 @@ class Server:
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:  # no descriptor is left, for now
-            log.warning("a connection cannot be taken: %s", error.strerror)
+            log.warning("a connection cannot be accepted: %s", error.strerror)
             return
         pid, uid, _ = peer_of(accepted)
         if uid not in self._allowed_uids:

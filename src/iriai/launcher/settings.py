@@ -1,4 +1,4 @@
-"""What the launcher is told on its command line."""
+"""The launcher's command line."""
 
 from __future__ import annotations
 

@@ -101,6 +101,6 @@ class StateDirectory:
         found = os.fstat(fd)
         if found.st_uid != uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise StateProblem(
-                f"{self.path}: {name} must belong to user id {uid} and be writable by nobody else"
+                f"{self.path}: {name} must belong to user id {uid} and be writable by no other user"
             )
         return fd

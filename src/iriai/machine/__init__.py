@@ -1,1 +1,1 @@
-"""One machine: its parts together, with messages between them delivered on the spot."""
+"""One machine: node, home and broker together, with messages between them delivered at once."""

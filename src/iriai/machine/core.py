@@ -84,8 +84,8 @@ ROUNDS_MAX = 1000
 UNSETTLED_SHOWN = 5
 """Jobs that a refusal names: a line for people."""
 PUT_OFF_S = 1.0
-"""An alarm that would ring so much too early is put off: what it was for was acknowledged, and to
-wake costs more than to set it anew."""
+"""A timer that would fire earlier than that is rearmed: its cause was acknowledged, and a spurious
+wake-up costs more than rearming."""
 
 
 @dataclass(slots=True)
@@ -257,10 +257,10 @@ class Machine:
             more = len(jobs) - UNSETTLED_SHOWN
             raise Refused(
                 "not-settled",
-                f"what {machine} was given of {shown}{f' and {more} more' if more > 0 else ''} "
-                "is not settled",
-                "bring it back, or wait: when their leases are over these tasks are lost, and run "
-                "again elsewhere",
+                f"the tasks that {machine} was given are not settled: "
+                f"{shown}{f' and {more} more' if more > 0 else ''}",
+                "bring it back, or wait: when their leases expire, these tasks are lost, and "
+                "rerun elsewhere",
             )
         if self._broker is not None:
             self._broker.forget_machine(machine, now)

@@ -1,4 +1,4 @@
-"""Invariants that only the past can break: what must not fall, and what must not move.
+"""Monotonic invariants: values that must not fall, and promises that must not move.
 
 One watch looks at one machine after each turn, through restarts of its daemon, which it must not
 notice.

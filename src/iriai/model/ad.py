@@ -1,4 +1,4 @@
-"""Ads: what a machine and a job say of themselves, in HTCondor's names (docs/spec/007)."""
+"""Ads: attributes of machines and jobs, in HTCondor's names (docs/spec/007)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a machine listens: a host and a port, as people write them."""
+"""Addresses of machines: a host and a port."""
 
 from __future__ import annotations
 

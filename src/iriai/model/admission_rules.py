@@ -1,4 +1,4 @@
-"""Which homes may have tasks run on a machine, and for which users: the machine's own rule.
+"""Admission rules of a machine: which homes may have tasks run there, for which users.
 
 Node and launcher both go by it, the launcher by itself. docs/guide/joining.md.
 """
@@ -47,7 +47,7 @@ class HomeRules(msgspec.Struct, frozen=True):
     """Whether the machine is in a cluster: then nobody elsewhere has anything run as root."""
 
     def refusal(self, home: str, user: str) -> str:
-        """Why a task of `user` that was handed in at `home` is not run here; empty: it is.
+        """Why a task of `user` that was submitted on `home` is not run here; empty: it is.
 
         Whether there is such a user here is another question; see `user_here`.
         """

@@ -1,4 +1,4 @@
-"""What may be changed of a job that waits, and what a change came to."""
+"""Alterations of waiting jobs, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the time a machine is there: its weight as a candidate for the broker (spec 008).
+"""Steadiness: the share of the time that a machine is online; its weight as a candidate.
 
 Time that is long past counts less: halved each week, so that a machine that changed hands or habits
 is judged anew within weeks. A machine of which little is known is taken for neither.

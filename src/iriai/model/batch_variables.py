@@ -1,4 +1,4 @@
-"""Variables that scripts for Slurm and PBS rely on, and which names of variables are ours to set.
+"""Variables of Slurm and PBS, and names of variables that iriai sets.
 
 What is known at submission travels in the job (`BatchVariables`); what differs between tasks the
 launcher adds (`iriai.launcher.environment.batch_variables`).
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 RESERVED = ("IRIAI_", "PBS_", "SLURM_")
-"""What names begin with that only we set. In the environment that a job is handed in with they are
+"""What names begin with that only we set. In the environment that a job is submitted with they are
 dropped: of another system's job, of the task that hands it in, or meant to pass for ours."""
 VALUE_LENGTH_MAX = 8192
 """Characters of one value: two of the longest paths, or a PATH of a hundred directories."""

@@ -1,4 +1,4 @@
-"""How large what comes from outside may be: the types that fields of messages are declared with.
+"""Bounds of outside input: the types with which fields of messages are declared.
 
 msgspec checks them while it decodes, in C: a message with a field out of bounds is malformed, as
 one of another shape is. So numbers that cannot be counted with, and texts that fill the memory, get
@@ -95,7 +95,7 @@ Text = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 KeyBytes = Annotated[bytes, Meta(max_length=4096)]
 """Keys, secrets and signatures."""
 Document = Annotated[bytes, Meta(max_length=4 << 20)]
-"""Certificates, and what somebody signed."""
+"""Certificates, and what someone signed."""
 Content = Annotated[bytes, Meta(max_length=CHARACTERS_MAX)]
 """Environments, scripts, inputs, output."""
 

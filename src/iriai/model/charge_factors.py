@@ -1,4 +1,4 @@
-"""What charges are multiplied by in off-peak time: runs of equal factors, kept with each charge."""
+"""Charge factors of off-peak time: runs of equal factors, stored with each charge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: what anyone wants from a machine, and the machine's durable word for it."""
+"""Claims: requests for resources of a machine, and the machine's durable grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which homes a cluster trusts to speak for which users, as its operators signed it.
+"""Trusted homes of a cluster: which homes speak for which users, signed by operators.
 
 It is what a machine goes by whose owner says nothing of it (`[homes]`). docs/spec/004, section 11.
 """
@@ -32,7 +32,7 @@ class HomeTrust(msgspec.Struct, frozen=True):
         return self.homes.get(home, self.homes.get(OTHERS, (ALL,)))
 
     def trusts(self, home: str, user: str) -> bool:
-        """Whether tasks of `user` that were handed in at `home` run on other machines."""
+        """Whether tasks of `user` that were submitted on `home` run on other machines."""
         users = self.users_of(home)
         return ALL in users or user in users
 
@@ -45,7 +45,7 @@ class HomeTrust(msgspec.Struct, frozen=True):
 def refusal_of(
     rules: HomeRules, trust: HomeTrust, home: str, user: str, has_consented: Callable[[], bool]
 ) -> str:
-    """Why a task of `user` that was handed in at `home` is not run here; empty: it is.
+    """Why a task of `user` that was submitted on `home` is not run here; empty: it is.
 
     The owner's word first; where there is none, the cluster's, or the user's own.
     """

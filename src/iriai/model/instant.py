@@ -1,4 +1,4 @@
-"""The time that a core is told."""
+"""The time of an event, as a core receives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person hands in: one job, made of tasks that share everything but their index."""
+"""A submitted job: tasks that share everything but their index."""
 
 from __future__ import annotations
 

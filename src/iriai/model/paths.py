@@ -1,4 +1,4 @@
-"""Where things are: the state directory, the files in it, and the sockets. Names only, no I/O."""
+"""Paths: the state directory, the files in it, and the sockets. Names only, no I/O."""
 
 from __future__ import annotations
 

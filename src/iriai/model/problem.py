@@ -1,4 +1,4 @@
-"""Errors a person or a program meets: what was wrong, where, and what would be right."""
+"""Errors for a person or a program: what happened, where, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something was refused or waits, as data: which rule, what was needed, what was there."""
+"""Reasons for refusing or waiting, as data: which rule, what was needed, what was there."""
 
 from __future__ import annotations
 

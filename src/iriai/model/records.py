@@ -1,4 +1,4 @@
-"""Durable records: what cores ask the store to keep, one transaction for each turn of a machine.
+"""Durable records: what cores ask the store to keep, one transaction per turn of a machine.
 
 A job's state is the replay of its events in order of their sequence number. Events of one turn that
 concern several tasks of a job are one event, so that an array costs rows by turns, not by tasks.
@@ -238,7 +238,7 @@ class Incarnated(msgspec.Struct, frozen=True):
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """Node: it takes nothing more until somebody says `Resumed`."""
+    """Node: it takes nothing more until someone says `Resumed`."""
 
     reason: str
     by: str

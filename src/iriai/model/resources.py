@@ -1,4 +1,4 @@
-"""Amounts of what a machine has and a task asks for, and the kinds of resources there are."""
+"""Amounts of resources, and the kinds of resources that exist."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How large what a person hands in may be: what the kernel takes when a task is started.
+"""Sizes of submitted texts: what the kernel accepts when a task is started.
 
 Linux refuses a program whose arguments and environment are over a quarter of its stack limit (2 MiB
 of the usual 8), and any single text among them over 128 KiB (execve(2), MAX_ARG_STRLEN). What is
-larger could never start, so it is refused where it is handed in, and again by the launcher.
+larger could never start, so it is refused where it is submitted, and again by the launcher.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a store gives back when a machine comes up."""
+"""A snapshot of the store for a machine that starts."""
 
 from __future__ import annotations
 

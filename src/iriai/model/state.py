@@ -1,4 +1,4 @@
-"""States of a task and why attempts and tasks end: the tables, and nothing beside them."""
+"""States of a task, and causes of ends: the tables, and nothing beside them."""
 
 from __future__ import annotations
 

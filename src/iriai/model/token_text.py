@@ -1,4 +1,4 @@
-"""Tokens as people carry them: one word that says what for, with whom, where, and a secret.
+"""Tokens as text: one word with its purpose, its machine or user, an address, and a secret.
 
 `iriai-join-...` lets one machine in, `iriai-user-...` lets a person ask from elsewhere. The word
 carries the fingerprint of the cluster's authority, so whoever has it knows whom to believe, and an

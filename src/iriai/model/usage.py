@@ -1,4 +1,4 @@
-"""What an execution used."""
+"""Resource usage of an execution."""
 
 from __future__ import annotations
 

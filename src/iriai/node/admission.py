@@ -1,4 +1,4 @@
-"""Whether a node takes a claim: its capability, what may be started, what is free."""
+"""Admission of claims on a node: its capability, the rules, what is free."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RequirementsCheck:
         problem = wanted.problem or self._owners.problem
         if problem:
             rule = Rule.REQUIREMENTS if wanted.problem else Rule.OWNER_POLICY
-            return Reason(rule, "requirements that can be read", problem, self._machine)
+            return Reason(rule, "readable requirements", problem, self._machine)
         if not (wanted.keys or self._owners.keys or spec.requirements or self.ad.requirements):
             return None
         machine = self.attributes(wall_s)
@@ -129,7 +129,7 @@ class Admission:
         home, user = run.attempt.home, run.spec.user
         words = self._judge_user(home, user, wall_s)
         if words:
-            assert run.capability is not None, "what was not redeemed went before"
+            assert run.capability is not None, "an unused capability was issued earlier"
             self._report.turned_away(TurnedAway(run.capability, home, user, words))
             whom = "a home and a user whose tasks the machine runs"
             return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
@@ -169,9 +169,11 @@ class Admission:
     def _lacks_behind(self, spec: JobSpec) -> Reason | None:
         """Why a task may not wait here for what runs: one may for each that does, at most."""
         if spec.exclusive or spec.resources.gpus:
-            had = "it takes the whole machine" if spec.exclusive else "it takes a gpu"
-            return Reason(Rule.MACHINE_BUSY, "a task that can wait for a place", had, self._machine)
-        return self._short_of(spec.resources, self._claims.followable, "held by tasks to wait for")
+            had = "it needs the whole machine" if spec.exclusive else "it needs a GPU"
+            return Reason(Rule.MACHINE_BUSY, "a task that can be prefetched", had, self._machine)
+        return self._short_of(
+            spec.resources, self._claims.followable, "tasks that hold resources to wait for"
+        )
 
     def _short_of(self, needed: Resources, there: Resources, where: str) -> Reason | None:
         lacking = needed.lacking_in(there)

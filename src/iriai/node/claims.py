@@ -1,4 +1,4 @@
-"""What this machine has granted: its calendar, who holds what of it, and which GPUs are whose."""
+"""Claims of this machine: its calendar, who holds what, and which GPUs are whose."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Node:
     def _refuse_waiting(self) -> None:
         """Give back what was handed out ahead: its homes' word for it is with the old daemon."""
         for held in self._claims.waiting:
-            had = "the machine's daemon was restarted before they did"
+            had = "the daemon of the machine restarted before they did"
             found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, self.settings.machine)
             self._refuse_held(held, found)
 
@@ -336,7 +336,10 @@ class Node:
                 self._effects.append(Persist(ClaimStored(held.claim)))
                 self._launch(held, now)
             elif now.steady_s >= held.granted_steady_s + AHEAD_WAIT_S:
-                needed, had = f"a place within {AHEAD_WAIT_S:.0f} s", "what runs there takes longer"
+                needed, had = (
+                    (f"resources within {AHEAD_WAIT_S:.0f} s"),
+                    ("the running tasks take longer"),
+                )
                 self._refuse_held(
                     held, Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
                 )
@@ -490,7 +493,7 @@ class Node:
             self._effects.append(Send(home, Part.HOME, renew))
 
     def _lapsed(self, held: HeldClaim, now: Instant) -> None:
-        message = "its home was not heard for the time of its lease, and it had not started"
+        message = "its home had no contact for the time of its lease, and it had not started"
         self._exited(held.over(EndCause.LOST, message, now), now)
 
     def _renewed(self, renewed: Renewed, now: Instant) -> None:

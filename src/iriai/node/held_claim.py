@@ -1,4 +1,4 @@
-"""A claim that this node granted, and what is known of the attempt that holds it."""
+"""A claim that this node granted, and the state of its attempt."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class HeldClaim:
         """Its end, where nobody can tell how it ended."""
         return self.over(
             EndCause.LOST,
-            "the launcher knows nothing of it: the machine was restarted, or its journal is gone",
+            "the launcher does not know it: the machine was restarted, or its journal is lost",
             now,
         )
 

@@ -1,4 +1,4 @@
-"""What a broker is told of this machine: gathered while events are handled, said once a turn."""
+"""Builds the node's report for the broker: collected during a turn, sent once at its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEP_MIN = 0.2
 IDLE_STEP_PART = 0.25
 """How long nobody has used the machine is told again when it is so much longer ..."""
 IDLE_STEP_MIN_S = 60.0
-"""... and at least this; that somebody uses it again is told at once."""
+"""... and at least this; that someone uses it again is told at once."""
 RELIEF = 0.8
 """A machine above its owner's threshold is open again below this part of it, so that a load near
 the threshold does not toggle it."""
@@ -65,7 +65,7 @@ class Load:
         return True
 
     def _idled(self, idle_s: float | None) -> bool:
-        """Somebody used the machine, or nobody did; whether that is worth telling."""
+        """Someone used the machine, or nobody did; whether that is worth telling."""
         self.keyboard_idle_s = idle_s
         if idle_s is None:
             return False
@@ -87,7 +87,7 @@ class Load:
             return None
         return Reason(
             Rule.LOAD_ABOVE_THRESHOLD,
-            f"at most {self._load_max:g} of others' load for each cpu, and less than "
+            f"at most {self._load_max:g} of foreign load per CPU, and less than "
             f"{self._load_max * RELIEF:g} after it was more",
             f"it is {self.foreign / self._cpus:.2f}",
             self._machine,
@@ -97,7 +97,7 @@ class Load:
 FIRST_S = 1.0
 """After one failure: a launcher that shuts down is gone by then."""
 MAX_S = 60.0
-"""However often it failed: a minute after somebody made room on the disk, work goes on."""
+"""However often it failed: a minute after someone made room on the disk, work goes on."""
 
 
 class LauncherBackoff(Backoff):
@@ -130,7 +130,7 @@ class LauncherBackoff(Backoff):
         return Reason(
             Rule.BACKED_OFF,
             "a launcher that starts tasks",
-            f"it could not: {self._message}; it is tried again within {MAX_S:.0f} s",
+            f"it could not: {self._message}; the next try is within {MAX_S:.0f} s",
             self._machine,
         )
 

@@ -1,4 +1,4 @@
-"""What a node is told about its machine, once, when it begins."""
+"""Settings of a node, given once at its start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.placement.calendar import END_SLACK_S
 
 JudgeUser = Callable[[str, str, float], str]
-"""Why tasks are not run here; empty: they are. By the home where they were handed in, their user,
+"""Why tasks are not run here; empty: they are. By the home where they were submitted, their user,
 and the wall clock."""
 
 

@@ -1,1 +1,1 @@
-"""Code that others wrote and iriai runs: policies from files."""
+"""Plug-ins: policies from files, and orders from installed packages."""

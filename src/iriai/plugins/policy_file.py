@@ -1,4 +1,4 @@
-"""A policy out of a file that somebody else wrote: `FILE.py:CLASS`."""
+"""Loads a policy from a file: `FILE.py:CLASS`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_policy(text: str) -> Policy:
         raise UsageProblem(
             "unreadable-policy",
             f"{path} cannot be read ({error.strerror})",
-            "a daemon reads it as the user it runs as: put it where that user may read",
+            "the daemon reads it as its own user: put it where that user may read",
         ) from None
     found = _loaded(source, path).get(class_name)
     if not isinstance(found, type) or not callable(getattr(found, "plan", None)):
@@ -75,7 +75,7 @@ def split_name(text: str) -> tuple[str, str]:
     """
     path, colon, class_name = text.rpartition(":")
     if not (colon and path and class_name.isidentifier()):
-        raise UsageProblem("bad-policy", f"'{text}' names no policy", "write FILE.py:CLASS")
+        raise UsageProblem("bad-policy", f"'{text}' does not name a policy", "write FILE.py:CLASS")
     return path, class_name
 
 

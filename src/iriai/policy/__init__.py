@@ -1,1 +1,1 @@
-"""Pure decisions, one per file: who is next, what use costs, what an account may take."""
+"""Pure decisions, one per file: who is next, what usage costs, how much an account may use."""

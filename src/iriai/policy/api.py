@@ -1,4 +1,4 @@
-"""What the author of an order or of a policy needs, in one place.
+"""The interfaces for authors of orders and policies, in one place.
 
 from iriai.policy.api import Contender, Groups, Order
 """

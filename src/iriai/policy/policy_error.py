@@ -1,4 +1,4 @@
-"""What a policy from a file did that it may not."""
+"""The error of a policy from a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class PolicyError(Refused):
     """Nothing came of the decision in question; those before it stand."""
 
     def __init__(self, where: str, what: str) -> None:
-        super().__init__("policy-mistake", f"{where}: {what}", "mend the policy")
+        super().__init__("policy-mistake", f"{where}: {what}", "correct the policy")
 
     @staticmethod
     def of(path: str, error: BaseException) -> PolicyError:

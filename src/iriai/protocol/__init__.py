@@ -1,1 +1,1 @@
-"""What node, home and broker say to each other, and what they ask of whoever drives them."""
+"""Messages and protocols of node, home and broker, without I/O."""

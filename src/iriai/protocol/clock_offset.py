@@ -1,4 +1,4 @@
-"""How far another machine's wall clock is from ours, from questions and answers.
+"""Estimates the offset of another machine's wall clock from questions and answers.
 
 RFC 5905, sections 8 and 10: of the last exchanges the one that took least is believed, since what
 delays a message makes its offset wrong by at most half of the delay.

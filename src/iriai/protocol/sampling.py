@@ -1,4 +1,4 @@
-"""Choosing at random, with a generator that was handed in."""
+"""Random choices with a given generator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Round:
     """Each in turn, in an order that is shuffled anew for each round (SWIM, section 4.3).
 
     Of many, those of a circle that changes slowly: in a cluster of hundreds every turn would need
-    a link with somebody who was not spoken to for minutes.
+    a link with someone who was not spoken to for minutes.
     """
 
     def __init__(self, rng: Random) -> None:

@@ -1,4 +1,4 @@
-"""A copy of a database that is in use, and what a copy must have before it is used."""
+"""Copies a database in use, and checks a copy before it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading back all that cores start from."""
+"""Loads all that cores start from."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def migrate(path: Path) -> None:
     raise Problem(
         "state-not-migrated",
         f"{path} could not be brought to the schema of this version: {trouble}",
-        "nothing was changed; mend the cause and start again",
+        "nothing was changed; remove the cause and start again",
     )
 
 

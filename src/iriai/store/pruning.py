@@ -1,4 +1,4 @@
-"""Deleting what nobody asks for any more: finished jobs, their events and attempts, and payloads.
+"""Pruning: deletes finished jobs, their events and attempts, and unused payloads.
 
 A few hundred rows at a time, each as a record among others in a transaction of the writer: a job of
 a million tasks goes in many of them, its own row last. What the node counted for accounts stays,
@@ -22,7 +22,7 @@ def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
     number = record.number
     row = cursor.execute(_FINISHED, (number,)).fetchone()
     if row is None:
-        return  # there is no such job, or it has not finished, or somebody is still to be told
+        return  # there is no such job, or it has not finished, or someone is still to be told
     cursor.execute(_ATTEMPTS, (number, record.attempts_max))
     if cursor.rowcount >= record.attempts_max:
         return  # there may be more; it is asked for again

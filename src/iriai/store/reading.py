@@ -1,4 +1,4 @@
-"""What clients ask of the past: finished jobs, attempts, sums.
+"""Queries on the past: finished jobs, attempts, sums.
 
 Queries have a connection of their own, which sees what was committed before it began and never
 waits for the writer. A query of one job takes some hundred microseconds, a sum over a million

@@ -152,7 +152,7 @@ drain = Table(
     _column("by_whom", String),
     _column("since_wall_s", Float),
 )
-"""One row (`id` 1) while the node takes nothing because somebody said so."""
+"""One row (`id` 1) while the node takes nothing because someone said so."""
 
 notices = Table(
     "notices",

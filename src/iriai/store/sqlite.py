@@ -1,4 +1,4 @@
-"""All that is SQLite's own: how a database is opened, recognised and written to.
+"""SQLite: opening, recognising and writing a database.
 
 A store on another database replaces this module; the others speak SQLAlchemy.
 """
@@ -56,7 +56,7 @@ def damaged(path: Path, detail: str) -> StoreFailure:
     return StoreFailure(
         "state-damaged",
         f"{path} is damaged ({detail})",
-        "restore it from a copy, or move it away to begin anew without its jobs",
+        "restore it from a copy, or move it away to restart without its jobs",
         passing=False,
     )
 
@@ -65,7 +65,7 @@ def damaged(path: Path, detail: str) -> StoreFailure:
 def translated(path: Path) -> Iterator[None]:
     """Raise what SQLite finds wrong with the database at `path` in words for people.
 
-    What is a mistake of ours stays the exception that it is.
+    What is an internal error stays the exception that it is.
     """
     try:
         yield
@@ -78,7 +78,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
-    """What `error` means to a person; None where it is a mistake of ours."""
+    """What `error` means to a person; None where it is an internal error."""
     code = getattr(error, "sqlite_errorcode", 0) & _BASIC_CODE
     if code in _DAMAGE:
         return damaged(path, str(error))
@@ -93,14 +93,14 @@ def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
         return StoreFailure(
             "state-in-use",
             f"another program has locked {path}",
-            "end it; nothing was lost",
+            "stop it; nothing was lost",
             passing=True,
         )
     if code in _PASSING:
         return StoreFailure(
             "state-not-writable",
             f"{path} cannot be read or written ({error})",
-            "see to its disk, quota and permissions; nothing was lost",
+            "check its disk, quota and permissions; nothing was lost",
             passing=True,
         )
     return None

@@ -49,7 +49,7 @@ def _check_library() -> None:
 def _check_file(path: Path, *, create: bool) -> None:
     directory = path.parent
     if not directory.is_dir():
-        raise NotFound("no-state", f"there is no directory {directory}", "make it first")
+        raise NotFound("no-state", f"there is no directory {directory}", "create it first")
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def _check_file(path: Path, *, create: bool) -> None:
         )
     _check_access(path)
     if found.st_size == 0:
-        raise damaged(path, "it is empty")  # we never leave one so; SQLite would begin anew
+        raise damaged(path, "it is empty")  # we never leave one so; SQLite would start afresh
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise _foreign(path)
@@ -79,7 +79,7 @@ def _make_database(path: Path) -> None:
     Made by root it belongs to the directory's owner, for whom root prepares it.
     """
     if any(Path(f"{path}{suffix}").exists() for suffix in _LOGS):
-        raise damaged(path, "it is gone, but its log is still there")
+        raise damaged(path, "it is missing, but its log exists")
     fresh = Path(f"{path}.new")
     for suffix in ("", *_LOGS):
         Path(f"{fresh}{suffix}").unlink(missing_ok=True)  # of a start that was interrupted
@@ -131,7 +131,7 @@ def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
         raise _foreign(path)
     revision = sqlite.revision(connection)
     if not revision:
-        raise damaged(path, "it does not say which schema it has")
+        raise damaged(path, "it does not name its schema")
     if revision > schema.REVISION:
         raise Refused(
             "state-newer",
@@ -154,7 +154,7 @@ def _unreachable(path: Path, error: OSError) -> Problem:
     return NotAllowed(
         "state-not-writable",
         f"{path} cannot be opened ({reason})",
-        "see to its permissions and disk, or use another state directory",
+        "check its permissions and disk, or use another state directory",
     )
 
 
@@ -175,7 +175,7 @@ class Store(Reader):
 
         Raises:
             Problem: there is none and `create` is False; or it is not ours, damaged, of a newer
-                version, somebody else's, or cannot be written. It is left as it was.
+                version, another user's, or cannot be written. It is left as it was.
         """
         return cls(path, open_database(path, create=create))
 

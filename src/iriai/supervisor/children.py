@@ -1,4 +1,4 @@
-"""Launcher and daemon as their supervisor sees them: how to start each, and what became of it."""
+"""Launcher and daemon as child processes: how to start each, and how each ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the daemon of a state directory how it stands, without trusting what answers."""
+"""Probes the daemon of a state directory without trusting the answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def standing_of(paths: StatePaths) -> DaemonProbe | None:
     except TimeoutError:
         raise Unreachable(
             "daemon-silent",
-            f"what listens on {paths.daemon_socket} has not answered for {_ANSWER_WAIT_S:.0f} s",
+            f"the process that listens on {paths.daemon_socket} has not answered for "
+            f"{_ANSWER_WAIT_S:.0f} s",
             f"see {paths.log_of('daemon')}",
         ) from None
     except OSError as error:
@@ -87,7 +88,7 @@ def _check_listener(paths: StatePaths, connection: socket.socket) -> None:
             "socket-of-another",
             f"{paths.daemon_socket} is not ours: process {listener.pid} of user id {listener.uid} "
             "listens on it",
-            "choose another directory with --state, or have that process ended",
+            "choose another directory with --state, or end that process",
         )
 
 
@@ -114,6 +115,6 @@ def _ask(paths: StatePaths, connection: socket.socket) -> StatusReport | None:
 def _not_ours(paths: StatePaths) -> Unreachable:
     return Unreachable(
         "socket-not-ours",
-        f"what listens on {paths.daemon_socket} is not iriai's daemon",
+        f"the process that listens on {paths.daemon_socket} is not the daemon of iriai",
         "choose another directory with --state, or end that process",
     )

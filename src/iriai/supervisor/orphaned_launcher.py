@@ -1,4 +1,4 @@
-"""What an `iriai down` left running: the launcher with its tasks, ended without a daemon."""
+"""The launcher that an `iriai down` left running with its tasks, ended without a daemon."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def end_launcher(directory: str) -> int | None:
     except PermissionError:
         raise NotAllowed(
             "not-your-launcher",
-            f"the launcher of {directory} is not yours to end",
-            "do it as the owner of that directory",
+            f"the launcher of {directory} belongs to another user",
+            "run the command as the owner of that directory",
         ) from None
     poll = select.poll()
     poll.register(watched.descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""How long to wait before a process that died is started again."""
+"""Back-off before a process that died is started again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DELAY_MAX_S = 30.0
 """Rare enough to cost nothing, often enough that nobody has to start it by hand. A process that
 lived so long before it failed by itself begins a new series: no loop is faster than this."""
 KILLED_DELAY_MAX_S = 1.0
-"""Somebody outside killed it: starting it is no more likely to fail than before."""
+"""Someone outside killed it: starting it is no more likely to fail than before."""
 
 
 class RestartBackoff:

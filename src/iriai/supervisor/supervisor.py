@@ -1,11 +1,11 @@
-"""The supervisor: a small process that starts launcher and daemon again when they die.
+"""The supervisor: a small process that restarts launcher and daemon when they die.
 
 `python -m iriai.supervisor.supervisor DIR DAEMON_UID MINIMUM_UID RUNS MODE`, RUNS `launcher`, or
 `no-launcher` for a machine that runs nothing, MODE `detached` or `foreground`; started by `iriai
-up` after everything was checked. It imports little, since it stays.
-SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now
-what is waiting to be tried again. When it is killed itself, launcher and daemon go on, and the next
-`iriai up` finds and watches them.
+up` after everything was checked. It imports little, since it stays. SIGTERM, SIGINT and SIGHUP: end
+the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now what is waiting to be tried
+again. When it is killed itself, launcher and daemon go on, and the next `iriai up` finds and
+watches them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     daemon_uid: int = -1
     """Whom the daemon runs as, who owns its log."""
     foreground: bool = False
-    """Whether somebody sits at our standard error who wants to know what goes wrong."""
+    """Whether someone sits at our standard error who wants to know what goes wrong."""
 
 
 class Supervisor:
@@ -157,7 +157,7 @@ class Supervisor:
             if part is self._daemon:
                 self._daemon_ended(said, lived_s, code)
             elif said is not None and said.kill:
-                self._say("launcher ended, as it was to")
+                self._say("launcher ended, as requested")
             else:
                 self._died(part, lived_s, code)
 
@@ -168,10 +168,10 @@ class Supervisor:
         elif said is None:
             self._died(daemon, lived_s, code)
         elif said.again:
-            self._say("daemon ended, to begin anew")
+            self._say("daemon ended, to restart")
             daemon.due_s = time.monotonic()
         elif said.exit_code == ExitCode.DONE:
-            self._say("daemon ended, as it was to")
+            self._say("daemon ended, as requested")
             self._over = said
         elif daemon.has_worked:
             # It worked before: the cause may pass (a full disk), and nobody is here to be told.
@@ -191,7 +191,7 @@ class Supervisor:
                 Problem(
                     f"{part.name}-does-not-start",
                     f"the {part.name} does not start: {how}, {FIRST_TRIES} times in a row",
-                    f"its last words: {part.last_line()} (in {part.log})",
+                    f"its last line: {part.last_line()} (in {part.log})",
                 )
             )
             return
@@ -233,13 +233,13 @@ def _directory_gone(paths: StatePaths) -> Problem:
     return Problem(
         "state-gone",
         f"{paths.directory} was removed while it was in use",
-        "nothing is left to be supervised; 'iriai up' begins anew",
+        "nothing is left to supervise; 'iriai up' starts again",
     )
 
 
 def _describe_end(code: int | None) -> str:
     if code is None:
-        return "nobody told how"
+        return "the cause is unknown"
     if code < 0:
         return f"by {signal.Signals(-code).name}"
     return f"exit code {code}"
@@ -289,7 +289,7 @@ def supervise(plan: Plan) -> int:
     try:
         lock = take_lock(paths.lock("supervisor"))
     except LockHeld as held:
-        # Somebody else's `iriai up` was faster; both wait for the same daemon.
+        # Someone else's `iriai up` was faster; both wait for the same daemon.
         sys.stderr.write(f"supervised by process {held.pid} already\n")
         return ExitCode.DONE
     ending = open_ending(paths.end("supervisor"))

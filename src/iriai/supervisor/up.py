@@ -1,4 +1,4 @@
-"""`iriai up`: check everything that can be checked, then have supervisor, launcher and daemon run.
+"""`iriai up`: check everything that can be checked, then start supervisor, launcher and daemon.
 
 Safe to repeat: what runs already is left alone, what is missing is brought back.
 """
@@ -131,7 +131,8 @@ def _let_it_end(paths: StatePaths) -> None:
             if time.monotonic() > deadline_s:
                 raise Unreachable(
                     "still-ending",
-                    f"the {part}, process {pid}, is to end and has not for {END_WAIT_S:.0f} s",
+                    f"the {part}, process {pid}, was asked to end and has not for "
+                    f"{END_WAIT_S:.0f} s",
                     "see why with 'iriai status', or end that process",
                 )
             time.sleep(_PAUSE_S)

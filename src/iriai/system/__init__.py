@@ -1,1 +1,1 @@
-"""What the operating system offers, in our words. It imports the model only."""
+"""The operating system's services. It imports the model only."""

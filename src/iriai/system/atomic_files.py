@@ -1,4 +1,4 @@
-"""Files that must be whole: written beside, brought to the disk, then put in their place."""
+"""Atomic files: written beside, synced, then renamed into place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_file(path: Path) -> bytes:
         raise Refused(
             "unreadable",
             f"{path} cannot be read ({os.strerror(error.errno or 0)})",
-            "see to its owner and permissions, or restore it from a copy",
+            "check its owner and permissions, or restore it from a copy",
         ) from None
     if len(content) > FILE_BYTES_MAX:
         raise Refused(
@@ -95,7 +95,7 @@ class WholeDirectory:
         if self._path.exists():
             raise Refused(
                 "exists-already",
-                f"{self._path} is there already",
+                f"{self._path} exists already",
                 "a machine is in one cluster at a time: 'iriai leave' first",
             )
         try:
@@ -144,5 +144,5 @@ def _unwritable(path: Path, error: OSError) -> Refused:
     return Refused(
         "unwritable",
         f"{path} cannot be written ({os.strerror(error.errno or 0)})",
-        "see to its owner and permissions and to the space on its disk",
+        "check its owner and permissions and the space on its disk",
     )

@@ -1,7 +1,7 @@
-"""Closes descriptors that came from a user, which may take as long as that user likes.
+"""Closes descriptors of users in a thread, because closing may block.
 
-To close a connection that lingers waits for its other end, and to close a file of a file system
-in user space waits for whoever serves it. So it is done in threads of their own, but for pipes, and
+To close a connection that lingers waits for its other end, and to close a file of a file system in
+user space waits for whoever serves it. So it is done in threads of their own, but for pipes, and
 for Unix sockets in which nothing was passed. A thread that waits for long gets a signal: a
 connection is closed then all the same, and the kernel sends what is left. Only for file systems in
 user space there is no such end; whose descriptors are not closed has a few threads of all, and is

@@ -1,4 +1,4 @@
-"""Whether a daemon got as far as to serve, and why it ended: left in a file for its supervisor.
+"""The daemon's exit report: whether it served, and why it ended, in a file for the supervisor.
 
 The file is opened before privileges are dropped and overwritten in place, so that a full disk has
 room for the reason that the disk is full. Without an ending the process runs, or ended without a

@@ -1,4 +1,4 @@
-"""Errors of ours that one connection or one request ends for, while the daemon goes on.
+"""Internal errors that end one connection or request while the daemon goes on.
 
 Whatever a peer's bytes can reach is guarded by this one place: the connection or request is over,
 the log says why, and `status` counts it. Not guarded are the turns of the cores, what leaves them,
@@ -42,8 +42,8 @@ class InternalErrors:
         times = self._by_place[self._last]
         if str(times).rstrip("0") == "1":
             more = f" ({times} times)" if times > 1 else ""
-            log.error("an error of iriai ended %s%s", what, more, exc_info=error)
-        return f"an error of iriai: {kind}: {error}"
+            log.error("an internal error of iriai ended %s%s", what, more, exc_info=error)
+        return f"an internal error of iriai: {kind}: {error}"
 
     def trouble(self) -> list[str]:
         """For `status` and `doctor`: nothing where there were none."""
@@ -55,8 +55,8 @@ class InternalErrors:
 def trouble_line(did: str, count: int, last: str, part: str) -> str:
     """A line for `status` and `doctor` of errors of ours in `part`, each of which `did` that."""
     times = "once" if count == 1 else f"{count} times"
-    report = f"please report it, with what log/{part}.log says"
-    return f"an error of iriai {did} {times}, the last: {last}; {report}"
+    report = f"please report it, with log/{part}.log"
+    return f"an internal error of iriai {did} {times}, the last: {last}; {report}"
 
 
 FAULTS = InternalErrors()

@@ -1,4 +1,4 @@
-"""One process of a kind for each state directory: a locked file that says which process that is.
+"""One process of a kind per state directory: a locked file with its process id.
 
 Whoever can open a file can lock it. So the file is its owner's alone, and what is in it is believed
 of a process only that was there when it was written, and while the lock is really held.
@@ -97,7 +97,7 @@ def _check_ours(descriptor: int, path: str) -> None:
     """Raise OSError where the file could be locked by others, and cannot be kept from them."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
-        raise OSError(errno.EPERM, "it is not a file of ours alone; remove it", path)
+        raise OSError(errno.EPERM, "it must be a file of this user alone; remove it", path)
     os.fchmod(descriptor, LOCK_MODE)
 
 

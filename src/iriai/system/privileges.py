@@ -1,4 +1,4 @@
-"""Users of this machine that iriai itself runs as: found, made, and become."""
+"""Service users of iriai: found, created, and switched to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_user(name: str) -> pwd.struct_passwd:
         raise UsageProblem(
             "unknown-user",
             f"there is no user '{name}' on this machine to run the daemon as",
-            "name another with --user, or make it with useradd --system",
+            "name another with --user, or create it with useradd --system",
         ) from None
 
 
@@ -40,7 +40,7 @@ def current_user() -> str:
         raise UsageProblem(
             "nameless-user",
             f"user id {uid} has no name on this machine",
-            "accounts are named after users: give this one an entry in /etc/passwd",
+            "accounts are named after users: give this id an entry in /etc/passwd",
         ) from None
 
 
@@ -68,13 +68,13 @@ def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
     except KeyError:
         raise Problem(
             "no-daemon-user",
-            f"the user '{name}' could not be made ({complaint or 'useradd made nobody'})",
-            f"make it with useradd --system {name}, or name a user with --user",
+            f"the user '{name}' could not be created ({complaint or 'useradd created none'})",
+            f"create it with useradd --system {name}, or name a user with --user",
         ) from None
 
 
 def _own_group(name: str) -> list[str]:
-    """A group of its own; the one of that name where somebody made it first, for operators say."""
+    """A group of its own; the one of that name where someone made it first, for operators say."""
     try:
         grp.getgrnam(name)
     except KeyError:

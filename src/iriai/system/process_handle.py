@@ -1,4 +1,4 @@
-"""A process that the supervisor watches: one it started, or one it found running."""
+"""A handle of a process that the supervisor started or found running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of ours has open when it begins: 0, 1 and 2, and nothing else.
+"""Standard streams of our processes: 0, 1 and 2, and nothing else.
 
 Whatever the shell of `iriai up` had open would else be open in the daemon, in the launcher and in
 every task, writable with the rights that it was opened with.

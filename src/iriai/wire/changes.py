@@ -1,4 +1,4 @@
-"""What changes jobs that were handed in, and what it came to; a part of `wire.requests`."""
+"""Requests that change jobs, and their answers; a part of `wire.requests`."""
 
 from __future__ import annotations
 

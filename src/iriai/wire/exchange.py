@@ -1,4 +1,4 @@
-"""What each request of a client says of itself: its answer, and how far an error of ours reaches.
+"""Properties of each client request: its answer type, and the reach of an error.
 
 A request is a class that derives from `ClientRequest[ANSWER]`, or from `Query[ANSWER]` where it
 changes nothing; an answer derives from `ClientAnswer`. `wire.requests` collects all of them.
@@ -38,7 +38,7 @@ class ClientRequest(_Answered[AnswerT_co], frozen=True):
     other the daemon ends, and begins again from what is stored. True where the handler changes no
     core, or sets `RequestContext.is_changing` before it does; from there on it is not true."""
     is_local = False
-    """Whether it takes somebody who is on the machine, whoever's token is shown."""
+    """Whether it takes someone who is on the machine, whoever's token is shown."""
 
 
 class Query(ClientRequest[AnswerT_co], frozen=True):

@@ -1,4 +1,4 @@
-"""How two machines agree over a network that a connection is a link (docs/spec/005, section 1)."""
+"""The handshake of two machines that makes a connection a link (docs/spec/005, section 1)."""
 
 from __future__ import annotations
 

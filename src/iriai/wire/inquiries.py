@@ -1,4 +1,4 @@
-"""What a machine asks the broker of its cluster for somebody, and is told (docs/spec/009)."""
+"""Questions of a machine to the broker of its cluster, and the answers (docs/spec/009)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a machine comes into a cluster and stays in it, and what operators say; part of `requests`.
+"""Requests of joining machines and of operators; part of `requests`.
 
-`AskAuthority`, `Join`, `RenewCertificate` and `Authenticate` come over TLS from somebody who has
+`AskAuthority`, `Join`, `RenewCertificate` and `Authenticate` come over TLS from someone who has
 shown no certificate; nothing else is answered there before `Authenticate`. See
 docs/spec/004-identity.md.
 """
@@ -259,7 +259,7 @@ class Leave(ClientRequest[Done], frozen=True, tag="leave"):
 
 
 class GrantConsent(ClientRequest[Done], frozen=True, tag="consent"):
-    """Tasks of mine that are handed in at a home may run here as me. By who is on the machine."""
+    """Tasks of mine that are submitted on a home may run here as me. By who is on the machine."""
 
     is_local = True
 

@@ -1,4 +1,4 @@
-"""What two machines say to each other over a link, once it is there (docs/spec/005, section 2).
+"""Messages of two machines over a link (docs/spec/005, section 2).
 
 On one host a link begins as a client's connection whose `Link` request was answered with `Linked`
 (docs/spec/002, section 7), over a network with a greeting (`wire.greetings`); from then on both
@@ -32,7 +32,7 @@ BATCH_BYTES_MAX = 16 << 20
 """Of the texts in one frame, about: the peer works on the first while the second is on its way."""
 NETWORK_FRAME_BYTES_MAX = 8 << 20
 """Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about an
-eighth of this; larger ones are somebody who wants our memory."""
+eighth of this; larger ones are someone who wants our memory."""
 NETWORK_BATCH_BYTES_MAX = 1 << 20
 """Of a batch that goes over a network, about: a ping waits behind one for a tenth of a second on a
 slow line."""

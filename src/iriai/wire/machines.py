@@ -1,4 +1,4 @@
-"""What clients ask about machines, and how a back end asks for a link; part of `requests`."""
+"""Requests about machines, and the request of a back end for a link; part of `requests`."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Linked(ClientAnswer, frozen=True, tag="linked"):
     name: Name
     """The front end's machine."""
     spool: Words
-    """Where the output of tasks that somebody follows goes."""
+    """Directory of the output of followed tasks."""
 
 
 class Link(ClientRequest[Linked], frozen=True, tag="link"):

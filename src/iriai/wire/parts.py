@@ -156,7 +156,7 @@ def unpack(envelope: Envelope) -> Message:
     """
     kind = KINDS.get(envelope.part, {}).get(envelope.kind)
     if kind is None:
-        raise msgspec.ValidationError(f"'{envelope.kind}' is nothing to say to '{envelope.part}'")
+        raise msgspec.ValidationError(f"'{envelope.kind}' is not a message for '{envelope.part}'")
     message = decoded(_decoders[kind], envelope.body)
     if isinstance(message, Run) and (words := limits_problem(message.spec)):
         raise msgspec.ValidationError(f"of {message.attempt}, {words}")

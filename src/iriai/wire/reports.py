@@ -1,4 +1,4 @@
-"""What a daemon tells of itself and its machine; part of `requests`."""
+"""Reports of a daemon about itself and its machine; part of `requests`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What clients ask of a daemon over its socket, and what they are answered.
+"""Requests of clients to a daemon over its socket, and its answers.
 
 A client sends `Hello` first. Each further request has a number that its answers repeat; requests
 may be sent without waiting for earlier answers and are carried out in order. A request is answered
-by exactly one `Answer` or `Failure`; `Wait` is answered by any number of `Notice` before it.
-Fields are only ever appended, with a default.
+by exactly one `Answer` or `Failure`; `Wait` is answered by any number of `Notice` before it. Fields
+are only ever appended, with a default.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Submitted(ClientAnswer, frozen=True, tag="submitted", omit_defaults=True):
     id: Word
     tasks: Count
     warnings: Annotated[tuple[Words, ...], Many] = ()
-    """What was handed in and is not followed, a sentence each."""
+    """What was submitted and is not followed, a sentence each."""
 
 
 class DryRun(ClientAnswer, frozen=True, tag="dry-run"):

@@ -174,7 +174,7 @@ def test_of_so_many_jobs_it_is_known_who_returned_them(monkeypatch):
         [forward] = told(sends, Forward)
         turn(core, number + 0.5, Returned("e0", forward.number, 1, unfit))
     told_why = [core.abroad.explain(JobId("w0", number), 4.0)[0].had for number in (1, 2, 3)]
-    assert ["it says" in words for words in told_why] == [False, True, True]
+    assert ["its answer" in words for words in told_why] == [False, True, True]
 
 
 def test_only_who_was_asked_can_return_it():

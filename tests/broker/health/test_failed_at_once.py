@@ -95,7 +95,7 @@ def test_a_machine_that_fails_two_users_is_left_alone_by_all():
     assert is_left_alone(machines, "m0")
     job = machines.submit("eve")
     [reason] = [each for each in machines.why(job) if each.rule is Rule.BACKED_OFF]
-    assert "tasks of 2 users fail there at once, and not elsewhere" in reason.had
+    assert "tasks of 2 users fail there within moments, and not elsewhere" in reason.had
 
 
 def test_a_task_that_does_well_there_ends_it():

@@ -81,7 +81,7 @@ def test_a_mistake_ends_the_pass_and_whoever_waits_is_told():
     reason = broker.broker.explain(job(2), instant(broker.now_s))[0]
     assert reason.rule is Rule.POLICY
     assert "mine.py, line" in reason.had
-    assert "takes 3 cpus" in reason.had
+    assert "needs 3 cpus" in reason.had
 
 
 def test_an_exception_is_a_mistake_too():

@@ -103,11 +103,11 @@ def test_rights_come_from_a_configuration(shell, log, tmp_path):
         (("LOG", "--order", "age"), "there is no order 'age'"),
         (("LOG", "--mode", "fast"), "there is no mode 'fast'"),
         (("LOG", "--compare", "easy,hope"), "'hope' is neither a policy nor an order"),
-        (("LOG", "--sweep", "wish=1"), "'wish=1' says nothing to vary"),
-        (("LOG", "--sweep", "seed=9..1"), "9..1 is no range"),
-        (("LOG", "--sweep", "seed=x"), "'x' is no seed"),
+        (("LOG", "--sweep", "wish=1"), "'wish=1' names nothing to vary"),
+        (("LOG", "--sweep", "seed=9..1"), "9..1 is not a range"),
+        (("LOG", "--sweep", "seed=x"), "'x' is not a seed"),
         (("LOG", "--sweep", "burst=0"), "burst is '0'"),
-        (("LOG", "--sweep", "seed=1..9999", "burst=1,2"), "at most 10,000"),
+        (("LOG", "--sweep", "seed=1..9999", "burst=1,2"), "the limit is 10,000"),
         (("LOG", "--sweep", "seed=1", "seed=2"), "a key stands twice"),
         (("LOG", "--sweep", "seed=1", "--compare", "easy"), "cannot be combined"),
         (("LOG", "--compare", "easy,stride", "--starts", "x"), "--starts is for one simulation"),
@@ -156,5 +156,5 @@ def test_experiments_are_refused_with_where_they_are(shell):
 def test_a_replay_has_nothing_to_send_through_the_wire(shell, log):
     said = shell("simulate", log, "--wire")
     assert said.code == ExitCode.USAGE
-    assert "say --mode full with --wire" in said.err
+    assert "use --mode full with --wire" in said.err
     assert shell("simulate", log, "--wire", "--mode", "full").code == 0

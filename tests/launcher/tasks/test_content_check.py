@@ -23,7 +23,7 @@ def problem_of(environment: bytes = b"\x80", **changes: object) -> str:
         ({"working_directory": "/tmp/a\0b"}, "working directory contains a NUL"),
         ({"output": "o" * 4_096}, "FILE_NAME_BYTES_MAX"),
         ({"error": "\0"}, "error file contains a NUL"),
-        ({"account": Account("a b", "ann")}, "is no name of a group"),
+        ({"account": Account("a b", "ann")}, "is not the name of a group"),
         ({"environment": bytes(ENVIRONMENT_BYTES_MAX + 1)}, "ENVIRONMENT_BYTES_MAX"),
     ],
 )

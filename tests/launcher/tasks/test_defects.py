@@ -44,11 +44,11 @@ def test_what_keeps_a_limit_raises(broken: Broken):
     end = link.exit_of(attempt(2))
     assert (end.cause, end.message.split(" (")[0]) == (
         EndCause.FAILED,
-        "a defect of the launcher ended it",
+        "an internal error of the launcher ended it",
     )
     (machine.work / "go").touch()
     assert link.exit_of(attempt(1)).cause == EndCause.COMPLETED
-    assert "defect 1 of this launcher, keeping limits of ume-2" in told(machine)
+    assert "internal error 1 of this launcher, checking limits of ume-2" in told(machine)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_ends_a_task_raises(broken: Broken, function: str, cause: EndCause)
     for number in (1, 2):
         launch(link, machine.spec("true"), attempt(number))
         assert link.exit_of(attempt(number)).cause == cause
-    assert "defect 1 of this launcher" in told(machine)
+    assert "internal error 1 of this launcher" in told(machine)
 
 
 def test_what_signals_a_task_raises_once(broken: Broken):
@@ -73,7 +73,7 @@ def test_what_signals_a_task_raises_once(broken: Broken):
     link = machine.attach()
     launch(link, machine.spec("sleep", "600", time_limit_s=0.05), attempt(1))
     assert link.exit_of(attempt(1)).cause == EndCause.TIME_LIMIT
-    assert "defect 1 of this launcher, keeping limits of ume-1" in told(machine)
+    assert "internal error 1 of this launcher, checking limits of ume-1" in told(machine)
 
 
 def test_an_event_raises(broken: Broken):
@@ -85,7 +85,7 @@ def test_an_event_raises(broken: Broken):
     link = machine.attach()
     launch(link, machine.spec("true"), attempt(1))
     assert link.exit_of(attempt(1)).cause == EndCause.COMPLETED
-    assert "defect 1 of this launcher, handling an event" in told(machine)
+    assert "internal error 1 of this launcher, handling an event" in told(machine)
 
 
 def test_a_daemon_is_told_how_many_there_were(broken: Broken):

@@ -146,7 +146,7 @@ def test_the_limit_of_processor_time(lab: Lab):
     end = lab.end_of(lab.python("while True: pass", cpu_limit_s=0.3))
     assert end.cause is EndCause.CPU_LIMIT
     assert end.usage.cpu_s >= 0.3
-    assert "CPU time limit of 0.3s crossed" in end.message
+    assert "CPU time limit of 0.3s exceeded" in end.message
 
 
 def test_the_limit_of_processor_time_holds_for_the_sum(lab: Lab):
@@ -163,7 +163,7 @@ def test_the_limit_of_memory(lab: Lab):
     text = "import time; filled = bytearray(b'x') * (200 << 20); time.sleep(600)"
     end = lab.end_of(lab.python(text, resources=Resources(memory_bytes=64 << 20)))
     assert end.cause is EndCause.MEMORY_LIMIT
-    assert end.message.startswith("memory limit of 64M crossed: peak ")
+    assert end.message.startswith("memory limit of 64M exceeded: peak ")
 
 
 def test_the_limit_of_memory_ends_the_whole_task(lab: Lab):

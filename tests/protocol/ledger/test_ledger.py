@@ -115,7 +115,7 @@ def test_so_many_accounts_of_a_machine_are_counted_and_no_more(monkeypatch):
 
     assert [len(taken.rows) for taken in (first, second, third)] == [2, 2, 1]
     assert [taken.code for taken in (first, second, third)] == ["", *["too-many-accounts"] * 2]
-    assert second.words == "3 accounts are counted; 2 more are not"
+    assert second.words == "3 accounts are counted, which is the limit; 2 more are not"
     assert set(ledger) == set(several[:3])
     assert ledger.merge("kiri", later).code == ""
 

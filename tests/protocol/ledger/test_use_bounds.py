@@ -83,7 +83,7 @@ def test_urgency_is_bounded_apart(bounds):
 def test_a_run_takes_no_longer_than_a_year(bounds):
     year = row(1.0)
     year = LedgerRow(ANN, year.counter, year.epoch_wall_s, 8, 2 * RECENT_RUNS * RUN_S_MAX)
-    assert "at most" in bounds.excess("oni", [year], CPUS, at())
+    assert "the limit is" in bounds.excess("oni", [year], CPUS, at())
 
 
 def test_what_the_directory_has_is_not_counted_twice(bounds):

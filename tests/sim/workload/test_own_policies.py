@@ -63,11 +63,11 @@ ANEW = "while True:"
     ("body", "line", "what"),
     [
         (("raise KeyError('x')",), 4, "KeyError: 'x'"),
-        ((ALL, "    yield Start(job.id, 'machine')"), 5, "log-2 takes 3 cpus; machine has 1 cpus"),
+        ((ALL, "    yield Start(job.id, 'machine')"), 5, "log-2 needs 3 cpus; machine has 1 cpus"),
         ((ALL, "    yield Start(job.id, 'moon')"), 5, "there is no machine 'moon'"),
-        ((ALL, "    yield Start('log-1', 'machine')"), 5, "no job 'log-1' waits"),
-        ((ALL, "    yield PlannedStart(job.id, 'machine', float('nan'))"), 5, "nan is no moment"),
-        ((ALL, "    yield job.id"), 5, "is no decision; there are Start and PlannedStart"),
+        ((ALL, "    yield Start('log-1', 'machine')"), 5, "no job 'log-1' is waiting"),
+        ((ALL, "    yield PlannedStart(job.id, 'machine', float('nan'))"), 5, "nan is not a time"),
+        ((ALL, "    yield job.id"), 5, "is not a decision; use Start and PlannedStart"),
         ((ALL, "    job.free += 1", "    yield 1"), 5, "AttributeError"),
         (
             ("while True:", "    yield PlannedStart(next(view.queue()).id, 'machine', 1.0)"),
@@ -95,7 +95,7 @@ def test_something_else_than_decisions_is_refused(write):
 
 
 def test_a_policy_that_leaves_jobs_waiting_is_told_so(write):
-    with pytest.raises(Refused, match="nothing more happens, and 2 jobs wait yet"):
+    with pytest.raises(Refused, match="deadlock: 2 jobs are waiting"):
         starts(TWO_JOBS, write("return []"))
 
 
@@ -134,7 +134,7 @@ def test_the_command_ends_with_the_line_and_without_a_traceback(capsys, write):
     policy = write("raise ValueError('no idea')")
     said = shell("simulate", "--generate", "poisson", "--jobs", "5", "--policy", policy)
     assert said.code == ExitCode.REFUSED
-    assert "mine.py, line 4: ValueError: no idea; mend the policy" in said.err
+    assert "mine.py, line 4: ValueError: no idea; correct the policy" in said.err
     assert "Traceback" not in said.err
 
 

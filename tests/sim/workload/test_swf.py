@@ -96,11 +96,11 @@ def test_a_compressed_log_is_known_by_its_first_bytes(tmp_path):
     ("row", "what"),
     [
         ("1 2 3\n", "line 5, has 3 fields"),
-        (line().replace("60", "sixty"), "line 5, has a field that is no number: 'sixty'"),
-        (line(number="1.5"), "line 5, has a field that is no number: '1.5'"),
-        (line(run="nan"), "line 5, has a field that is no number: 'nan'"),
-        (line(submit=10**30), "line 5, has a number beyond all reason"),
-        (line(user="ann"), "line 5, has a user or group that is no number: 'ann'"),
+        (line().replace("60", "sixty"), "line 5, has a field that is not a number: 'sixty'"),
+        (line(number="1.5"), "line 5, has a field that is not a number: '1.5'"),
+        (line(run="nan"), "line 5, has a field that is not a number: 'nan'"),
+        (line(submit=10**30), "line 5, has a number out of range"),
+        (line(user="ann"), "line 5, has a user or group that is not a number: 'ann'"),
         ("7" * 70_000 + "\n", "line 5, is longer than 65536 bytes"),
         ("\x00\x7f\n", "line 5, has 1 fields"),
     ],
@@ -116,14 +116,14 @@ def test_a_log_that_does_not_say_how_large_the_machine_is_is_refused(read):
     for header in ("", "; MaxProcs: -1\n"):
         with pytest.raises(BadLog, match="--processors"):
             read(line(), header=header)
-    with pytest.raises(BadLog, match="line 1, the header, says 'many'"):
+    with pytest.raises(BadLog, match="line 1, the header, has 'many'"):
         read(line(), header="; MaxProcs: many\n")
 
 
 def test_a_log_without_a_job_says_what_became_of_its_lines(read):
-    with pytest.raises(BadLog, match="holds no job that could be run; 1 left out: did not run"):
+    with pytest.raises(BadLog, match="has no job that could be run; 1 left out: did not run"):
         read(line(run=-1))
-    with pytest.raises(BadLog, match="holds no job"):
+    with pytest.raises(BadLog, match="has no job"):
         read(header="")
 
 

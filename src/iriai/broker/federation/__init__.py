@@ -1,1 +1,1 @@
-"""Other clusters of the site: what they have room for, and jobs that are passed on to them."""
+"""Federation: free capacity of other clusters of the site, and jobs forwarded to them."""

@@ -1,4 +1,4 @@
-"""What a broker has to do with the brokers of other clusters (docs/spec/008, section 6).
+"""The broker's exchange with brokers of other clusters (docs/spec/008, section 6).
 
 It tells them what is free, passes on what none of its own machines can start now, and starts what
 they pass on. Without other clusters it does nothing.
@@ -28,7 +28,7 @@ CLUSTERS_TOLD_MAX = 8
 
 
 class Federation:
-    """See the module. Times are those of the steady clock."""
+    """The broker's exchange with brokers of other clusters. Times are those of the steady clock."""
 
     def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
         """`rng` gives a seed once there are other clusters, not before."""
@@ -152,7 +152,7 @@ class Federation:
     # --- for people ------------------------------------------------------------------------------
 
     def may_run_elsewhere(self, want: Want) -> bool:
-        """Whether another cluster may have a machine that is large enough, as far as is known."""
+        """Whether another cluster may have a machine that is large enough, by what is known."""
         return not want.only_on and any(
             other.heard_s == -inf or other.may_hold(want.resources) for other in self.neighbours
         )
@@ -161,13 +161,13 @@ class Federation:
         """Why a job that waits here has not been started by other clusters."""
         there = self._onward.clusters_of(job)
         told = [
-            Reason(Rule.PASSED_ON, "that a machine there takes it", f"it was passed on to {name}")
+            Reason(Rule.PASSED_ON, "a machine there that takes it", f"it was forwarded to {name}")
             for name in there
         ]
         entry = self._state.queues.entries.get(job)
         if entry is not None and not is_guest(entry.want):
             told += [
-                Reason(Rule.OTHER_CLUSTERS, f"room in {other.cluster}", words)
+                Reason(Rule.OTHER_CLUSTERS, f"free resources in {other.cluster}", words)
                 for other in list(self.neighbours)[:CLUSTERS_TOLD_MAX]
                 if other.cluster not in there
                 for words in [self._why_not(entry, other, now_s)]
@@ -177,15 +177,15 @@ class Federation:
     def _why_not(self, entry: QueuedJob, other: PeerCluster, now_s: float) -> str:
         need, only_on = entry.want.resources, entry.want.only_on
         if only_on:
-            return f"it runs only on {' and '.join(only_on)}, which can be handed what was passed"
+            return f"it runs only on {' and '.join(only_on)}, where such input can be passed"
         reason = self._onward.why_not(entry.want.job, other.cluster)
         if other.heard_s == -inf:
-            return "its broker has not said yet what is free there"
+            return "its broker has not reported yet what is free there"
         if reason is not None:
-            return f"it says: {reason}"
+            return f"its answer: {reason}"
         if not other.may_hold(need):
             return "no machine there is large enough"
-        return f"it had none when it last said so, {max(0.0, now_s - other.heard_s):.0f} s ago"
+        return f"it had none by its last report, {max(0.0, now_s - other.heard_s):.0f} s ago"
 
 
 def _unfit(entry: QueuedJob) -> Reason:
@@ -193,4 +193,6 @@ def _unfit(entry: QueuedJob) -> Reason:
     requirements = entry.want.requirements
     if requirements:
         return Reason(Rule.REQUIREMENTS, requirements, "no machine there will ever match")
-    return Reason(Rule.NO_MACHINE_LARGE_ENOUGH, "a machine for it", "none there will ever take it")
+    return Reason(
+        Rule.NO_MACHINE_LARGE_ENOUGH, "a machine for it", "none there will ever accept it"
+    )

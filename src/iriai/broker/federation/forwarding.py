@@ -1,8 +1,8 @@
-"""Tasks passed on to other clusters: where none of the own machines can start them now.
+"""Forwarding of tasks to other clusters if no machine of this one can start them now.
 
 A task that was passed on waits here no more until it is returned, or its home says that it was
 started: at every moment one broker looks for its place. Where nobody answers it comes back by
-itself. What is held back for lack of an answer costs time, what is held twice a declined match.
+itself. An unanswered forward costs a delay; a job queued at two brokers costs one declined match.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ForwardedBatch:
 
 
 class Forwarder:
-    """See the module. Times are those of the steady clock."""
+    """Forwards tasks to other clusters. Times are those of the steady clock."""
 
     def __init__(self, machine: str, neighbours: PeerClusters) -> None:
         self._machine = machine

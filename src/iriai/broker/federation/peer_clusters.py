@@ -1,4 +1,4 @@
-"""What a broker knows of the other clusters, and what it tells them (docs/spec/008, section 6).
+"""The state of other clusters, and the reports to them (docs/spec/008, section 6).
 
 Of each it has who speaks for it and its last summary, less what was passed on there since: a copy
 that is counted down sends nobody twice to the same place.
@@ -107,12 +107,12 @@ class PeerCluster:
         self.rooms = [room for room in self.rooms if not room.fits(need)]
 
     def may_hold(self, need: Resources) -> bool:
-        """Whether a machine of it is large enough, as far as is known."""
+        """Whether a machine of it is large enough, by what is known."""
         return any(need.fits_in(capacity) for capacity in self.largest)
 
 
 class PeerClusters:
-    """See the module. Times are those of the steady clock."""
+    """The reported state of other clusters. Times are those of the steady clock."""
 
     def __init__(self, machine: str) -> None:
         self._machine = machine

@@ -1,1 +1,1 @@
-"""Machines that fail tasks: whose fault a failure is, and who is given nothing for a while."""
+"""Attribution of failures to machines or jobs, and back-off of failing machines."""

@@ -1,4 +1,4 @@
-"""Machines on which an account's tasks fail at once though they do well elsewhere.
+"""Detection of machines that fail an account's tasks at once though they succeed elsewhere.
 
 A machine without the program, or with a broken library or file system, ends each task within a
 moment, is free again, and would swallow the queue. But how a task ends is its user's doing as well:
@@ -39,7 +39,7 @@ FIRST_S, LEAVE_MAX_S = 1.0, 120.0
 """How long an account's tasks are kept from the machine, doubled with each further failure. It may
 be the account's own doing, by what it asks for: so it waits less long than `back_off.MAX_S`."""
 ROW_FORGOTTEN_S = 60.0
-"""After the last failure of a row, and where tasks are kept away after that: somebody who tries a
+"""After the last failure of a row, and where tasks are kept away after that: someone who tries a
 script by hand makes no row for days."""
 OUTCOMES_KEPT = 4
 """Of an account on one machine: machines are compared, and none may outweigh the others."""
@@ -131,7 +131,7 @@ class _Trial:
 
 
 class BlackholeDetector:
-    """See the module."""
+    """Detects machines on which an account's tasks fail at once though they succeed elsewhere."""
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[Account, _Trial] = OrderedDict()

@@ -1,4 +1,4 @@
-"""What the ends of tasks say of the machines that they ran on.
+"""What the ends of tasks show about the machines that they ran on.
 
 One on which they are lost at once is left alone (`machine_backoff`), and one on which an account's
 tasks fail at once though they do well elsewhere, by that account or by all (`blackhole_detection`).
@@ -47,7 +47,7 @@ class Quarantine:
 
 
 class FailureAttribution:
-    """See the module. Times are those of the steady clock."""
+    """Attributes the ends of tasks to machines or jobs. Times are those of the steady clock."""
 
     def __init__(self, state: BrokerState, left_alone: Quarantine) -> None:
         """Machines that all are to leave alone are entered in `left_alone`."""

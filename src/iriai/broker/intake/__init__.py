@@ -1,1 +1,1 @@
-"""What nodes and homes send: reports and requests taken in, and who is heard of."""
+"""Intake of reports and requests from nodes and homes, and their sessions."""

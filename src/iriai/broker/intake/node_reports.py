@@ -1,4 +1,4 @@
-"""Reports of nodes, as a broker takes them in: what changed, and whether more can start now."""
+"""Intake of node reports: what changed, and whether more tasks can start now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who speaks to a broker: what it must acknowledge, whom it still waits for, who is silent.
+"""Sessions with nodes and homes: what to acknowledge, who is awaited, who is silent.
 
 A new broker knows nothing. It starts nothing until half of the nodes and all homes of its cluster
 have told it what they have, or five seconds have passed: otherwise the first to report would get
@@ -112,7 +112,7 @@ class Sessions:
         """`machine` is the broker's own: parts of one machine need no receipts."""
         self._machine = machine
         self.term = 0.0
-        """Told with each receipt; changes when the broker begins anew."""
+        """Told with each receipt; changes when the broker restarts."""
         self._reports: dict[str, tuple[tuple[int, int], bool]] = {}
         self._wants: dict[str, dict[int, int]] = {}
         self._heard_s: dict[str, float] = {}
@@ -188,9 +188,9 @@ class Sessions:
         missing = f"nodes {len(self._nodes)}, homes {len(self._homes)}"
         return Reason(
             Rule.BROKER_NEW,
-            "that machines tell the new broker what they have",
-            f"not heard of yet: {missing}; it begins in {max(0.0, self._until_s - now_s):.0f} s"
-            " at the latest",
+            "reports of the machines to the new broker",
+            f"still missing: {missing}; it starts in {max(0.0, self._until_s - now_s):.0f} s at "
+            "the latest",
             self._machine,
         )
 
@@ -225,6 +225,6 @@ class Sessions:
 
     @property
     def silent_s(self) -> float | None:
-        """When somebody may have been silent for too long."""
+        """When someone may have been silent for too long."""
         first = next(iter(self._heard_s.values()), None)
         return None if first is None else first + SILENT_S

@@ -1,1 +1,1 @@
-"""Machines as the broker knows them, and which of them match a task."""
+"""The pool: machines as the broker knows them, and which of them match a task."""

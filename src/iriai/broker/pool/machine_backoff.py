@@ -1,4 +1,4 @@
-"""A machine whose starts keep failing is asked less and less, so that it cannot swallow the queue.
+"""Back-off of machines whose starts keep failing, so that none swallows the queue.
 
 It is always free: without this, all that waits would be tried there, again and again. In a
 prototype, 10 of 1,000 machines that failed each task after a second took 61 % of all starts; with
@@ -101,16 +101,18 @@ class MachineBackoff(Backoff):
         if self.until_s is None:
             return None
         if self._rows:
-            had = f"tasks of {len(self._failing)} users fail there at once, and not elsewhere"
+            had = (
+                f"tasks of {len(self._failing)} users fail there within moments, and not elsewhere"
+            )
         elif self._losses:
-            had = f"tasks of {len(self._struck)} jobs in a row were lost there at once"
+            had = f"tasks of {len(self._struck)} jobs in a row were lost there within moments"
         else:
             had = f"it failed {self._refusals} times in a row"
         return Reason(
             Rule.BACKED_OFF,
-            "a machine that starts what it is asked to",
-            f"{had}; it is tried again within"
-            f" {max(0.0, self.until_s - now_s):.0f} s: look at its log, or drain it",
+            "a machine that starts tasks",
+            f"{had}; the next try is within {max(0.0, self.until_s - now_s):.0f} s: see its "
+            "log, or drain it",
             self._machine,
         )
 

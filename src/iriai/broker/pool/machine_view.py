@@ -1,4 +1,4 @@
-"""What a broker believes of one machine; the machine knows better, and may refuse."""
+"""The broker's view of one machine; the machine knows better, and may refuse."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class MachineView:
                 capabilities.remove(capability)
 
     def moved_in(self, tenant: str) -> None:
-        """A task of somebody who may have one at a time begins; empty: of nobody such."""
+        """A task of someone who may have one at a time begins; empty: of nobody such."""
         if tenant:
             self.tenants[tenant] = self.tenants.get(tenant, 0) + 1
 

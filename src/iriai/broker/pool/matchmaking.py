@@ -1,4 +1,4 @@
-"""Requirements of jobs and machines, as far as anybody has any; without them nothing is loaded."""
+"""Requirements of jobs and machines; without any, nothing is loaded."""
 
 from __future__ import annotations
 

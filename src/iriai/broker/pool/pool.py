@@ -1,4 +1,4 @@
-"""All machines, by what a pass asks of them: which are open, which have new room, of what kinds."""
+"""The pool of machines, indexed for a pass: available ones, changed ones, and their kinds."""
 
 from __future__ import annotations
 

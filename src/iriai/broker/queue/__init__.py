@@ -1,1 +1,1 @@
-"""What waits: entries, classes of alike tasks, and the index that finds what fits."""
+"""The queue: entries, classes of alike tasks, and the index that finds what fits."""

@@ -1,4 +1,4 @@
-"""What waits: tasks that fit alike are of one kind, stand in a line of it, and lines in a queue."""
+"""Entries of the queue: alike tasks form a class and stand in one line."""
 
 from __future__ import annotations
 

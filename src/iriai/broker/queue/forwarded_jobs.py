@@ -1,4 +1,4 @@
-"""Tasks that brokers of other clusters passed on: started now, passed on once more, or returned.
+"""Tasks forwarded by other clusters: started, forwarded again, or returned.
 
 They wait for nothing here: what a pass does not start goes back, so that whoever passed it on tries
 elsewhere, and no task waits at two brokers. In draws they contend as any others do.
@@ -51,12 +51,12 @@ class ForwardedJob:
         self.number = forward.number
         self.hops = forward.hops
         self.returned = 0
-        """How many of its tasks go back, as far as is known."""
+        """How many of its tasks go back, by what is known."""
         self.reason: Reason | None = None
 
 
 class ForwardedJobs:
-    """See the module."""
+    """The tasks that other clusters forwarded here."""
 
     def __init__(self, machine: str) -> None:
         """`machine` is the broker's own."""

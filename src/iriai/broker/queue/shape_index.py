@@ -1,4 +1,4 @@
-"""Which kinds of tasks could fit in a room, for all kinds at once.
+"""An index that finds which task classes could fit into given free resources, all at once.
 
 Kinds of tasks (what they take, how long they stay) that fall into the same bins share a *shape*, a
 bit in large integers. The shapes that fit in a room are the conjunction of one mask for each

@@ -1,4 +1,4 @@
-"""Why a job waits: the same rules as the pass, asked one by one, the first that says no leads.
+"""Explains why a job waits: the rules of the pass, one by one; the first refusal leads.
 
 After a pass nothing that could start still waits, so each waiting job is held back by a rule below.
 What is named first is what to change: without it the job would start, or be the next to.
@@ -52,14 +52,16 @@ CLOSEST = (
     Rule.INPUT_ELSEWHERE,
 )
 """Of machines with as many reasons each, the one of the first of these leads: the job will start
-there, or somebody nearer to it can change something."""
+there, or someone nearer to it can change something."""
 
 
 def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
     """Why the first waiting task of `job` has not started; the main reason first."""
     entry = state.queues.entries.get(job)
     if entry is None:
-        return [Reason(Rule.STARTING, "that the broker knows of it", "its home has not told yet")]
+        return [
+            Reason(Rule.STARTING, "the broker to know of it", "its home has not reported it yet")
+        ]
     if not state.machines:
         return [Reason(Rule.MACHINE_UNKNOWN, "a machine", "none has reported yet")]
     resources = entry.want.resources
@@ -142,15 +144,20 @@ def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) ->
     bounds, demand = kind.key.bounds, kind.demand
     if bounds is not None and bounds.only and view.name not in bounds.only:
         where = " or ".join(bounds.only)
-        had = "a terminal or standard input that was passed does not travel (run --no-stdin does)"
+        had = (
+            "a terminal or passed standard input cannot be sent there (with run "
+            "--no-stdin there is none)"
+        )
         return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
     if bounds is not None and view.name in bounds.turned_away:
         words = state.exclusions.words(view.name, want)
         if state.exclusions.is_ours(view.name, want):
-            needed = f"a machine on which tasks of {user_of(want)} do not fail at once"
+            needed = f"a machine where tasks of {user_of(want)} do not fail within moments"
             return [Reason(Rule.BACKED_OFF, needed, words, view.name)]
-        whom = f"that it runs tasks of {user_of(want)} from {want.job.home}"
-        return [Reason(Rule.USER_NOT_ALLOWED, whom, words or "it said that it does not", view.name)]
+        whom = f"permission for tasks of {user_of(want)} from {want.job.home}"
+        return [
+            Reason(Rule.USER_NOT_ALLOWED, whom, words or "the machine does not give it", view.name)
+        ]
     assert demand is not None
     return mismatches(state, demand, view)
 
@@ -173,7 +180,7 @@ def evidence_against(
     told = [(clause.text, values_of(clause, ad, job)) for clause in owners]
     problem = matches.owner_of(machine).problem
     if problem:
-        told.append(("requirements of its owner that can be read", problem))
+        told.append(("readable requirements of its owner", problem))
     return [(clause.text, values_of(clause, job, ad)) for clause in ours], told
 
 
@@ -199,7 +206,7 @@ def why_unavailable(view: MachineView, now: Instant) -> Reason | None:
         return Reason(
             Rule.MACHINE_AWAY,
             "a link to the machine",
-            "it cannot be reached; look whether it is up, and its daemon (`iriai up`)",
+            "it is not reachable; check that it is up, and its daemon (`iriai up`)",
             view.name,
         )
     return view.unavailable or view.back_off.reason(now.steady_s)
@@ -232,15 +239,15 @@ def _not_empty(view: MachineView) -> Reason:
 def _one_per_machine(tenant: str, view: MachineView) -> Reason:
     return Reason(
         Rule.ONE_PER_MACHINE,
-        f"that no other task of {tenant} runs there",
-        "one does, and the configuration permits one at a time (order.one_per_machine)",
+        f"no other task of {tenant} on it",
+        "one runs there, and the configuration permits one at a time (order.one_per_machine)",
         view.name,
     )
 
 
 def _reserved(head: ReservedHead, now: Instant) -> Reason:
     """The job is the reserved head: its place is kept, nothing that fills in may delay it."""
-    return Reason(Rule.RESERVED, "its place to become free", _start(head, now), head.machine)
+    return Reason(Rule.RESERVED, "its resources to become free", _start(head, now), head.machine)
 
 
 def _behind_head(head: ReservedHead, now: Instant) -> Reason:
@@ -282,7 +289,7 @@ def _ahead_in_account(state: BrokerState, entry: QueuedJob) -> Reason | None:
 def _starting(view: MachineView) -> Reason:
     return Reason(
         Rule.STARTING,
-        "that the match becomes a claim",
-        f"{len(view.matched)} matches are under way",
+        "the match to become a claim",
+        f"{len(view.matched)} matches are in progress",
         view.name,
     )

@@ -1,4 +1,4 @@
-"""Where each account stands: what it wants, what it got, how likely it is drawn next."""
+"""The standing of each account: share wanted, share got, chance in the next draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches under way: told to homes, and no claim was seen of them yet.
+"""Pending matches: sent to homes, not yet seen as claims.
 
 They may be lost, declined, or overtaken by a claim for another match. Until it is known what came
 of one, the broker keeps its place, and tells it again.

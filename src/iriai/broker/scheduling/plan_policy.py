@@ -1,4 +1,4 @@
-"""A whole policy in the place of draws and reserved heads: it plans, each decision is looked at.
+"""Drives a policy that plans whole; checks each of its decisions.
 
 See `policy.placement.policy_api`. What a policy may not do changes nothing: the decision is refused
 with the policy's file and line, and the pass ends; what it had decided before stands.
@@ -88,13 +88,13 @@ class PlanDriver:
         """Why a job waits, where `reasons` are those of the machines; the main one first."""
         promise = self.promised.get(job)
         if self.mistake is not None:
-            main = Reason(Rule.POLICY, "a policy without mistakes", self.mistake.message)
+            main = Reason(Rule.POLICY, "a policy without errors", self.mistake.message)
         elif promise is not None and promise.start_s is not None:
             in_s = max(0.0, promise.start_s - now.steady_s)
             had = f"it starts in {in_s:.0f} s at the latest"
-            main = Reason(Rule.RESERVED, "its place to become free", had, promise.machine)
+            main = Reason(Rule.RESERVED, "its resources to become free", had, promise.machine)
         else:
-            main = Reason(Rule.POLICY, "that the policy starts it", "it has not yet")
+            main = Reason(Rule.POLICY, "the policy to start it", "it has not started it yet")
         return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
 
     def _follow(self, dice: DecisionRng, now: Instant, outcome: PassResult) -> None:
@@ -108,7 +108,7 @@ class PlanDriver:
             elif isinstance(decision, PlannedStart):
                 what = self._promise(decision, now, outcome)
             else:
-                what = f"{decision!r:.60} is no decision; there are Start and PlannedStart"
+                what = f"{decision!r:.60} is not a decision; use Start and PlannedStart"
             if what:
                 raise self._mistake(decisions, what)
 
@@ -117,7 +117,7 @@ class PlanDriver:
         state = self._state
         entry = state.queues.entries.get(start.job)
         if entry is None:
-            return f"no job {_name(start.job)} waits"
+            return f"no job {_name(start.job)} is waiting"
         view = state.machines.get(start.machine)
         if view is None:
             return f"there is no machine {start.machine!r:.60}"
@@ -125,7 +125,7 @@ class PlanDriver:
             return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
         if not state.rooms.has_room(view, entry.kind):
             needed = _amount(kept_for(entry.kind, view))
-            return f"{_name(start.job)} takes {needed}; {view.name} has {_amount(_free(view))} free"
+            return f"{_name(start.job)} needs {needed}; {view.name} has {_amount(_free(view))} free"
         cap = state.running_cap(entry)
         if not cap.allowed:
             return f"{_name(start.job)}: {cap.reason()}"
@@ -138,7 +138,7 @@ class PlanDriver:
     def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> str:
         """Tell of it; else what is wrong with that."""
         if promise.job not in self._state.queues.entries:
-            return f"no job {_name(promise.job)} waits"
+            return f"no job {_name(promise.job)} is waiting"
         if promise.machine not in self._state.machines:
             return f"there is no machine {promise.machine!r:.60}"
         start_s: object = promise.start_s
@@ -147,7 +147,7 @@ class PlanDriver:
             outcome.told.append(PromiseUpdate(promise.job, promise.machine, None))
             return ""
         if not (isinstance(start_s, int | float) and isfinite(start_s)):
-            return f"{start_s!r:.60} is no moment"
+            return f"{start_s!r:.60} is not a time"
         self.promised[promise.job] = promise
         in_s = max(0.0, start_s - now.steady_s)
         outcome.told.append(PromiseUpdate(promise.job, promise.machine, in_s))

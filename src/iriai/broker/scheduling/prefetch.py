@@ -1,4 +1,4 @@
-"""Handing out one ahead: what waits next for a place whose short task ends soon.
+"""Prefetch: hands out one more task for resources whose short task ends soon.
 
 Between two tasks on a machine three messages go one after the other: the end to the broker, a match
 to a home, the next task to the machine. A task of a second loses a good part of its time to that.
@@ -70,7 +70,7 @@ class Prefetcher:
 
     @property
     def is_due(self) -> bool:
-        """Whether somebody might be chosen for a place."""
+        """Whether someone might be chosen for a place."""
         return bool(self._places and self._state.queues.entries)
 
     def run(self, dice: DecisionRng, now: Instant) -> PassResult:

@@ -1,4 +1,4 @@
-"""When what waits may start: a guess for listings, made only when somebody asks.
+"""Estimates of start times for listings, computed on request.
 
 What waits is placed, in the order of the queue, where and when it fits first if runs take as long
 as their accounts' runs do; everybody fills in as under conservative backfill. Nothing is promised

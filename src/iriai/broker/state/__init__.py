@@ -1,1 +1,1 @@
-"""What a pass works on: queues by account, placement, reserved heads, contention."""
+"""State of the queue for a pass: queues by account, placement, reserved heads, contention."""

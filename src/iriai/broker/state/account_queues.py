@@ -1,4 +1,4 @@
-"""Wants by account, and within it in lines of alike tasks, in the order in which they may start."""
+"""Queues by account: lines of alike tasks, in the order in which they may start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TaskClasses:
         return self._kinds.get(key)
 
     def make(self, key: TaskClassKey) -> TaskClass:
-        """A new kind, impossible until somebody says otherwise."""
+        """A new kind, impossible until someone says otherwise."""
         together = 0 if key.exclusive else -1
         position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
         kind = self._kinds[key] = TaskClass(key, position)
@@ -70,7 +70,7 @@ class TaskClasses:
             kind.demand.leave()
 
     def unsettle(self, kind: TaskClass) -> None:
-        """It may fit anywhere, as far as is known."""
+        """It may fit anywhere, by what is known."""
         kind.looked = -1
         if kind.is_settled:
             kind.is_settled = False
@@ -158,7 +158,7 @@ class AccountQueues:
                 self._advance(line)
 
     def give_back(self, matched: QueuedJob) -> None:
-        """A match came to nothing: a task of the entry waits again, as far as is known."""
+        """A match came to nothing: a task of the entry waits again, by what is known."""
         want = matched.want
         entry = self.entries.get(want.job)
         queue = self._account(want.account)

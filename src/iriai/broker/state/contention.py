@@ -1,4 +1,4 @@
-"""What an order is told at each draw: contenders, groups, shares; kept up rather than made anew.
+"""The contenders of each draw, with groups and shares; maintained incrementally.
 
 An account's contender is made again when its usage or its next task changes. Usage decays alike for
 all, so the others stay comparable, and all are made again when that has gone on for a while.

@@ -1,4 +1,4 @@
-"""Where a task may start now, and which kinds of tasks may start anywhere at all.
+"""Placement: where a task may start now, and which classes of tasks may start at all.
 
 What waits after a pass fits nowhere. So the next looks at machines with new room only, and at all
 of them for kinds of tasks that are new.

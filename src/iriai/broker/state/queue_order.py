@@ -1,4 +1,4 @@
-"""All that waits, one job after the other, as the order of the configuration has it."""
+"""Iteration over all waiting jobs in the order of the configuration."""
 
 from __future__ import annotations
 

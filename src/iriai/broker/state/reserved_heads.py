@@ -1,4 +1,4 @@
-"""Reserved heads: tasks that did not fit when they were drawn, each with a place that is kept.
+"""Reserved heads: drawn tasks that did not fit, each with resources kept for it.
 
 A head starts as soon as it fits, and moves to where it can start earlier; its promise is kept or
 improved. At most one stands for each disjoint set of machines.

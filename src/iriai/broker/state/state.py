@@ -1,4 +1,4 @@
-"""What a broker holds between two events; nothing of it is durable."""
+"""The state of a broker between events; nothing of it is durable."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class BrokerState:
                 self.park.changed(view)
 
     def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
-        """A claim counts no more; whether somebody may have a task there who had one."""
+        """A claim counts no more; whether someone may have a task there who had one."""
         account = self.standings.ended(key)
         tenant = self.tenant_of(account) if account is not None else ""
         if tenant:
@@ -231,9 +231,9 @@ class BrokerState:
     def counts_for(self, account: Account) -> Account:
         """The account in whose name wants and use of `account` count here.
 
-        Where no groups are configured, a user counts once, whatever group a job was handed in
+        Where no groups are configured, a user counts once, whatever group a job was submitted
         under: otherwise each Unix group of a user would be one more ticket in the draw, and one
-        more name to begin anew under. The first account heard of stands for all of the user's.
+        more name to start with. The first account heard of stands for all of the user's.
         """
         if self.settings.configuration.groups:
             return account

@@ -1,1 +1,1 @@
-"""What accounts have used, and when off-peak hours are."""
+"""Usage of accounts, and off-peak hours."""

@@ -1,4 +1,4 @@
-"""What nodes say of themselves and their use, held against what machines of their size can do.
+"""Checks what nodes report of themselves against bounds for machines of their size.
 
 A broker draws with what others count, so what no honest machine can have counted, or can be, is
 refused, and named (docs/spec/006, section 6). The own machine is believed.
@@ -110,7 +110,7 @@ SPEED_MAX = 100.0
 
 
 class ClaimedUse:
-    """See the module."""
+    """Checks reports of nodes against bounds for machines of their size."""
 
     def __init__(self, own: str, fading: Decay, rule: ChargeRule) -> None:
         """`own` is the broker's machine."""
@@ -174,7 +174,7 @@ def _impossible(idle: Idle) -> str:
         ("times the usual speed", idle.speed, SPEED_MAX),
     ):
         if not 0 <= amount <= most:
-            return f"it says that it has {amount} {what}; at most {most}"
+            return f"it reports {amount} {what}; the limit is {most}"
     if not (isfinite(idle.load) and isfinite(idle.foreign_load)):
         return f"a load of {idle.load}, of which {idle.foreign_load} is foreign"
     for running in (*idle.began, *idle.waiting):

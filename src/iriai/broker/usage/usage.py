@@ -1,4 +1,4 @@
-"""What accounts have used, as a draw counts it: charges, and what running tasks will yet cost."""
+"""Usage of accounts as a draw counts it: past charges, and expected ones of running tasks."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class UsageAccounts:
         return sum(each.advance_at(wall_s) for each in advances)
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
-        """What a task of the account will be charged, as far as is known; without its urgency."""
+        """What a task of the account will be charged, by what is known; without its urgency."""
         standing = self._accounts.get(account)
         mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
         return expected_charge(self._rule.rate(resources), limit_s, mean_s)

@@ -1,1 +1,1 @@
-"""What a batch script says about itself in its leading comments: #IRIAI, #SBATCH, #PBS. Pure."""
+"""Directives in a batch script's leading comments: #IRIAI, #SBATCH, #PBS. Pure."""

@@ -1,4 +1,4 @@
-"""Options of another batch system: how each is treated here, and what a script gave for it."""
+"""Options of another batch system: how each is treated, and its values in a script."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Surroundings(NamedTuple):
     """What a translation needs to know of the one who submits."""
 
     directory: str
-    """Where the job is handed in."""
+    """Where the job is submitted."""
     user: str
     home: str
     """The user's directory, as the system knows it and tasks find it in HOME."""

@@ -1,4 +1,4 @@
-"""The options of qsub (OpenPBS, PBS Pro, Torque), and what becomes of each here.
+"""The options of qsub (OpenPBS, PBS Pro, Torque), and how each is treated.
 
 The options are those of the manual pages of Torque
 (https://manpages.ubuntu.com/manpages/xenial/man1/qsub.1B.html) and OpenPBS

@@ -1,4 +1,4 @@
-"""What the directives of qsub ask for, as far as several of them count together."""
+"""Translation of qsub directives whose meaning depends on each other."""
 
 from __future__ import annotations
 

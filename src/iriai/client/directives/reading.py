@@ -1,4 +1,4 @@
-"""Which directives of a script count, and what they ask for."""
+"""Chooses which directives of a script count, and reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of sbatch, and what becomes of each here.
+"""The options of sbatch, and how each is treated.
 
 The options are those of Slurm's own page (https://slurm.schedmd.com/sbatch.html).
 """

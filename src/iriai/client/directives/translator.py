@@ -1,4 +1,4 @@
-"""From the options of another batch system to those of iriai, whatever its dialect."""
+"""Translation of options of another batch system into those of iriai."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables that scripts for Slurm and PBS rely on, as far as submission knows them.
+"""Environment variables of Slurm and PBS that are known at submission.
 
 What differs between tasks (ids, indices, the machine) the launcher adds: see
 `iriai.launcher.environment.batch_variables`.

@@ -1,4 +1,4 @@
-"""What this machine asks the broker of its cluster, and what it answers others as the broker."""
+"""Questions of this machine to the broker of its cluster, and its answers as the broker."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ Miss = Callable[[str, Instant], None]
 
 
 class BrokerRpc:
-    """See the module."""
+    """Asks the broker of the cluster, and answers others as the broker."""
 
     def __init__(self, engine: Engine) -> None:
         self.answerers: dict[type, Answerer] = {}

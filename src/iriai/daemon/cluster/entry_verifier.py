@@ -1,4 +1,4 @@
-"""What the directory asks of identities: whose signature is good, by certificates it carries."""
+"""Verifies signatures of directory entries by the certificates that the directory carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parts noticed of other machines, as it is shown: each thing once, however often it was."""
+"""Incidents: misbehaviour of other machines that parts noticed, each listed once with a count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_MAX = 20
 
 
 class IncidentLog:
-    """See the module."""
+    """Incidents with other machines, each listed once with a count."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str, str], str] = {}

@@ -1,4 +1,4 @@
-"""The members that this machine begins with after a restart: whom it last knew, not whom it joined.
+"""Members known before a restart, with which this machine begins again.
 
 The machine through which it joined may be gone for good. Of a large cluster some are enough: from
 there on membership knows them all.

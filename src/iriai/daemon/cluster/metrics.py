@@ -1,4 +1,4 @@
-"""How a machine fares in its cluster: how old news is when it comes, what goes over its links."""
+"""Metrics of this machine in its cluster: delay of news, and traffic of its links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE_OVER_S = 60.0
 
 
 class ClusterMetrics:
-    """See the module. Times are those of the steady clock."""
+    """Measures the delay of news and the traffic of links. Times are those of the steady clock."""
 
     def __init__(self, now_s: float) -> None:
         self._began_s = now_s

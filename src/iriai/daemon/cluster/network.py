@@ -1,4 +1,4 @@
-"""This machine among those of its cluster: its links, who is a member, and what is published.
+"""This machine in its cluster: its links, the members, and what it publishes.
 
 Membership and directory are not part of the machine's turns: nothing that they say waits for a
 record. Who is there goes to the machine as `PeersChanged`, and to the address book.
@@ -81,7 +81,7 @@ TakeDocument = Callable[["DocumentKind", bytes, str], None]
 
 
 class ClusterNetwork:
-    """See the module."""
+    """The links, members and publications of this machine."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class ClusterNetwork:
         self._perform(self.peers.leave(now), now)
 
     def present(self) -> list[Member]:
-        """The other members that are there, as far as is known, by name."""
+        """The other members that are there, by what is known, by name."""
         return sorted(self._present.values(), key=lambda member: member.name)
 
     def seen(self) -> list[SeenMember]:

@@ -1,4 +1,4 @@
-"""How much of the time this machine is there: measured, and kept."""
+"""Uptime of this machine: the share of the time that it is online, measured and stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ broker with it."""
 
 
 class UptimeRecord:
-    """See the module."""
+    """The measured uptime of this machine, stored across restarts."""
 
     def __init__(self, files: ClusterFiles, engine: Engine, on_change: Callable[[], None]) -> None:
         """`on_change` is called when `told` is another."""

@@ -1,7 +1,7 @@
-"""The load of the machine, and the part of it that is not of our tasks.
+"""The load of the machine, and the part that is not from our tasks.
 
 The kernel's load average counts what ran or wanted to run, smoothed over a minute. Our own use is
-smoothed in the same way before it is taken off: else our tasks would look like somebody's for the
+smoothed in the same way before it is taken off: else our tasks would look like someone's for the
 minute after their end. What our tasks wanted and did not get, having started more threads than
 there are processors, still counts as foreign, as does another back end on this host.
 """
@@ -24,7 +24,7 @@ from iriai.protocol.messages.effects import (
 )
 
 TERMINALS = ("/dev/pts/[0-9]*", "/dev/tty[0-9]*", "/dev/console")
-"""The kernel notes the time when somebody types there; to eight seconds, which is fine enough. Of a
+"""The kernel notes the time when someone types there; to eight seconds, which is fine enough. Of a
 graphical session it is the terminals in its windows that are seen, not the mouse."""
 
 
@@ -82,14 +82,14 @@ class OwnUse:
 
 
 class LoadSensor:
-    """See the module."""
+    """Measures the load of the machine, and the part that is not from our tasks."""
 
     def __init__(self, path: str, steady_s: float, tell: Callable[[LauncherEvent], None]) -> None:
         """`path` is read like /proc/loadavg; `tell` takes the measurements."""
         self.average = 0.0
         self.foreign = 0.0
         self.keyboard_idle_s: float | None = None
-        """Since somebody used a terminal of the machine; None: that cannot be seen."""
+        """Since someone used a terminal of the machine; None: that cannot be seen."""
         self.problem = ""
         """Why it cannot be measured; empty: it can."""
         self._path = Path(path)

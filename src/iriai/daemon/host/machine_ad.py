@@ -1,4 +1,4 @@
-"""What this machine says of itself: HTCondor's attributes from what was found and configured."""
+"""The ad of this machine: HTCondor's attributes, from what was found and configured."""
 
 from __future__ import annotations
 

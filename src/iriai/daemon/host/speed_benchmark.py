@@ -1,4 +1,4 @@
-"""How fast this machine is: measured once by `iriai doctor --measure`, kept in its state directory.
+"""Speed of this machine: measured once by `iriai doctor --measure`, and stored.
 
 KFlops and Mips are names that HTCondor's users know; the numbers come from loops of our own and
 compare machines of one iriai, no more: a chain of multiplications and additions in the processor's

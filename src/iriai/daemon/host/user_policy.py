@@ -1,4 +1,4 @@
-"""Whose tasks a machine runs: by its owner's rule, the cluster's trust and users' consents.
+"""Decides whose tasks a machine runs: the owner's rule, the cluster's trust, users' consents.
 
 It also looks whether there is such a user here. The launcher holds to the owner's rule and to the
 users by itself; this one says no before a claim is granted. docs/spec/004, section 11.
@@ -37,7 +37,7 @@ class UserPolicy:
     def judge(self, home: str, user: str, wall_s: float) -> str:
         """Why a task of `user` from `home` is not run here; empty: it is."""
         if home == self._rules.own:
-            return ""  # judged when it was handed in
+            return ""  # judged when it was submitted
         person = self._unix.by_name(user)
         if words := self._unwelcome(home, user, person, wall_s):
             return words

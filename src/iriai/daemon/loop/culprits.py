@@ -1,4 +1,4 @@
-"""Machines whose message a core failed over: they are shunned for a while, also after the restart.
+"""Machines whose messages made a core fail: they are shunned for a while, across restarts.
 
 An error within a turn leaves the cores in doubt, so the daemon ends and begins again from what is
 stored. Who sent the message would send it again, and the daemon would end again; so this is written
@@ -21,7 +21,7 @@ FILE = "culprits.json"
 SHUN_MIN_S = 600.0
 """The first time: as many restarts an hour as machines of one cluster may cost without harm."""
 SHUN_MAX_S = 86_400.0
-"""Doubled each time; a machine that behaved for twice as long begins anew."""
+"""Doubled each time; a machine that behaved for twice as long starts at the first again."""
 KEPT_MAX = 256
 
 
@@ -46,7 +46,7 @@ _decoder: msgspec.json.Decoder[dict[str, Culprit]] = msgspec.json.Decoder(
 
 
 class Culprits:
-    """See the module; `directory` is the daemon's own."""
+    """Machines whose messages made a core fail; `directory` is the daemon's own."""
 
     def __init__(self, directory: str) -> None:
         self._path = Path(directory, FILE)

@@ -1,4 +1,4 @@
-"""The turns of one machine: events in, one settling, one write, and what leaves after it.
+"""The turns of one machine: events in, one decision, one write, then effects out.
 
 Everything that arrives within one round of the event loop is one turn. The writer commits in its
 own thread; turns go on meanwhile, and their writes are gathered into the next commit.
@@ -182,7 +182,7 @@ NOT_ORDERS = (JobSettled, PeerNoticed, Send, WhyAnswered)
 
 
 def _unheard(number: int) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""
 
 
 def _unseen(notice: PeerNoticed) -> None:
@@ -190,7 +190,7 @@ def _unseen(notice: PeerNoticed) -> None:
 
 
 def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
-    """Before somebody asks."""
+    """Before the first question."""
 
 
 def _unblamed(machine: str, kind: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Connections that come in over the network, until they have proved what they are.
+"""Incoming network connections until they have authenticated.
 
 Whoever is there may connect; so all that can be held before a proof is bounded here and in
 `daemon.transport.tls_stream` (docs/spec/005, section 3).
@@ -44,7 +44,7 @@ PLACE_NEEDED = "others need its place, and it has not authenticated"
 
 
 class Acceptor:
-    """See the module."""
+    """Accepts network connections, and holds them until they have authenticated."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ def _has_spoken(answered: ServerHandshake) -> bool:
 
 
 def _unheard(_: object) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""
 
 
 def _steady_s() -> float:

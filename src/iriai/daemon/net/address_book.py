@@ -1,4 +1,4 @@
-"""Where other machines of the cluster are, as membership and the seeds of the join say."""
+"""Addresses of the other machines of the cluster, from membership and join seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AddressBook(Protocol):
     """What dialling needs to know."""
 
     def is_member(self, machine: str) -> bool:
-        """Whether a machine takes part, as far as is known."""
+        """Whether a machine takes part, by what is known."""
         ...
 
     def is_known(self, machine: str) -> bool:
@@ -84,7 +84,7 @@ class MemberBook:
         return not self._members.keys() - {self._name}
 
     def is_member(self, machine: str) -> bool:
-        """Whether a machine takes part, as far as is known."""
+        """Whether a machine takes part, by what is known."""
         return machine in self._members
 
     def is_known(self, machine: str) -> bool:

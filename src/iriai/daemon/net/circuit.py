@@ -45,11 +45,11 @@ class RelayLink(Protocol):
 
 
 def _unheard(_: object) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""
 
 
 class Circuit:
-    """See the module."""
+    """One end of a circuit: a connection through a relay."""
 
     def __init__(
         self, key: CircuitKey, link: RelayLink, forget: Callable[[CircuitKey], None]

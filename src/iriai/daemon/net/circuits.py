@@ -1,4 +1,4 @@
-"""All circuits of this machine: those that end here, and those that pass (`Relay`)."""
+"""All circuits of this machine: those that end here, and those that it relays (`Relay`)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Relay:
         return len(self._passing)
 
     def receive(self, sender: str, frame: CircuitFrame) -> None:
-        """A frame for somebody else came from `sender`.
+        """A frame for another machine came from `sender`.
 
         Raises `OutOfPlace` where the sender is neither end of the circuit: it does us harm.
         """
@@ -125,7 +125,7 @@ ENDS_MAX = 600
 
 
 class Circuits:
-    """See the module."""
+    """All circuits that end on this machine."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What this machine shows to others of its cluster, and how it checks what they show."""
+"""Credentials between machines of a cluster: what this one shows, and how it checks others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reaching a machine: its addresses one after the other, or the relays that may lead to it."""
+"""Dials a machine: its addresses one after another, or relays that may lead to it."""
 
 from __future__ import annotations
 
@@ -125,4 +125,4 @@ async def first_reached(ways: list[Callable[[], Awaitable[Established]]]) -> Est
 
 
 def _unheard(_: object) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""

@@ -1,4 +1,4 @@
-"""Both ends of the agreement that a connection over a network is a link (docs/spec/005, section 1).
+"""The handshake of a link over a network, both ends (docs/spec/005, section 1).
 
 Each takes a fresh pipe and ends with one call: a `Established`, or why not.
 """

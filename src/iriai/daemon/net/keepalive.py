@@ -1,4 +1,4 @@
-"""Whether the other end of a link is there: what was said, what was heard, and when to ping.
+"""Keepalive of a link: what was sent, what was received, and when to ping.
 
 Input: moments of the steady clock, when something is said or comes. Output: whether a ping is due,
 and whether the other end is silent. Over a network every frame costs, some two hundred bytes of a
@@ -18,7 +18,7 @@ machine that is stopped; shorter, and a busy one is taken for away."""
 
 
 class Keepalive:
-    """See the module. Times are those of the steady clock, in seconds."""
+    """Decides when to ping, and whether the peer is silent. Times are of the steady clock."""
 
     def __init__(self, now_s: float, *, is_network: bool) -> None:
         """`is_network`: frames cost, and the other end is pinged only where there is a reason."""

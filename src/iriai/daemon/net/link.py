@@ -1,4 +1,4 @@
-"""One link with another machine: frames out, a batch for each turn; frames in; is the other there?
+"""One link to another machine: frames out in a batch per turn, frames in, keepalive.
 
 It begins when both ends have agreed that a connection is one. It knows nothing of what kind the
 connection is, nor who dialled. A link that fell silent is closed: what waited in it is lost, both
@@ -136,7 +136,7 @@ class _Gathered:
 
 
 class MachineLink:
-    """See the module."""
+    """A link to another machine."""
 
     def __init__(
         self,

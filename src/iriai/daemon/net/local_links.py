@@ -1,4 +1,4 @@
-"""The front end's side of its links: which back ends are there, and what is said to each."""
+"""The front end's side of its links: linked back ends, and messages to them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LocalMachines:
         except FileNotFoundError:
             return {}
         except (ValueError, AttributeError) as error:
-            # Replaced whole, so this is no torn file: somebody wrote it. Machines are known again
+            # Replaced whole, so this is no torn file: someone wrote it. Machines are known again
             # when they link.
             log.warning("%s was not written by iriai (%s): it is replaced", self._path, error)
             return {}
@@ -107,7 +107,7 @@ class _Turned(NamedTuple):
 
 
 class LocalLinks:
-    """See the module."""
+    """The front end's links to its back ends."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The back end's side of its link: dials the front end, and again whenever it is gone.
+"""The back end's side of its link: dials the front end, again after each break.
 
 Meanwhile tasks go on, and what the node has to say is lost: it repeats what matters on `LinkUp`.
 """
@@ -46,7 +46,7 @@ RETRY_MIN_S = 0.05
 RETRY_MAX_S = 2.0
 """The longest pause while nobody listens."""
 REFUSED_RETRY_S = 10.0
-"""After the front end said no: that changes only when somebody does something."""
+"""After the front end said no: that changes only when someone does something."""
 
 
 OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
@@ -55,7 +55,7 @@ FOREIGN = "the process that listens there is not a daemon of iriai"
 
 
 class LocalUplink:
-    """See the module."""
+    """The back end's link to its front end."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class LocalUplink:
         self.front = ""
         """The front end's machine, once it has answered."""
         self.spool = ""
-        """Where the front end wants the output of tasks that somebody follows."""
+        """Directory where the front end wants the output of followed tasks."""
         self.on_bid: Callable[[MachineLink, Bid], None] = _unheard
         """Told what an operator of the front end asks."""
         self._settings = settings
@@ -264,5 +264,5 @@ class LocalUplink:
 
 
 def _unheard(link: MachineLink, bid: Bid) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""
     link.send_frame(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is starting"))

@@ -90,7 +90,7 @@ class Listener(NamedTuple):
 
 
 class Mesh:
-    """See the module."""
+    """The links of this machine with the others of its cluster."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Mesh:
                 self._retry(neighbour)
 
     def trust_changed(self) -> None:
-        """Somebody was ejected, perhaps: close links with those who are not believed any more."""
+        """Someone was ejected, perhaps: close links with those who are not believed any more."""
         for neighbour in list(self._neighbours.values()):
             if neighbour.link is None:
                 continue
@@ -338,7 +338,7 @@ class Mesh:
                 self._dial(neighbour)
 
     def _circuit_opened(self, circuit: Circuit, relay: str) -> None:
-        """Somebody opened a circuit to us, through a member that can make up whom it is for."""
+        """Someone opened a circuit to us, through a member that can make up whom it is for."""
         now_s = _steady_s()
         goes, why = self._relayed.who_goes(relay, now_s)
         if not why and not self._of_relay.consume(relay, now_s):

@@ -1,4 +1,4 @@
-"""What this machine knows of its link with one other: there, under way, or to be made again."""
+"""The state of the link with one other machine: up, being made, or to be made again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELD_S = 10.0
 RETRY_MIN_S = 0.1
 """A machine that was only restarted is back within a second or two."""
 LASTED_S = 30.0
-"""A link that was there for so long was a good one: after it attempts begin anew. One that breaks
+"""A link that lasted so long was a good one: after it, pauses are short again. One that breaks
 sooner does so for a reason that is still there, such as a copy of either machine elsewhere, and a
 machine that tried again at once would break the other's link ten times a second."""
 RETRY_MAX_S = 30.0

@@ -1,4 +1,4 @@
-"""How many descriptors this process may have open: one for each client and each link."""
+"""Budget of descriptors of this process: one for each client and each link."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class PassedDescriptors:
     """Held by job number."""
 
     def __init__(self, each_max: int = 0) -> None:
-        """`each_max` is how many of one user's may be held, of jobs that were handed in here."""
+        """`each_max` is how many of one user's may be held, of jobs that were submitted here."""
         self.per_user = Allowance("descriptors_per_user", "terminals and inputs open", each_max)
         self._held: dict[int, list[int]] = {}
         self._users: dict[int, str] = {}
@@ -65,7 +65,7 @@ def digest_of(content: bytes) -> str:
 
 
 class PayloadStore:
-    """See the module."""
+    """Texts that came with tasks of other homes, while claims need them."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""Environments, scripts and inputs that came with tasks of others, while claims need them."""
+"""Environments, scripts and inputs that came with tasks of other homes, while claims need them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Handlers of what clients ask."""
+"""Handlers of client requests."""

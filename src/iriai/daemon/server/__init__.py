@@ -1,1 +1,1 @@
-"""How clients are served in turns, so that none of them waits long for what another asks."""
+"""Serving clients in turns, so that no one waits long because of another."""

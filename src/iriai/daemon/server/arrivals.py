@@ -1,4 +1,4 @@
-"""Connections of local clients as they come: who gets in, who waits a little, who is turned away.
+"""New connections of local clients: who is accepted, who waits, who is refused.
 
 Whoever connects again and again costs the daemon as much as they cost themselves, so this does
 little for each: who has too many is told and logged seldom, and who comes too fast waits.
@@ -31,7 +31,7 @@ TURN_S = 0.005
 """Of serving within one turn of the engine. Longer: fewer turns, and less work in all; shorter:
 others are heard sooner."""
 TURN_ALONE_S = 0.03
-"""The same where one user alone was served for `ALONE_S`: who hands in many jobs at once has them
+"""The same where one user alone was served for `ALONE_S`: who submits many jobs at once has them
 begun in fewer turns, each with one batch for the store and one pass of the broker."""
 ALONE_S = 2.0
 SLICE_S = 0.002
@@ -96,7 +96,7 @@ class ServiceTurns:
         self._last = ""
         """Who was served last."""
         self._shared_s = clock()
-        """When that was somebody else than before."""
+        """The time of the last change of users."""
         self.slowed: dict[str, int] = {}
         """How often each user had to wait since they asked too fast."""
 
@@ -174,7 +174,7 @@ log = logging.getLogger(__name__)
 ACCEPTED_MAX = 64
 """Connections that are taken before whoever is connected is heard again."""
 RESTS = 4.0
-"""Where somebody was turned away, nobody is taken for so many times as long as that took: it costs
+"""Where someone was turned away, nobody is taken for so many times as long as that took: it costs
 a fifth of a processor at most, and others who connect wait a few milliseconds more."""
 REST_MAX_S = 0.05
 WAIT_MIN_S = 0.02
@@ -184,7 +184,7 @@ WORDS_KEPT = 64
 
 
 class Arrivals:
-    """See the module."""
+    """Accepts, delays or refuses new connections of local clients."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What clients are asked over: a Unix socket, or TLS over a network."""
+"""Transports of client connections: a Unix socket, or TLS over a network."""
 
 from __future__ import annotations
 

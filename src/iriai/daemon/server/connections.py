@@ -1,4 +1,4 @@
-"""Connections of clients: who they are, their requests in order, their answers."""
+"""Connections of clients: identity, ordered requests, ordered answers."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ class Clients:
         self._watch()
 
     def changes(self, connection: ClientSession, caller: Caller) -> None:
-        """A connection is to be counted for somebody else; raises where they have too many."""
+        """A connection is to be counted for another user; raises where they have too many."""
         before, now = connection.user, caller.person.name
         if before:
             refusal = self._room.become(before, now, is_operator=caller.operator)

@@ -1,4 +1,4 @@
-"""Answers that wait for the disk, and what is said instead while it takes nothing."""
+"""Answers that wait for the disk, and what clients get while it cannot be written."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""All that happens before the daemon serves: settings, state directory, hardware, listeners."""
+"""Startup of the daemon: settings, state directory, hardware, listeners."""

@@ -1,4 +1,4 @@
-"""What this machine is: measured once at start, and what of it there is to give away."""
+"""Facts of this machine, measured once at start, and the part of it that is offered."""
 
 from __future__ import annotations
 

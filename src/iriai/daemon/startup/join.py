@@ -1,4 +1,4 @@
-"""What `iriai join` does to a state directory: nothing before it is let in, then all."""
+"""Changes that `iriai join` makes to a state directory: all of them, after admission."""
 
 from __future__ import annotations
 

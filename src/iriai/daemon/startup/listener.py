@@ -1,4 +1,4 @@
-"""The daemon's sockets: bound where clients and machines look for them, while we still may."""
+"""The daemon's sockets, bound while the process still has privileges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expressions in a machine's configuration: which jobs its owner takes, and which first."""
+"""Owner's expressions in a machine's configuration: which jobs to accept, which to prefer."""
 
 from __future__ import annotations
 

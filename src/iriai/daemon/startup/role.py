@@ -1,4 +1,4 @@
-"""Which parts a machine has: all of them, those of a front end, or the node of a back end."""
+"""The role of a machine: all parts, those of a front end, or the node of a back end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
     @property
     def has_home(self) -> bool:
-        """Whether jobs are handed in here."""
+        """Whether jobs are submitted here."""
         return Part.HOME in self.parts
 
     def __str__(self) -> str:

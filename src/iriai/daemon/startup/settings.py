@@ -1,4 +1,4 @@
-"""What a daemon is told before it starts: one frozen object, made in one place."""
+"""Settings of a daemon: one frozen object, built in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state directory: found or made, with the right owners and modes, or refused with a reason."""
+"""The state directory: found or created with the right owners and modes, or refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from iriai.system.privileges import (
 STATE_VERSION = 2
 """Raised with every change that an older daemon would misread. 2: the parts of the machine."""
 HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found", "nodes")
-"""What may lie in a directory that is to become a state directory; else it is somebody's."""
+"""What may lie in a directory that is to become a state directory; else it is someone's."""
 TOKEN_BYTES = 16
 """No two state directories share one by chance."""
 _PROBE_BYTES = 65_536
@@ -127,7 +127,7 @@ def prepare(
     else `iriai up` was told; None: as before, or the default. Returns what the directory remembers.
 
     Raises:
-        Problem: it is somebody else's, from a newer version, cannot be written or reached, or has a
+        Problem: it is another user's, from a newer version, cannot be written or reached, or has a
             path too long for its sockets. Nothing that was there was changed.
     """
     _check_socket_paths(paths)

@@ -1,4 +1,4 @@
-"""`iriai backup`: a home as one file, also while its daemon runs."""
+"""`iriai backup`: a home as one file, even while its daemon runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
     The jobs in it are as of one moment, whatever the daemon does meanwhile.
 
     Raises:
-        Problem: there is no home, it is somebody else's, or the file cannot be written or is there
+        Problem: there is no home, it is another user's, or the file cannot be written or is there
             already (unless `force`). What had that name before is still there.
     """
     paths = absolute_paths(directory)

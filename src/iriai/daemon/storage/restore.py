@@ -1,4 +1,4 @@
-"""`iriai restore`: a state directory from a backup, all of it or nothing.
+"""`iriai restore`: a state directory from a backup, whole or not at all.
 
 A home that comes back from a backup does not know what it did since. So it gives out no number that
 it may have given out then: numbers go on behind the highest that could have been reached, by the

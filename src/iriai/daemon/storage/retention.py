@@ -1,8 +1,8 @@
-"""History that is old enough is deleted, a little at a time, beside the other work.
+"""Retention: deletes old history, a little at a time.
 
 Which jobs that are is asked in a thread; the deletion itself is a record for each job, written with
 whatever else the writer has. So no transaction is long, and submissions before and after keep their
-order: a payload that is about to go is forgotten here first, and a job handed in after that brings
+order: a payload that is about to go is forgotten here first, and a job submitted after that brings
 its own copy. What a job printed goes before its history, so that a daemon that dies in between
 finds the job once more and nothing stays behind.
 """
@@ -48,7 +48,7 @@ class Retention:
     ) -> None:
         """`keep_s` is how long finished jobs are kept, `keep_jobs` how many; None: no bound.
 
-        In `spool` lies what jobs of `home` printed that somebody followed.
+        In `spool` lies what jobs of `home` printed that someone followed.
         """
         self._spool = spool
         self._home = home

@@ -81,7 +81,7 @@ _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLa
 
 
 def _unheard(event: LauncherEvent) -> None:
-    """Before somebody listens."""
+    """Before a listener is set."""
 
 
 def _unheard_notice(end: Exit) -> None:
@@ -106,7 +106,7 @@ class _Batch:
 
 
 class LauncherClient:
-    """See the module. While there is no launcher, orders are dropped: the node orders again."""
+    """The connection to the launcher. Without one, orders are dropped: the node repeats them."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class LauncherClient:
         """Told of an attempt that cannot start since its descriptor is gone."""
         self.on_event: Callable[[LauncherEvent], None] = _unheard
         self.spool: Callable[[], str] = str
-        """Where the output of tasks that somebody follows goes; empty: the launcher's own."""
+        """Directory of the output of followed tasks; empty: the launcher's own."""
         self.home: Callable[[], str] = str
         """Whose jobs' descriptors are passed here: this machine's home, or its front end."""
         self.on_epilog_failed: Callable[[str], None] = _unheard_failure

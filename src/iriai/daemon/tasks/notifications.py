@@ -1,4 +1,4 @@
-"""Telling people that their job has finished: a command, or mail, run as the job's user.
+"""Notifications of finished jobs: a command, or mail, run as the job's user.
 
 That a notice is due is stored with the job's end. It is run by the launcher, as attempt
 `NOTICE_ATTEMPT` of the job, whose journal knows what it began. So a notice outlives daemons that

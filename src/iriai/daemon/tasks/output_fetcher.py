@@ -1,4 +1,4 @@
-"""What our tasks print on other machines: brought here while they run, kept beside our own output.
+"""Fetches output of our tasks on other machines while they run.
 
 A copy is asked for piece by piece, from where it ends. So a piece that is lost is asked for again,
 one that comes twice is seen to be old, and a daemon that comes back goes on.
@@ -56,7 +56,7 @@ class _Copy:
 
 
 class OutputFetcher:
-    """See the module; `spool` is the daemon's own directory."""
+    """Fetches output of our tasks on other machines; `spool` is the daemon's own directory."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What tasks of other homes print here, told to their homes when these ask."""
+"""Serves output of tasks of other homes to these homes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ home asks again after a while. An empty answer would have it ask at once."""
 
 
 class OutputServer:
-    """See the module."""
+    """Serves output of tasks of other homes to these homes."""
 
     def __init__(self, engine: Engine, spool: str, say: Callable[[list[Send]], None]) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""Files of followed output in `spool` that nobody will ask for any more: deleted.
+"""Deletes files of followed output in `spool` that are no longer needed.
 
 Those of this home's jobs go with the job's history. Those of other homes' tasks are copied while
 the tasks run, and kept a while longer, for a home that was off.

@@ -1,4 +1,4 @@
-"""One piece of what a task printed into the spool."""
+"""Reads one piece of a task's output from the spool."""
 
 from __future__ import annotations
 

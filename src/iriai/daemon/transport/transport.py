@@ -1,4 +1,4 @@
-"""Bytes both ways in the event loop: what carries frames, or TLS, or anything else.
+"""Byte streams in the event loop, which carry frames, TLS or anything else.
 
 A `ByteStream` is a connected socket (`SocketStream`), or a circuit through a relay (`circuit`).
 """

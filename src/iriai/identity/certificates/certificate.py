@@ -1,4 +1,4 @@
-"""Certificates of a cluster: made, read, and followed back to the cluster's authority.
+"""Certificates of a cluster: issue, parse, and verify up to the cluster's authority.
 
 A machine's certificate carries, in an extension of ours, the certificate of the issuer that signed
 it and the moment it was issued. So it proves itself to whoever knows the authority, whichever way

@@ -1,4 +1,4 @@
-"""Where an identity lives: a copy of it that is started elsewhere would be a second machine.
+"""The binding of an identity to its host: detects a copy of it that is started elsewhere.
 
 Two machines with one key cannot be told apart by what they sign, only by where they run. So the
 identity remembers the machine and the directory that it was first used in.

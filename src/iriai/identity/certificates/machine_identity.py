@@ -1,4 +1,4 @@
-"""Who this machine is in its cluster: its name, its key, and the certificate that says so.
+"""The identity of this machine in its cluster: its name, key and certificate.
 
 On disk one directory (`StatePaths.cluster`), written whole or not at all.
 """

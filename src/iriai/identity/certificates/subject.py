@@ -1,4 +1,4 @@
-"""Whom a certificate names: `iriai://CLUSTER_ID/KIND/NAME`, in its subject alternative name."""
+"""The subject of a certificate: `iriai://CLUSTER_ID/KIND/NAME`, an alternative name."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What operators sign: cluster documents, rosters, revocations."""
+"""Documents that operators sign: configuration, rosters, revocations."""

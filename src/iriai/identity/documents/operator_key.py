@@ -1,4 +1,4 @@
-"""An operator's key: one secret in a file, for signing and for opening what is sealed to operators.
+"""An operator's key: one secret in a file, for signing and for opening sealed secrets.
 
 The file lies in a directory of the operator's (`StatePaths.operator` for root), together with the
 operator's certificate.
@@ -163,7 +163,7 @@ def load_key(directory: str, ask: AskPassphrase) -> OperatorKey:
 
 
 def new_key(directory: str, name: str, passphrase: str) -> OperatorKey:
-    """A new key in `directory`, of somebody who is no operator yet; raises `Refused`."""
+    """A new key in `directory`, of someone who is no operator yet; raises `Refused`."""
     key = OperatorKey.generate(name)
     with WholeDirectory(Path(directory)) as fresh:
         fresh.write(KEY_FILE, key.encode(passphrase))

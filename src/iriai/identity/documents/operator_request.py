@@ -1,4 +1,4 @@
-"""What somebody who is to become an operator gives to one who is: a word, and no secret."""
+"""The request of a future operator: a word to give to an operator; it is no secret."""
 
 from __future__ import annotations
 

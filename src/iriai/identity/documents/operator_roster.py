@@ -1,4 +1,4 @@
-"""Who the operators are, with which members the authority's key lies, and that key, sealed twice.
+"""The roster: operators, named members, and the sealed key of the authority.
 
 A numbered document that the authority itself signs, so whoever made it had its key open. It goes to
 every member. Within, the key is sealed to the operators, and that once more to the named members:

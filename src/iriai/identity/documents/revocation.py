@@ -1,4 +1,4 @@
-"""Machines that operators have thrown out of the cluster. The list only grows, so merging is union.
+"""Machines ejected from the cluster. The list only grows, so merging is union.
 
 An ejection names a machine and a moment: certificates issued to it until then are refused by
 everybody for ever, whether they are renewed or not. A machine of that name that joins again with a
@@ -16,7 +16,7 @@ from iriai.model.problem import Refused
 REASON_LENGTH_MAX = 200
 """A line for people."""
 EJECTIONS_MAX = 10_000
-"""Machines thrown out over the life of a cluster; beyond it somebody is playing."""
+"""Machines thrown out over the life of a cluster; more are not plausible."""
 
 RENEWED_S = 0.001
 """How much later an ejection is that another operator signs anew: one of the same moment is no

@@ -1,4 +1,4 @@
-"""What an operator says to the whole cluster: a body, the operator's certificate, a signature.
+"""A signed document for the whole cluster: body, operator's certificate, signature.
 
 It travels through machines that need not be trusted and is checked where it arrives.
 docs/spec/004-identity.md, section 6.

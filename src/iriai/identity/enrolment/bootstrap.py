@@ -1,4 +1,4 @@
-"""The beginning of a cluster, and of a machine's place in it: written whole or not at all."""
+"""Creation of a cluster, and of a machine's place in it: written whole or not at all."""
 
 from __future__ import annotations
 

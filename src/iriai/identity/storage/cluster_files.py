@@ -1,4 +1,4 @@
-"""What a machine keeps of its cluster on disk, beside its own identity: `StatePaths.cluster`.
+"""The cluster's files of a machine, beside its own identity: `StatePaths.cluster`.
 
 Each file is written whole. All but the machine's own key could be had again from other members.
 """

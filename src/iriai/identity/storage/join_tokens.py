@@ -1,4 +1,4 @@
-"""The tokens that this machine gave out: what is kept of them, and whether one is good.
+"""Join tokens that this machine issued: their entries, and whether one is valid.
 
 Secrets are not kept, only their digests: whoever reads the book cannot join with it.
 """
@@ -49,13 +49,13 @@ class IssuedToken(msgspec.Struct, frozen=True):
     """What the machine is given besides, sealed to the token's secret; see `issuer_bundle`."""
 
     def is_good(self, now_wall_s: float) -> bool:
-        """Whether somebody can still do something with it."""
+        """Whether someone can still do something with it."""
         is_used = bool(self.used_by) and self.kind is TokenKind.JOIN
         return not (self.revoked or is_used or now_wall_s >= self.ends_wall_s)
 
     @property
     def is_of_user(self) -> bool:
-        """Whether somebody made it for themselves, as everybody may."""
+        """Whether someone made it for themselves, as everybody may."""
         return bool(self.user) and self.user == self.made_by
 
 
@@ -143,7 +143,7 @@ class JoinTokens:
         """Let a token be good for nothing; `by` None: an operator, else whose it must be.
 
         Raises:
-            NotFound: there is none of that id, or it is somebody else's.
+            NotFound: there is none of that id, or it is another user's.
         """
         entry = self._entries.get(number)
         if entry is None or (by is not None and by not in (entry.made_by, entry.user)):

@@ -1,1 +1,1 @@
-"""Whom to believe: certificates that count, consents, trusted homes, TLS contexts."""
+"""Trust: valid certificates, consents, trusted homes, TLS contexts."""

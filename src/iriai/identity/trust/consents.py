@@ -1,4 +1,4 @@
-"""What users of this machine consented to: that a home speaks for them here, until a moment.
+"""Consents of users of this machine: a home speaks for them here, until a time.
 
 Given by the user at this machine, never by what comes over a network: a home that was taken over
 cannot say it in their name. Kept on this machine alone. docs/spec/004, section 11.
@@ -17,7 +17,7 @@ from iriai.model.ids import HOME_NAME
 from iriai.model.problem import NotFound, Refused, UsageProblem
 
 OF_USER_MAX = 32
-"""Homes that one user hands in at."""
+"""Homes that one user submits at."""
 CONSENTS_MAX = 10_000
 """On one machine: three hundred users who all have the most."""
 LIFETIME_S_MAX = 366 * 86_400.0
@@ -25,11 +25,11 @@ LIFETIME_S_MAX = 366 * 86_400.0
 
 
 class Consent(msgspec.Struct, frozen=True):
-    """Tasks of a user that are handed in at a home run here as that user."""
+    """Tasks of a user that are submitted on a home run here as that user."""
 
     user: Name
     uid: Code
-    """Who it was: a name may be given to somebody else."""
+    """Who it was: a name may be given to another user."""
     home: Name
     made_wall_s: Seconds
     ends_wall_s: Seconds

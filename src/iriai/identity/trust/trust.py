@@ -1,4 +1,4 @@
-"""Whom this machine believes: the cluster's authority, less what operators ejected."""
+"""The certificates that this machine trusts: the cluster's, without ejected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators say of homes: for which users each speaks elsewhere (spec 004, section 11).
+"""Trusted homes: for which users each speaks elsewhere (spec 004, section 11).
 
 One document for each home, and one for all others; of two of one home the later counts. An operator
 signs them, so that a home which is taken over cannot say it of itself.
@@ -19,7 +19,7 @@ from iriai.model.home_trust import HomeTrust, check_home, check_users
 from iriai.model.problem import Problem, Refused
 
 HOMES_MAX = 10_000
-"""As many as machines that are ejected: beyond it somebody is playing."""
+"""As many as machines that are ejected: more are not plausible."""
 MOMENT_MS_MAX = 1 << 53
 """What the directory can number (006); some hundred thousand years."""
 

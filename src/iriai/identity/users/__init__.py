@@ -1,1 +1,1 @@
-"""Who may do what."""
+"""Permissions of users."""

@@ -1,4 +1,4 @@
-"""Who may do what here, and whom the use of a submission is counted for."""
+"""Permissions of users here, and the account that a submission is charged to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Permissions:
         """Who the user id is.
 
         Raises:
-            NotAllowed: it has no name here, or this daemon works for somebody else alone.
+            NotAllowed: it has no name here, or this daemon works for another user alone.
         """
         person = self._unix.by_uid(uid)
         if person is None:
@@ -61,7 +61,7 @@ class Permissions:
         """Who the user of that name is, who has shown a token.
 
         Raises:
-            NotAllowed: there is none here any more, or this daemon works for somebody else alone.
+            NotAllowed: there is none here any more, or this daemon works for another user alone.
         """
         person = self._unix.by_name(name)
         if person is None:

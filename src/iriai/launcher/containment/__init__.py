@@ -1,1 +1,1 @@
-"""What holds the processes of a task together, and away from others."""
+"""Containment: holds the processes of a task together, and apart from others."""

@@ -1,4 +1,4 @@
-"""What holds the processes of one task together: a pooled control group, or the process tree."""
+"""Containment of one task: a pooled control group, or the process tree."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What daemon and launcher agree on: messages, and the machine's configuration."""
+"""The contract of daemon and launcher: messages, and the machine's configuration."""

@@ -1,4 +1,4 @@
-"""What the machine's owner configured for the launcher: `machine.json` in the state directory.
+"""The owner's configuration for the launcher: `machine.json` in the state directory.
 
 The daemon writes it before it gives up its privileges, and the launcher reads it whenever a daemon
 attaches. So a change of `iriai.toml` reaches a running launcher, and nothing that a daemon says
@@ -67,7 +67,7 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
     """The settings in the state directory; all defaults where nothing was written yet.
 
     Raises:
-        BadMachineFile: somebody else could have written it, or it is not ours.
+        BadMachineFile: another user could have written it, or it is not ours.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -81,7 +81,7 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
         is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
         if not is_ours or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadMachineFile(
-                f"{NAME} must be a file of user id {os.geteuid()} that nobody else can write"
+                f"{NAME} must be a file of user id {os.geteuid()} that no other user can write"
             )
         return decoded(msgspec.json.Decoder(MachineSettings), os.read(fd, _BYTES_MAX))
     except msgspec.MsgspecError as error:

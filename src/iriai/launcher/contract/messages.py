@@ -1,4 +1,4 @@
-"""What daemon and launcher say to each other: length-prefixed msgpack over a Unix socket.
+"""Messages between daemon and launcher: length-prefixed msgpack over a Unix socket.
 
 The daemon connects, sends `Attach` first and is answered with `Attached`; one daemon at a time (a
 newer connection replaces an older one). A frame is a 4-byte big-endian length and one message;
@@ -49,7 +49,7 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     script: Content = b""
     stdin: Content = b""
     spool: Words = ""
-    """Directory of the output that somebody follows; empty: `spool` of the launcher's own state."""
+    """Directory of the output that is followed; empty: `spool` of the launcher's own state."""
     notice: Annotated[tuple[tuple[NoticeVariable, Words], ...], Many] = ()
     """What a notice finds of the job that it tells of."""
 

@@ -120,7 +120,7 @@ class Scratch:
         try:
             return self._new(uid, gid)
         except OSError as error:
-            where = f"no private directory can be made in {self._tmp}"
+            where = f"no private directory can be created in {self._tmp}"
             raise NoDirectory(f"{where}: {error.strerror}") from error
 
     def _new(self, uid: int, gid: int) -> ScratchSpace:
@@ -184,7 +184,7 @@ class Scratch:
         """Remove what is not in use; a large tree may be left to the next launcher."""
         self._drop_idle()
         if not self._removal.wait(timeout_s):
-            log.warning("what tasks left below %s is not all removed yet", self._tmp)
+            log.warning("files that tasks left below %s are not all removed yet", self._tmp)
         for place in self._places:
             for name in (PRIVATE, TRASH):
                 with suppress(OSError):  # something is still in there, or it is gone already
@@ -215,13 +215,13 @@ class Scratch:
     def _open_place(self) -> ScratchRoot:
         """The place below the machine's choice, else in the launcher's own directory.
 
-        The latter where somebody else has a directory of that name there.
+        The latter where another user has a directory of that name there.
         """
         path = f"{self._tmp}/{self._name}"
         try:
             fd = self._open_own(path, make=True)
         except PermissionError as error:
-            log.warning("%s: private directories are made in %s", error, self._state_path)
+            log.warning("%s: private directories are created in %s", error, self._state_path)
             path = f"{self._state_path}/{OWN_PLACE}"
             fd = self._open_own(path, make=True)
         self._remember(path)
@@ -230,7 +230,7 @@ class Scratch:
         return self._place
 
     def _open_own(self, path: str, *, make: bool = False) -> int:
-        """Open a directory that is ours; raises PermissionError where it is somebody else's."""
+        """Open a directory that is ours; raises PermissionError where it is another user's."""
         if make:
             with suppress(FileExistsError):
                 os.mkdir(path, _PLACE_MODE)
@@ -238,12 +238,12 @@ class Scratch:
             fd = os.open(path, _DIRECTORY)
         except OSError as error:
             if make and os.path.lexists(path):
-                raise PermissionError(f"{path} is not a directory of ours") from error
+                raise PermissionError(f"{path} is not a directory of iriai") from error
             raise
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.close(fd)
-            raise PermissionError(f"{path} belongs to somebody else")
+            raise PermissionError(f"{path} belongs to another user")
         os.fchmod(fd, _PLACE_MODE)
         return fd
 

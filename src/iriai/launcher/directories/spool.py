@@ -1,4 +1,4 @@
-"""Output of tasks that somebody follows: two files each in `spool` of the state directory.
+"""Output of followed tasks: two files each in `spool` of the state directory.
 
 They are the daemon's, which reads them too: it tells a home on another machine what its task
 prints. The task's user may write them while the task runs, and read them for as long as they are
@@ -68,7 +68,7 @@ class Spool:
             found = os.fstat(directory_fd)
             if found.st_uid != self._daemon_uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise PermissionError(
-                    errno.EPERM, f"the spool {directory} is not the daemon's alone"
+                    errno.EPERM, f"the spool {directory} must belong to the daemon alone"
                 )
             return self._create(directory_fd, name, login)
         finally:

@@ -1,1 +1,1 @@
-"""Whom a task runs as, and with which variables."""
+"""Users and environment variables of tasks."""

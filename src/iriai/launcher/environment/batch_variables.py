@@ -1,4 +1,4 @@
-"""Variables that scripts for Slurm and PBS rely on, as a task finds them.
+"""Variables of Slurm and PBS that are known when a task starts.
 
 What is known at submission comes with the job (`iriai.model.batch_variables`); what differs between
 tasks is added here. Nothing of it acts upon what the launcher does.

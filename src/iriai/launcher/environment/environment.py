@@ -54,7 +54,7 @@ class TaskUsers:
         self._rules = rules
 
     def check_home(self, home: str, name: str) -> None:
-        """Raise `UserRefused` where tasks of `name` that were handed in at `home` are not run."""
+        """Raise `UserRefused` where tasks of `name` that were submitted on `home` are not run."""
         words = self._rules.refusal(home, name)
         if words:
             raise UserRefused(words)
@@ -84,11 +84,10 @@ class TaskUsers:
         elif words := service_problem(name, login.uid):
             raise UserRefused(words)
         elif login.uid == self._daemon_uid != 0:
-            raise UserRefused(f"{name} is the daemon's user here, who runs no tasks")
+            raise UserRefused(f"{name} is the user of the daemon, who runs no tasks")
         elif login.uid < self._minimum_uid:
             raise UserRefused(
-                f"user {name} has id {login.uid}; tasks are run for ids from"
-                f" {self._minimum_uid} only"
+                f"user {name} has id {login.uid}; tasks run for ids from {self._minimum_uid} on"
             )
         return login
 
@@ -96,7 +95,7 @@ class TaskUsers:
 def _look_up(name: str) -> Login:
     login = find_login(name)
     if login is None:
-        raise UnknownUser(f"there is no user {name[:64]!r} on this machine")
+        raise UnknownUser(f"user {name[:64]!r} does not exist on this machine")
     return login
 
 

@@ -1,1 +1,1 @@
-"""GPUs: which there are, which nodes of the system open them, and whose they are."""
+"""GPUs: detection, device nodes, and assignment."""

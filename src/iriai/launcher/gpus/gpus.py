@@ -1,4 +1,4 @@
-"""Which GPUs a task gets to see, and that no other launcher of this machine gives them away."""
+"""Assigns GPUs to tasks, and keeps other launchers of this machine from using them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _nodes_of(text: str) -> tuple[Node, ...]:
         if stat.S_ISCHR(found.st_mode):
             nodes.append((os.major(found.st_rdev), os.minor(found.st_rdev)))
         else:
-            log.warning("gpu_devices: %s is no character device", path)
+            log.warning("gpu_devices: %s is not a character device", path)
     return tuple(nodes)
 
 
@@ -136,7 +136,7 @@ HIDDEN = {
     "ROCR_VISIBLE_DEVICES": "",
     "HIP_VISIBLE_DEVICES": "",
 }
-"""What a task without GPUs is told, whatever it was handed in with."""
+"""What a task without GPUs is told, whatever it was submitted with."""
 
 
 class CardTaken(Exception):
@@ -167,8 +167,8 @@ class Gpus:
         numbers = self._numbers
         if numbers and max(order.gpu_ids) >= len(numbers):
             raise CardTaken(
-                f"{max(order.gpu_ids) + 1} GPUs are asked for, {len(numbers)} are given away here:"
-                " see gpu_ids in [machine] of iriai.toml"
+                f"{max(order.gpu_ids) + 1} GPUs are needed, {len(numbers)} are offered here: "
+                "see gpu_ids in [machine] of iriai.toml"
             )
         ids = tuple(numbers[each] for each in order.gpu_ids) if numbers else order.gpu_ids
         locks: list[int] = []
@@ -246,11 +246,14 @@ def _claims() -> int:
             os.mkdir(path, 0o700)
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        log.warning("GPUs are not kept from other launchers: %s: %s", path, error.strerror)
+        log.warning("GPUs are not protected from other launchers: %s: %s", path, error.strerror)
         return -1
     found = os.fstat(fd)
     if found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
         os.close(fd)
-        log.warning("GPUs are not kept from other launchers: %s is not ours alone", path)
+        log.warning(
+            "GPUs are not protected from other launchers: %s must belong to this launcher alone",
+            path,
+        )
         return -1
     return fd

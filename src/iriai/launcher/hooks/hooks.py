@@ -124,7 +124,7 @@ class Hooks:
         if hook.is_late:
             self._finish(hook, f"took longer than {hook.timeout_s:g} s")
         elif code < 0:
-            self._finish(hook, f"was ended by {signal.Signals(-code).name}")
+            self._finish(hook, f"ended by {signal.Signals(-code).name}")
         else:
             self._finish(hook, f"ended with exit code {code}" if code else "")
         return True
@@ -181,7 +181,9 @@ def uncleanness(environment: Mapping[str, str]) -> str:
     """Which variable a hook may not be given as it is, for people; empty: all are clean."""
     for name, value in environment.items():
         if not _CLEAN.fullmatch(value):
-            return f"{name} would be {value[:64]!r}, which is not told to programs that run as root"
+            return (
+                f"{name} would be {value[:64]!r}, which is not passed to programs that run as root"
+            )
     return ""
 
 

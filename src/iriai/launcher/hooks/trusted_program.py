@@ -1,4 +1,4 @@
-"""Whether a program may be run with the launcher's rights: nobody else can put in another.
+"""Checks whether a program may run with the launcher's rights: no other user can replace it.
 
 Each directory on the way is looked at, from the root of the file system, through descriptors: it
 belongs to root (or the launcher's user), and neither its group nor others can write it. A sticky
@@ -30,13 +30,13 @@ def check_program(path: str, owner_uid: int) -> None:
     Raises OSError where it is no program, or cannot be looked at.
     """
     if not path.startswith("/"):
-        raise OSError(errno.EINVAL, "its path does not begin at /")
+        raise OSError(errno.EINVAL, "its path does not begin with /")
     fd = _walk(path, owner_uid)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EACCES, "it is not a file")
-        _check_owner(found, owner_uid, "others can write it")
+        _check_owner(found, owner_uid, "other users can write it")
     finally:
         os.close(fd)
 
@@ -84,7 +84,7 @@ def _check_directory(fd: int, owner_uid: int) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     place = os.readlink(f"/proc/self/fd/{fd}")
-    _check_owner(found, owner_uid, f"others can write {place}, on the way to it")
+    _check_owner(found, owner_uid, f"other users can write {place}, on the way to it")
 
 
 def _check_owner(found: os.stat_result, owner_uid: int, words: str) -> None:

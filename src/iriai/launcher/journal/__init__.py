@@ -1,1 +1,1 @@
-"""What was begun and what ended, durably."""
+"""The durable journal of starts and ends."""

@@ -1,4 +1,4 @@
-"""The launcher's journal: what was about to run, what ended, what may be forgotten.
+"""The launcher's journal: intents, ends, and what may be forgotten.
 
 An append-only file of records, each `length (4 bytes), CRC-32 (4 bytes), msgpack`. Intents are
 written before anything is spawned and exits before they are reported, so that they outlive this
@@ -266,11 +266,11 @@ class Journal:
     def _cut_off(self, content: bytes, offset: int) -> int:
         if (later := _record_behind_a_sync(content, offset)) is not None:
             raise DamagedJournal(
-                f"the journal is damaged at byte {offset}: it cannot be read there, but a sound"
-                f" record follows at byte {later}"
+                f"the journal is damaged at byte {offset}: it is unreadable there, but a valid "
+                f"record follows at byte {later}"
             )
         torn = len(content) - offset
-        log.warning("journal: dropped a torn tail of %d bytes at byte %d", torn, offset)
+        log.warning("journal: dropped an incomplete end of %d bytes at byte %d", torn, offset)
         os.ftruncate(self._fd, offset)
         if offset < len(MAGIC):
             os.write(self._fd, MAGIC)

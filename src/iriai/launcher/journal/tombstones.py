@@ -1,4 +1,4 @@
-"""Which attempts are over and forgotten: spans of numbers, so that nothing is run twice.
+"""Tombstones of attempts as intervals of numbers, so that none runs twice.
 
 An attempt is a point on one of two lines. Index 0 (every job that is not an array) lies on the line
 of job numbers, so that jobs that follow each other make one span. Other indices lie on the line

@@ -1,1 +1,1 @@
-"""What an earlier launcher left."""
+"""Recovery from an earlier launcher."""

@@ -1,4 +1,4 @@
-"""What a new launcher does before it listens: end survivors, and call lost what has no end."""
+"""Recovery of a new launcher before it listens: end orphans, report attempts as lost."""
 
 from __future__ import annotations
 
@@ -190,5 +190,5 @@ def _lost(
         began_wall_s,
         ended_wall_s,
         ended_wall_s - began_wall_s,
-        "the launcher ended while this attempt was under way",
+        "the launcher ended while this attempt was in progress",
     )

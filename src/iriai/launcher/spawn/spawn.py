@@ -1,4 +1,4 @@
-"""Starts one task: puts together what iriai-exec, or the helper in Python, is told.
+"""Starts one task: builds the input of iriai-exec, or of the helper in Python.
 
 The launcher never forks. It starts the helper by `posix_spawn`, which costs the same however large
 the launcher is; what has to happen between fork and exec happens in the helper.
@@ -55,7 +55,7 @@ class Prepared(NamedTuple):
     stdin: bytes
     digest: bytes
     spool: str = ""
-    """Where its output goes that somebody follows; empty: the launcher's own."""
+    """Directory of its output if that is followed; empty: the launcher's own."""
     notice: tuple[tuple[NoticeVariable, str], ...] = ()
     visible: Visible = EVERYTHING
     """What it finds of the machine's /tmp and /dev/shm."""
@@ -78,7 +78,7 @@ def find_helper(kind: str) -> tuple[str, ...]:
     if kind != "python" and _works(HELPER):
         return (HELPER,)
     if kind == "c":
-        raise FileNotFoundError(f"{HELPER} is not there; compile it, or use the helper in Python")
+        raise FileNotFoundError(f"{HELPER} does not exist; compile it, or use the helper in Python")
     # -I -S: neither the environment nor any installed package has a say in a privileged process.
     return (sys.executable, "-I", "-S", HELPER_IN_PYTHON)
 

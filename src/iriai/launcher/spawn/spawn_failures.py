@@ -1,4 +1,4 @@
-"""What the program between launcher and task reports when it cannot become the task."""
+"""Reports of the helper between launcher and task when it cannot become the task."""
 
 from __future__ import annotations
 

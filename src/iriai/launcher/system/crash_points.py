@@ -1,4 +1,4 @@
-"""Crashes on demand: the tests kill launcher and daemon at each step whose order matters."""
+"""Crash points: tests kill launcher and daemon at each step whose order matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short digests, without what the library's usual way to them costs."""
+"""Short digests without the cost of the library's usual way."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A log that may be moved away while it is written: by our supervisor, by logrotate, by a person.
+"""A log that may be moved away while it is written.
 
-Launcher and daemon write to descriptors that somebody else opened for them, and so do the programs
+Launcher and daemon write to descriptors that another process opened for them, and so do programs
 that they start. When the file of that name is another one, these descriptors are made to lead
 there. Lines written in the second before that are in the file that was moved, so nothing is lost.
 """

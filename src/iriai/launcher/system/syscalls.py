@@ -1,4 +1,4 @@
-"""What the kernel offers and Python's library does not: subreaper, timers that count sleep."""
+"""System calls that Python's library lacks: subreaper, timers that count sleep."""
 
 from __future__ import annotations
 

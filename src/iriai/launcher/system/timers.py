@@ -1,4 +1,4 @@
-"""Moments at which something has to be looked at again: one heap, no periodic wake-ups."""
+"""Timers in one heap, without periodic wake-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a task may be started here, and what it needs for that."""
+"""Admission: whether a task may start here, and what it needs for that."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def content_problem(template: Template) -> str:
         return ""  # nearly all: one look tells
     if size_bytes > ENVIRONMENT_BYTES_MAX:
         return (
-            f"its environment has {size_bytes} bytes; the system starts no program with more than"
-            f" ENVIRONMENT_BYTES_MAX = {ENVIRONMENT_BYTES_MAX}: submit with fewer variables"
+            f"its environment has {size_bytes} bytes; the limit of the system is "
+            f"ENVIRONMENT_BYTES_MAX = {ENVIRONMENT_BYTES_MAX}: submit with fewer variables"
         )
     problem = command_problem(spec.command)
     return str(problem) if problem else _file_problem(spec) or _name_problem(spec)
@@ -63,7 +63,9 @@ def _file_problem(spec: JobSpec) -> str:
 
 def _name_problem(spec: JobSpec) -> str:
     if not _ACCOUNT_NAME.fullmatch(spec.account.group):
-        return f"its account's group is {spec.account.group[:64]!r}, which is no name of a group"
+        return (
+            f"its account's group is {spec.account.group[:64]!r}, which is not the name of a group"
+        )
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The epilogs that attempts owe, and the ends that wait for them.
+"""Epilogs that are due, and the ends that wait for them.
 
 An attempt's end is written down when it is known, and told when the epilog is over: until then the
 machine is not free for others. What is owed is in the journal, so that a launcher that comes after

@@ -1,4 +1,4 @@
-"""Keeps the limits of running tasks: timers, samples, and the kernel's alarms."""
+"""Limits of running tasks: timers, samples, and the kernel's events."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from iriai.system.clock import steady_s
 
 OVER = LimitExceeded(
     EndCause.LOST,
-    "its lease was over: for too long its machine had no word from the job's home, which may have"
-    " started it again elsewhere",
+    "its lease expired: its machine had no contact for too long with the job's home, which may "
+    "have restarted it elsewhere",
 )
 
 

@@ -1,4 +1,4 @@
-"""Attempts between their order and their process: admitted, written down, then spawned."""
+"""Attempts between their order and their process: admitted, journalled, then spawned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One running task, and how its end is told."""
+"""One running task, and the report of its end."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def crossed(spec: JobSpec, use: Use) -> LimitExceeded | None:
     if spec.resources.memory_bytes and use.memory_bytes > spec.resources.memory_bytes:
         return memory_limit(spec, use.memory_bytes)
     if spec.process_limit and use.processes > spec.process_limit:
-        message = f"process limit of {spec.process_limit} crossed: {use.processes} processes"
+        message = f"process limit of {spec.process_limit} exceeded: {use.processes} processes"
         return LimitExceeded(EndCause.FAILED, message)
     return None
 
@@ -83,22 +83,22 @@ def cpu_limit(spec: JobSpec, cpu_s: float) -> LimitExceeded:
     """The limit of processor time was crossed."""
     limit = format_duration(spec.cpu_limit_s or 0.0)
     return LimitExceeded(
-        EndCause.CPU_LIMIT, f"CPU time limit of {limit} crossed: {cpu_s:.1f}s used"
+        EndCause.CPU_LIMIT, f"CPU time limit of {limit} exceeded: {cpu_s:.1f}s used"
     )
 
 
 def memory_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
     """The limit of memory was crossed."""
     limit = format_size(spec.resources.memory_bytes)
-    message = f"memory limit of {limit} crossed: peak {format_size(peak_bytes)}"
+    message = f"memory limit of {limit} exceeded: peak {format_size(peak_bytes)}"
     return LimitExceeded(EndCause.MEMORY_LIMIT, message)
 
 
 def output_limit(printed_bytes: int) -> LimitExceeded:
     """More was printed than is kept for whoever follows it."""
     message = (
-        f"printed {format_size(printed_bytes)}, and at most SPOOL_BYTES_MAX ="
-        f" {format_size(SPOOL_BYTES_MAX)} is kept for whoever follows it: write to a file instead"
+        f"it printed {format_size(printed_bytes)}; the limit for output that is followed is "
+        f"SPOOL_BYTES_MAX = {format_size(SPOOL_BYTES_MAX)}: write to a file instead"
     )
     return LimitExceeded(EndCause.FAILED, message)
 

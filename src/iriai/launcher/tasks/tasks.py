@@ -77,8 +77,10 @@ class Defects:
         times = self._by_place[place]
         if str(times).rstrip("0") == "1":
             more = f" ({times} times)" if times > 1 else ""
-            log.error("defect %d of this launcher, %s%s", self.count, doing, more, exc_info=error)
-        return f"a defect of the launcher {cost} ({kind}); its log says where"
+            log.error(
+                "internal error %d of this launcher, %s%s", self.count, doing, more, exc_info=error
+            )
+        return f"an internal error of the launcher {cost} ({kind}); see its log"
 
 
 LOOK_AGAIN_S = 0.05
@@ -128,7 +130,7 @@ class Tasks:
         return self._by_attempt.get(attempt)
 
     def printed_bytes(self, task: RunningTask) -> int:
-        """What a task that somebody follows has printed so far, of its larger stream."""
+        """The bytes that a followed task has printed so far, of its larger stream."""
         return self._spawner.spool.size_bytes(task.attempt)
 
     def drain_exits(self) -> list[Exit]:
@@ -275,14 +277,12 @@ class Tasks:
             self._give_back(task)
             self._enclosures.release(task.enclosure)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
-            self._defects.record(f"taking back what {task.attempt} had", error)
+            self._defects.record(f"releasing the resources of {task.attempt}", error)
 
     def _unknown_end(
         self, task: RunningTask, error: Exception, now_s: float, now_wall_s: float
     ) -> Exit:
-        words = self._defects.record(
-            f"the end of {task.attempt}", error, "keeps unknown how it ended"
-        )
+        words = self._defects.record(f"the end of {task.attempt}", error, "left its end unknown")
         begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
         cause = task.cause or EndCause.FAILED
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)

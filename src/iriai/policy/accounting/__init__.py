@@ -1,1 +1,1 @@
-"""What use costs, and how it fades."""
+"""Charges, and their decay."""

@@ -1,4 +1,4 @@
-"""How past use loses its weight: by half with each half-life, or all at the end of a window."""
+"""Decay of usage: by half with each half-life, or all at the end of a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether it is off-peak: from the loads of all machines, published by the broker."""
+"""Off-peak time, from the loads of all machines, published by the broker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a task will cost, as far as anybody knows before it has ended.
+"""Expected charge of a task before it has ended.
 
-A draw weighs an account by what its next task is expected to cost, and counts as much as used
-until the charges come. The guess is the task's rate of charge times the smaller of its time limit
-and its account's mean run time.
+A draw weighs an account by what its next task is expected to cost, and counts as much as used until
+the charges come. The guess is the task's rate of charge times the smaller of its time limit and its
+account's mean run time.
 
 A draw that divides by the expected cost makes an account wait for its turns as long as it is
 expected to use them. It gets what it is entitled to if, over many tasks, expectations add up to

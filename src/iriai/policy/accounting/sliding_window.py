@@ -1,4 +1,4 @@
-"""Use that counts in full for a window of time, and then no more (paper 000, section 5.2.1).
+"""Usage that counts in full for a sliding window of time (paper 000, section 5.2.1).
 
 The time is cut into buckets, a 32nd of the window each; see docs/spec/003, section 5.
 """

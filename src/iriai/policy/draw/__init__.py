@@ -1,1 +1,1 @@
-"""Draws: what contends, the interface of an order, and what several orders draw with."""
+"""Draws: contenders, the interface of an order, and common parts of orders."""

@@ -18,7 +18,7 @@ def drawn(contenders: Sequence[Contender], weights: list[float], rng: Random) ->
         ValueError: there are no contenders.
     """
     if not contenders:
-        raise ValueError("nobody to draw from")
+        raise ValueError("no account to draw from")
     bounds = list(accumulate(weights))
     # The product may round up to the last bound itself, which is past the last contender.
     index = bisect_right(bounds, rng.random() * bounds[-1], 0, len(bounds) - 1)

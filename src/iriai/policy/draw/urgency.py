@@ -1,4 +1,4 @@
-"""How urgent a group is: what its weight is multiplied by, so that its members do not pay for one.
+"""Urgency of a group: the factor of its weight, so that its members do not pay for one.
 
 A user who always asks for urgency M is charged M times the use. Where all in a group have used
 their part by rights, the group is so charged more than it used by the mean of M over its members,

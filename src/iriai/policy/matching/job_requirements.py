@@ -1,4 +1,4 @@
-"""What jobs that ask for the same may run on, and what they like best; see `match`."""
+"""Requirements and preferences of alike jobs; see `match`."""
 
 from __future__ import annotations
 

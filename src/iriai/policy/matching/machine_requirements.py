@@ -1,4 +1,4 @@
-"""What owners want of the jobs that run on their machines; see `policy.matching.match`."""
+"""Requirements of machine owners on jobs; see `policy.matching.match`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which machines a job may run on, and which of them it likes best: ClassAds on both sides.
+"""Matching: which machines a job may run on, and which it prefers; ClassAds on both sides.
 
 Raman, Livny, Solomon: "Matchmaking" (HPDC 1998): a job and a machine match where the requirements
-of each hold of the other. Jobs that ask for the same, of which the owners see the same,
-are one demand, which is judged once for all machines; after that, only for those that changed.
-Importing this module loads NumPy. docs/spec/007.
+of each hold of the other. Jobs that ask for the same, of which the owners see the same, are one
+demand, which is judged once for all machines; after that, only for those that changed. Importing
+this module loads NumPy. docs/spec/007.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Orders: who is next. Each module holds one, under the name by which `[order] name` finds it."""
+"""Orders: who is next. Each module has one, under the name by which `[order] name` finds it."""

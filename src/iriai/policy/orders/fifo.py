@@ -1,4 +1,4 @@
-"""First come, first served, whoever it is: for comparison only."""
+"""First come, first served, for comparison only."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class Fifo(Order):
 
 def _first(contenders: Sequence[Contender]) -> Account:
     if not contenders:
-        raise ValueError("nobody to choose from")
+        raise ValueError("no account to choose from")
     return min(contenders, key=lambda c: (-c.urgency, c.queued_at_s, c.head)).account

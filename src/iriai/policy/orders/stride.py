@@ -1,4 +1,4 @@
-"""The shares of the lottery without dice: the group, then the user, furthest below its right.
+"""Stride scheduling: the group, then the user, furthest below its right.
 
 Always taking the lowest usage per right equalises usage per right, which is the share wanted; the
 error is one charge, where a lottery's is a random walk (stride scheduling, Waldspurger and Weihl,
@@ -41,7 +41,7 @@ class Stride(Order):
 
 def _next(contenders: Sequence[Contender], groups: Groups) -> Account:
     if not contenders:
-        raise ValueError("nobody to choose from")
+        raise ValueError("no account to choose from")
     if groups:
         group = _next_group(contenders, groups)
         contenders = [c for c in contenders if c[0][0] == group]

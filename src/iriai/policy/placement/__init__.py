@@ -1,1 +1,1 @@
-"""What fits when: availability profiles, backfill, limits, whole policies."""
+"""Placement in time: availability profiles, backfill, limits, whole policies."""

@@ -1,4 +1,4 @@
-"""What a machine has free from now on, if every claim and every plan ends at its end."""
+"""The availability profile of a machine: what is free from now on, by claims and plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may pass a reserved head: the head keeps its earliest start, others fill in before it.
+"""Backfill: the reserved head keeps its earliest start, others fill in before it.
 
 `Easy` is EASY backfill after Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); `NoBackfill`
 is first come, first served (docs/spec/003, section 7). Times are on the steady clock.

@@ -1,4 +1,4 @@
-"""A machine's resources over time: what is free now, and when what would fit.
+"""A machine's calendar: what is free now, and when something would fit.
 
 The node decides with its own calendar; a broker keeps a copy of each, which may be stale.
 """

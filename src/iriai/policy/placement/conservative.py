@@ -1,4 +1,4 @@
-"""Conservative backfill: whatever waits has a place, and nothing that comes later may delay it.
+"""Conservative backfill: every waiting job has a planned start that no later job delays.
 
 After Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime estimates in
 scheduling the IBM SP2 with backfilling", IEEE TPDS 12 (2001), section 2.2. A job gets the earliest

@@ -1,4 +1,4 @@
-"""The interface of a whole policy: from what waits and what is there to what starts now.
+"""The interface of a whole policy: waiting jobs and machines in, starts out.
 
 A policy is an object with a method `plan(view, now)`, which returns decisions or yields them one by
 one. Each decision is looked at, and takes effect in the view, before the next one is asked for; so
@@ -139,4 +139,4 @@ class PlanSource(NamedTuple):
 
     policy: Policy
     path: str
-    """Its file, for messages; empty: it is built in, and what it lets out is a mistake of ours."""
+    """Its file, for messages; empty: it is built in, and what it lets out is an internal error."""

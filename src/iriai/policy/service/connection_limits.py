@@ -1,4 +1,4 @@
-"""Who may connect: so many for each user, and always room for operators."""
+"""Limits of connections: a number for each user, and always room for operators."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class Allowance:
         return Refused(
             f"too-many-{name}",
             f"{user} has {self.held(user)} {self.what}, and may have {self.most} at once",
-            f"wait until some have ended, or have {self.key} in [limits] of iriai.toml raised",
+            f"wait until some have ended, or ask an operator to raise {self.key} in [limits] of "
+            "iriai.toml",
         )
 
 
@@ -83,7 +84,7 @@ class ConnectionLimits:
             self.refusals[user] = self.refusals.get(user, 0) + 1
             return Unreachable(
                 "too-many-clients",
-                f"the daemon talks to {self._open} clients already",
+                f"the daemon has {self._open} clients already",
                 "try again when some have ended; an operator can raise connections in [limits] of "
                 "iriai.toml",
             )

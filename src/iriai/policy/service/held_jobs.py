@@ -1,4 +1,4 @@
-"""How many jobs each user has that have not finished, and what they take; of each account too."""
+"""Limits of unfinished jobs, for each user and each account."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FairTurns:
             self._resting[user] = virtual_s
 
     def next(self) -> str:
-        """Who is to be served; somebody has something to do."""
+        """Who is to be served; someone has something to do."""
         user = min(self.waiting, key=self.waiting.__getitem__)
         if self.waiting[user] > self._floor_s:
             self._floor_s = self.waiting[user]
@@ -98,7 +98,8 @@ class _Limits:
         return key, Refused(
             code,
             f"{name} has {has} {what} that have not finished, and may have {most} at once",
-            f"wait until some have ended, or have {key} in [limits] of iriai.toml raised",
+            f"wait until some have ended, or ask an operator to raise {key} in [limits] of "
+            "iriai.toml",
         )
 
 
@@ -149,7 +150,7 @@ class HeldJobs:
         self.add(number, spec.user, spec.account, size_bytes)
 
     def check(self, user: str, size_bytes: int) -> None:
-        """Raise `Refused` where `user` may not hand in another job of that size."""
+        """Raise `Refused` where `user` may not submit another job of that size."""
         limits, holding = self._user_limits, self._users.get(user, _NOTHING)
         more_bytes = size_bytes + JOB_BYTES
         if holding.jobs >= limits.jobs_max or holding.bytes + more_bytes > limits.bytes_max:

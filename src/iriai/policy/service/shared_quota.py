@@ -1,4 +1,4 @@
-"""Room that many share: as long as there is enough each holds what it wants, then an equal share.
+"""A shared quota: users hold what they want while it suffices, then equal shares.
 
 Pure and synchronous.
 """
@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 
 class SharedQuota:
-    """See the module."""
+    """A quota shared by users: first come while it suffices, then equal shares."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -1,4 +1,4 @@
-"""Token buckets: so much at once, then so much a second; of one, or of each of many.
+"""Token buckets: a burst, then a rate; one, or one for each of many.
 
 Turner: New directions in communications (IEEE Communications Magazine 24, 1986), the "leaky bucket"
 as a meter. Pure: every moment is one of the steady clock, passed in.

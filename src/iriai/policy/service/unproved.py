@@ -1,4 +1,4 @@
-"""Connections whose peers have not proved who they are: how many, and who makes room for others.
+"""Unauthenticated connections: how many, and which make room for others.
 
 Whoever is there may connect, so room is what is fought for. A new connection gets the place of one
 that had its time: of whoever has the most, first one that has said nothing. So many that come at
@@ -37,7 +37,7 @@ class _Held(NamedTuple):
 
 
 class Unproved(Generic[C]):
-    """See the module. `has_spoken` tells whether anything came over a connection."""
+    """Unauthenticated connections. `has_spoken` tells whether anything came over one."""
 
     def __init__(self, bounds: Bounds, has_spoken: Callable[[C], bool]) -> None:
         self.bounds = bounds
@@ -70,10 +70,10 @@ class Unproved(Generic[C]):
         Both are where there is room.
         """
         if self._of_source[source] >= self.bounds.of_source:
-            words = f"{self.bounds.of_source} of its connections have not proved who they are"
+            words = f"{self.bounds.of_source} of its connections have not authenticated"
             first = self._first_to_go([source], now_s)
         elif len(self._held) >= self.bounds.in_all:
-            words = f"{self.bounds.in_all} connections have not proved who they are"
+            words = f"{self.bounds.in_all} connections have not authenticated"
             first = self._first_to_go(self._by_number(), now_s)
         else:
             return [], ""

@@ -1,1 +1,1 @@
-"""Who may say what, and what is sent again."""
+"""Delivery: authorization of messages, and retransmission."""

@@ -1,4 +1,4 @@
-"""Which machine may say what to whom: nobody speaks of another machine's tasks, room or leases.
+"""Authorization: which machine may send what; none speaks of another machine's tasks or leases.
 
 A link proves who says something; this is what it is proved for. It is looked at before a part hears
 of a message, so that a machine that lies can do harm to its own work alone.

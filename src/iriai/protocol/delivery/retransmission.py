@@ -1,4 +1,4 @@
-"""What a machine told a broker on another machine, and has not heard to have arrived.
+"""Retransmission of messages to a broker on another machine until they are acknowledged.
 
 Reports and wants may be lost, and so may what acknowledges them. What is not acknowledged is said
 again: a report whole, a want as it then is. Now and then some is said again without a reason, so
@@ -29,7 +29,7 @@ class _Said(NamedTuple):
 
 
 class Retransmission:
-    """See the module. Times are those of the steady clock."""
+    """Messages to a broker that are not acknowledged yet. Times are those of the steady clock."""
 
     def __init__(self) -> None:
         self._report: _Said | None = None
@@ -47,7 +47,7 @@ class Retransmission:
         """When anything was said."""
 
     def begin(self, now_s: float) -> None:
-        """The broker is another, or begins anew."""
+        """The broker is another, or restarts."""
         self._report = None
         self._wants.clear()
         self._again.clear()

@@ -1,4 +1,4 @@
-"""How many signatures of each peer are checked, and what wrong ones cost whoever sends them.
+"""Limits on signature checks per peer, and the penalty for wrong ones.
 
 Checking a signature takes thousands of times as long as sending one. So each peer has so many
 checked a second, what was found to be wrong is not checked again, and who sends more wrong ones
@@ -43,7 +43,7 @@ class Shunned(NamedTuple):
 
 
 class Checks:
-    """See the module. A peer without a name is this machine itself, and has no limit."""
+    """Limits on signature checks. A peer without a name is this machine itself, without limit."""
 
     def __init__(self) -> None:
         self._checked: TokenBuckets[str] = TokenBuckets(CHECKED)
@@ -83,7 +83,7 @@ class Checks:
             return
         self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
         self._until_s[sender] = now_s + SHUNNED_S
-        words = f"it sent more than {WRONG.burst:.0f} signatures that are wrong"
+        words = f"it sent more than {WRONG.burst:.0f} wrong signatures"
         self._shunned.append(Shunned(sender, words))
 
     def drain_shunned(self) -> list[Shunned]:

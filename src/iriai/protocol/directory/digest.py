@@ -1,4 +1,4 @@
-"""A table in a few numbers: which rows it has, so that two tables can find where they differ."""
+"""A table's digest in a few numbers, with which two tables find where they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How entries reach all: push-pull anti-entropy, digests first, then only what differs (spec 006).
+"""Push-pull anti-entropy of entries: digests first, then only what differs (spec 006).
 
 Demers et al.: Epidemic Algorithms for Replicated Database Maintenance (PODC 1987), section 1.3:
 what was learned lately is compared first, then one checksum of everything; only where that differs
@@ -72,7 +72,7 @@ bytes each way for each entry that anybody publishes."""
 
 
 class Directory:
-    """See the module."""
+    """The directory of one machine: exchanges entries with its peers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Entries that came in one message, taken in a few at a time: each has a signature to be checked.
+"""Received entries, processed a few at a time: each has a signature to check.
 
 Between two slices whoever drives this does other work. Each sender has its turn. Pure.
 """
@@ -17,7 +17,7 @@ WAITING_MAX = 8_192
 
 
 class EntrySlices:
-    """See the module."""
+    """Received entries that are processed a few at a time."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[Carried]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The entries that a machine holds: verified, the latest of each key, none over its lifetime.
+"""The entry table of a machine: verified entries, the latest of each key, within their lifetime.
 
 Input: entries from others with their age, and this machine's own. Output: what changed, for those
 who exchange entries and those who read them (spec 006, section 1).
@@ -68,7 +68,7 @@ class _Held(NamedTuple):
 
 
 class EntryTable:
-    """See the module."""
+    """The verified entries of a machine."""
 
     def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Incidents) -> None:
         """`own` is this machine's name, `cluster` its cluster's."""
@@ -133,7 +133,10 @@ class EntryTable:
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return MergeResult.KNOWN
         if not self._is_known_or_has_room(entry):
-            words = f"{MACHINES_MAX} machines are known; {entry.machine} is one more"
+            words = (
+                f"{MACHINES_MAX} machines are known, which is the limit; "
+                f"{entry.machine} is one more"
+            )
             return self._refuse("too-many-machines", sender, words)
         code, words = self._check(entry, sender, now)
         if code:
@@ -218,7 +221,7 @@ class EntryTable:
         if code:
             return code, words
         if checks.is_shunned(sender, now_s):
-            return "shunned", "it sent too many signatures that are wrong; not looked at"
+            return "shunned", "it sent too many wrong signatures; not checked"
         if not checks.may_check(sender, now_s, SIGNATURES.get(entry.kind, 1)):
             return "many-signatures", "more signatures than are checked in a second; dropped"
         code, words = self._unproven(entry)
@@ -252,8 +255,8 @@ class EntryTable:
         if sender != entry.machine:
             return MergeResult.REFUSED  # of whom it is was not proved; it is no other's fault
         ahead_s = entry.incarnation - now.wall_s
-        words = f"an incarnation {ahead_s:.0f} s ahead of this machine's clock; at most "
-        words += f"{AHEAD_S_MAX:.0f}: its clock is wrong, or ours, or it lies"
+        words = f"an incarnation {ahead_s:.0f} s ahead of this machine's clock; the limit is "
+        words += f"{AHEAD_S_MAX:.0f}: its clock is wrong, or ours, or the statement is false"
         return self._refuse("incarnation-ahead", sender, words)
 
     def _watch_for_twins(self, row: DigestRow, entry: Entry) -> None:

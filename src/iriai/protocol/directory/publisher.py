@@ -1,4 +1,4 @@
-"""What this machine publishes of itself: stamps that only it raises, signatures, refreshing.
+"""Publishes entries of this machine: stamps, signatures, refreshing.
 
 Input: bodies to publish, doubts to refute, entries of its own name that come back from others.
 Output: entries in the table. Caveat: nothing is published sooner than the pace of its kind allows;
@@ -61,11 +61,7 @@ class _Own:
 
 
 class Publisher:
-    """See the module.
-
-    `incarnation` is to be higher than that of this machine's last life: the wall clock's seconds
-    will do; where they do not, the echo helps.
-    """
+    """Publishes the entries of this machine."""
 
     def __init__(
         self,
@@ -112,7 +108,7 @@ class Publisher:
         self._publish(EntryKind.MEMBER, now)
 
     def refute(self, now: Instant) -> None:
-        """Somebody doubts this incarnation of us: we are here.
+        """Someone doubts this incarnation of us: we are here.
 
         What others say raises it by one and no more.
         """
@@ -128,7 +124,7 @@ class Publisher:
         if self._is_of_another(entry):
             if self._was_echoed:
                 words = "another machine publishes under our name: a copy of our state directory, "
-                words += "or a second machine that was given this name"
+                words += "or a second machine of the same name"
                 self._notices.note("two-machines-one-name", self.name, words)
                 if now.steady_s < self._quiet_until_s:
                     return

@@ -1,4 +1,4 @@
-"""Whether an entry can be an honest machine's, before anything is kept of it (spec 006)."""
+"""Validation of entries before anything of them is stored (spec 006)."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def _malformed(entry: Entry) -> str:
     if not is_owner_right and (entry.machine, entry.kind) != (CLUSTER, EntryKind.TRUST):
         return f"no '{entry.kind}' is owned by '{entry.machine[:31]}'"
     if entry.machine != CLUSTER and not HOME_NAME.fullmatch(entry.machine):
-        return f"'{entry.machine[:31]!r}' is no name of a machine"
+        return f"'{entry.machine[:31]!r}' is not the name of a machine"
     if not HOME_NAME.fullmatch(entry.cluster):
-        return f"'{entry.cluster[:31]!r}' is no name of a cluster"
+        return f"'{entry.cluster[:31]!r}' is not the name of a cluster"
     if not (0 <= entry.incarnation < NUMBER_MAX and 0 <= entry.version < NUMBER_MAX):
         return f"incarnation {entry.incarnation}, version {entry.version}: 0 to {NUMBER_MAX}"
     if (entry.kind in BY_OPERATORS) != (entry.lifetime_s == 0):
-        return f"a lifetime of {entry.lifetime_s} s: documents of operators have none, all else has"
+        return f"a lifetime of {entry.lifetime_s} s: only documents of operators have none"
     if not 0 <= entry.lifetime_s <= LIFETIME_S_MAX:
         return f"a lifetime of {entry.lifetime_s} s; at most {LIFETIME_S_MAX:.0f}"
     if len(entry.signature) > SIGNATURE_BYTES_MAX:
@@ -105,13 +105,13 @@ def _malformed_member(entry: Entry) -> str:
     if said != (entry.machine, entry.cluster, entry.incarnation):
         return f"the entry of {entry.machine} has {said} in it"
     if member.state not in {MemberState.ALIVE, MemberState.LEFT}:
-        return f"a machine does not say '{member.state}' of itself"
+        return f"a machine does not report '{member.state}' about itself"
     if len(member.addresses) > ADDRESSES_MAX or not all(map(ADDRESS.fullmatch, member.addresses)):
         return f"at most {ADDRESSES_MAX} addresses, HOST:PORT each"
     if len(member.parts) > PARTS_MAX or not all(map(HOME_NAME.fullmatch, member.parts)):
         return f"at most {PARTS_MAX} parts"
     if member.cluster_name and not HOME_NAME.fullmatch(member.cluster_name):
-        return f"'{member.cluster_name[:31]!r}' is no name of a cluster"
+        return f"'{member.cluster_name[:31]!r}' is not the name of a cluster"
     if not 0.0 <= member.steadiness <= 1.0:
         return f"a steadiness of {member.steadiness}; from 0 to 1"
     if not (WORD.fullmatch(member.instance) and WORD.fullmatch(member.certificate_digest)):

@@ -1,1 +1,1 @@
-"""Which machine is the broker."""
+"""Election of the broker."""

@@ -1,4 +1,4 @@
-"""Which machine is the broker of a cluster, as one machine sees it (docs/spec/008).
+"""Election of a cluster's broker, as one machine sees it (docs/spec/008).
 
 The first of the rank is. The next in line ask it each second, and when it is silent the best of
 them begins in its place; the others follow whoever says of itself that it is the broker, the
@@ -57,7 +57,7 @@ TOLD_MAX = 5
 
 
 class Election:
-    """See the module. Times are those of the steady clock."""
+    """Decides which machine is the broker. Times are those of the steady clock."""
 
     def __init__(self, name: str, cluster: str = "", pinned: str = "") -> None:
         """`pinned` names the broker once and for all; without it the members elect it."""
@@ -215,7 +215,7 @@ class Election:
                 self._heard_s[name] = now_s
 
     def _may_be(self, name: str, now_s: float) -> bool:
-        """A suspicion that somebody has is nothing against being heard."""
+        """A suspicion that someone has is nothing against being heard."""
         return name not in self._suspects or self._speaks(name, now_s)
 
     @property
@@ -251,7 +251,7 @@ class Election:
             self._untold[sender] = 0  # not at once: it may think the same of itself
 
     def _doubt_of(self, other: str, now: Instant) -> None:
-        """Somebody else may be the broker: ask both."""
+        """Someone else may be the broker: ask both."""
         if self._doubts_s is None:
             self._doubts_s = now.steady_s
             self._ask([self.broker, other])

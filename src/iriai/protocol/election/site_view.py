@@ -1,4 +1,4 @@
-"""Who of a site is there, by cluster, and whom each cluster's broker is sought among.
+"""The site view: members by cluster, and the candidates for each broker.
 
 All is kept up with the members that change: of thousands, one that changes has its own cluster
 ranked, and one that only says again what it is costs nothing.
@@ -14,7 +14,7 @@ from iriai.protocol.messages.members import Member
 
 
 class SiteView:
-    """See the module."""
+    """Members of the site by cluster, and the candidates for each broker."""
 
     def __init__(self, own: Member) -> None:
         """`own` is what this machine says of itself."""

@@ -1,4 +1,4 @@
-"""What every machine has done for every account, as each broker needs to know it (spec 006, 6).
+"""The ledger: counters of every machine for every account, for each broker (spec 006, 6).
 
 Counters (`policy.accounting.decay`: forward decay, or a window in buckets) only grow within an
 incarnation, so merging two copies is taking the larger, in any order, any number of times. Input:
@@ -32,7 +32,7 @@ ROW_BYTES, BUCKET_BYTES = 64, 28
 """Of a row without buckets, and of each bucket, about."""
 ACCOUNTS_KEPT_MAX = 10_000
 """Of one machine, whatever its incarnation: five times what a batch has. Whose counters come after
-that are not counted, since only somebody who invents names comes so far."""
+that are not counted, since only someone who invents names comes so far."""
 BATCH_BYTES_MAX = 200 << 10
 """Less than an entry may have. Under a window a row is longer, and a batch has 200 accounts."""
 NAME_CHARACTERS_MAX = 64
@@ -142,7 +142,7 @@ def _malformed(batch: LedgerBatch) -> str:
     if not math.isfinite(batch.wall_s) or batch.incarnation < 0:
         return f"clock {batch.wall_s}, incarnation {batch.incarnation}"
     if not 0.0 <= batch.rate <= RATE_MAX:
-        return f"it says that it can charge {batch.rate:g} s in a second; at most {RATE_MAX:g}"
+        return f"it claims to charge {batch.rate:g} s in a second; the limit is {RATE_MAX:g}"
     return next(filter(None, (malformed_row(row, batch.wall_s) for row in batch.rows)), "")
 
 
@@ -156,7 +156,7 @@ def malformed_row(row: BatchRow, wall_s: float) -> str:
         return f"{row.account}: an amount that is not from 0 to {COUNTER_S_MAX:g}"
     latest_wall_s = max((b.number * row.bucket_s for b in row.buckets), default=row.epoch_wall_s)
     if not 0.0 <= latest_wall_s <= wall_s + CLOCK_OFF_S_MAX:
-        return f"{row.account}: use in a time that has not begun ({latest_wall_s:.0f})"
+        return f"{row.account}: usage in the future ({latest_wall_s:.0f})"
     if len(row.buckets) > BUCKETS + 1 or (row.buckets and not row.bucket_s):
         return f"{row.account}: {len(row.buckets)} buckets of {row.bucket_s} s"
     return ""
@@ -211,7 +211,7 @@ class Ledger:
             return batch
         off_s = batch.wall_s + age_s - now.wall_s
         if abs(off_s) > CLOCK_OFF_S_MAX:
-            words = f"its clock is {off_s:+.0f} s from ours; its usage is kept aside"
+            words = f"its clock is {off_s:+.0f} s off ours; its usage is kept aside"
             return Taken(code="clock-wrong", words=words)
         rows = [row.row for row in batch.rows]
         words = self._bounds.excess(machine, rows, batch.rate, now)
@@ -236,7 +236,9 @@ class Ledger:
             return Taken(later, "rolled-back-counter", words)
         if len(rows) < len(batch.rows):
             more = len(batch.rows) - len(rows)
-            words = f"{ACCOUNTS_KEPT_MAX} accounts are counted; {more} more are not"
+            words = (
+                f"{ACCOUNTS_KEPT_MAX} accounts are counted, which is the limit; {more} more are not"
+            )
             return Taken(later, "too-many-accounts", words)
         return Taken(later)
 

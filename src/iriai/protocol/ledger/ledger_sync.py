@@ -1,4 +1,4 @@
-"""The ledger between a machine and the directory: what it publishes, and what it learns of others.
+"""The ledger's exchange with the directory: what it publishes, and what it learns.
 
 In: entries of kind `ledger`, and the node's own rows. Out: `UsageLearned` for the machine, whose
 broker draws with it, `UsageForgotten`, and bodies to publish. A machine that is gone counts on, as
@@ -33,7 +33,7 @@ def pace_s(members: int) -> float:
 
 
 class LedgerSync:
-    """See the module."""
+    """Exchanges the ledger's counters with the directory."""
 
     def __init__(
         self,

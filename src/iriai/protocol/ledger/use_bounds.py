@@ -1,4 +1,4 @@
-"""How much use a machine of its size can have counted, and who says that it counted more.
+"""Bounds of the usage that a machine of its size can have counted, and who exceeds them.
 
 Each machine has an allowance of charged seconds: at first what a machine of its size can have
 charged that still counts (it may have counted before it joined, or before we heard of it), and more
@@ -67,7 +67,7 @@ class _Machine:
 
 
 class UseBounds:
-    """See the module."""
+    """Checks counters against what a machine of its size can have counted."""
 
     def __init__(self, fading: Decay) -> None:
         self._fading = fading
@@ -85,7 +85,9 @@ class UseBounds:
         base_s = advance_s = 0.0
         for row in rows:
             if row.run_s > RECENT_RUNS * RUN_S_MAX:
-                return f"{row.account}: runs of {row.run_s:.0f} s; at most {RUN_S_MAX:.0f} each"
+                return (
+                    f"{row.account}: runs of {row.run_s:.0f} s; the limit is {RUN_S_MAX:.0f} each"
+                )
             counter = self._fading.restored(row)
             before = later.get(row.account) or known.counters.get(row.account)
             more = counter if before is None else counter.beyond(before)
@@ -98,7 +100,7 @@ class UseBounds:
             (advance_s, known.advance.left_s, "use for urgency"),
         ):
             if not said_s <= left_s * (1.0 + ROUNDING):
-                return f"{said_s:.0f} s more {what} than was known; it can have {left_s:.0f} s"
+                return f"{said_s:.0f} s more {what} than was known; possible are {left_s:.0f} s"
         known.base.left_s -= base_s
         known.advance.left_s -= advance_s
         for account, counter in later.items():

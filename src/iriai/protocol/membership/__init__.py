@@ -1,1 +1,1 @@
-"""Who is there: SWIM with Lifeguard."""
+"""Membership: SWIM with Lifeguard."""

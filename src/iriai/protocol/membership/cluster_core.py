@@ -1,6 +1,6 @@
-"""Membership and directory of one machine as one object, as `machine.core` has node and home.
+"""Membership and directory of one machine as one object for `machine.core`.
 
-Both work on one table: what either learns, the other knows. Whoever drives this hands in what is
+Both work on one table: what either learns, the other knows. The driver hands in what is
 delivered to the two parts and their alarms, and performs the effects.
 """
 
@@ -39,7 +39,7 @@ enough, and the last to go are the likeliest to be there."""
 
 
 class ClusterCore:
-    """See the module."""
+    """Membership and directory of one machine."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who may doubt whom: doubts that others pass on are signed, and whose were refuted counts.
+"""Limits of doubts: relayed doubts are signed, and refuted ones count against their author.
 
 A doubt is void once the doubted machine has published a later incarnation, with its own signature.
 An honest machine is wrong now and then, where messages are lost; one that is wrong again and again

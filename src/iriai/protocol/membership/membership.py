@@ -1,9 +1,9 @@
-"""Who is there: SWIM with Lifeguard (spec 006, section 3).
+"""Membership: SWIM with Lifeguard (spec 006, section 3).
 
 Das, Gupta, Motivala: SWIM (DSN 2002): probes, indirect probes, suspicion, news with each message.
 Dadgar, Phillips, Currey: Lifeguard (DSN-W 2018): self-doubt (section IV-A), suspicions that others
-shorten (IV-B), a probe tells the suspected (IV-C). Input: messages of other memberships, entries
-of kind `member` that the table took, the alarm. Output: messages, and `MembersChanged`.
+shorten (IV-B), a probe tells the suspected (IV-C). Input: messages of other memberships, entries of
+kind `member` that the table took, the alarm. Output: messages, and `MembersChanged`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Peer:
 
 
 class Membership:
-    """See the module."""
+    """The membership protocol of one machine."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class Membership:
         peer.earlier_instance = peer.member.instance
 
     def _receive_suspicion(self, sender: str, doubt: Doubt, now: Instant) -> None:
-        """Somebody says that a member is doubted.
+        """Someone says that a member is doubted.
 
         It is of the incarnation that the member published, or nothing: of an earlier one it is
         void, and of a later one nobody here knows anything.
@@ -247,7 +247,7 @@ class Membership:
             self._suspect(peer, doubt, now)
 
     def _suspect(self, peer: _Peer, doubt: Doubt, now: Instant) -> None:
-        """Somebody, perhaps we, doubts a member that is there as far as we know."""
+        """Someone, perhaps we, doubts a member that is there as far as we know."""
         suspicion = peer.suspicion
         if suspicion is None:
             period_s = self._settings.period_s

@@ -1,4 +1,4 @@
-"""What each message of the membership has with it: told least often first, then no more (SWIM)."""
+"""Piggybacked news of the membership: told least often first, a bounded number of times (SWIM)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PiggybackQueue:
         self._doubts.pop(machine, None)
 
     def doubt(self, doubt: Doubt) -> None:
-        """Somebody doubts it, as of now."""
+        """Someone doubts it, as of now."""
         self._doubts[doubt.machine] = (doubt, 0)
 
     def next_batch(self, members: int, now: Instant, about: Doubt | None = None) -> News:

@@ -1,4 +1,4 @@
-"""The probes under way of one machine: its own, and those that it makes for others."""
+"""Probes in progress on one machine: its own, and those that it makes for others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Probes:
     def answered(self, number: int, sender: str) -> Help | None:
         """An answer came; whom it was for, where that is another.
 
-        What somebody says who was not asked is no answer.
+        What someone says who was not asked is no answer.
         """
         own = self.own
         if own is not None and own.number == number:

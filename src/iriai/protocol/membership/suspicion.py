@@ -1,4 +1,4 @@
-"""How long a suspected member has to answer (Lifeguard, section IV-B: the logarithmic way down)."""
+"""Suspicion: the time that a suspected member has to answer (Lifeguard, section IV-B)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Suspicion:
         self._wanted = max(0, min(CONFIRMATIONS, members - 2))
         self._doubters: dict[str, None] = {doubt.by: None}
         self.is_hastened = False
-        """Whether somebody said that the member's time is over."""
+        """Whether someone said that the member's time is over."""
 
     @property
     def doubters(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class Suspicion:
         return len(self._doubters) <= 1 + CONFIRMATIONS
 
     def hasten(self) -> bool:
-        """Somebody says that the member's time is over; whether that is worth telling others.
+        """Someone says that the member's time is over; whether that is worth telling others.
 
         It had at least `LEAST_FACTOR` by the clock of whoever says so, and has it by ours: else one
         that lies could have a machine taken for dead that had no time to answer.

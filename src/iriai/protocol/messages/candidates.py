@@ -1,4 +1,4 @@
-"""Who of a cluster could be its broker, best first: weighted rendezvous hashing.
+"""Candidates for a cluster's broker, best first: weighted rendezvous hashing.
 
 Each machine ranks the members that it knows by itself, and all come to the same rank: a machine's
 place depends on its own name and weight alone, so that one that comes or goes moves nobody else.
@@ -89,7 +89,7 @@ def speakers(cluster: str, peers: tuple[BrokerCandidate, ...]) -> tuple[str, ...
 def ranked(cluster: str, peers: Iterable[BrokerCandidate]) -> tuple[str, ...]:
     """The names of those that may be broker, best first.
 
-    Outward-only machines are never among them, nor those that somebody suspects.
+    Outward-only machines are never among them, nor those that someone suspects.
     """
     able = [
         (_place(cluster, peer.name) / _weight(peer.steadiness), peer.name)

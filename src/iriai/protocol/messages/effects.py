@@ -1,4 +1,4 @@
-"""What a core asks of whoever drives it, and what it is told by it (docs/spec/002).
+"""Effects: what a core asks of its driver, and the events that it receives (docs/spec/002).
 
 The order of one turn's effects does not matter to a driver but for one rule: everything that leaves
 the machine (messages to others, orders to the launcher, answers to clients) waits until every
@@ -319,7 +319,7 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     foreign_load: float
     """The part of it that is not of our tasks."""
     keyboard_idle_s: float | None = None
-    """Since somebody last used a terminal of the machine; None: that cannot be seen."""
+    """Since someone last used a terminal of the machine; None: that cannot be seen."""
 
 
 LauncherEvent = (

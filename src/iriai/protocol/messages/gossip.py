@@ -17,7 +17,7 @@ from iriai.protocol.messages.entries import Carried, DigestRow
 
 
 class Doubt(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody does not believe that a machine is there; void for a later incarnation of it."""
+    """Someone does not believe that a machine is there; void for a later incarnation of it."""
 
     machine: Name
     incarnation: Count

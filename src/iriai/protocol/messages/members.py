@@ -1,4 +1,4 @@
-"""Members of a cluster: what each says of itself, and what the others take it for (spec 006)."""
+"""Members of a cluster: their own statements, and their states (spec 006)."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def is_present(self) -> bool:
-        """Whether it takes part, as far as is known: alive, or only suspected not to be."""
+        """Whether it takes part, by what is known: alive, or only suspected not to be."""
         return self.state in {MemberState.ALIVE, MemberState.SUSPECT}

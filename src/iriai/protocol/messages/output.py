@@ -1,4 +1,4 @@
-"""How what a task prints comes to its home from the machine where it runs (docs/spec/002)."""
+"""Messages that bring a task's output from its machine to its home (docs/spec/002)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages with which a machine asks another what only that one knows (docs/spec/009)."""
+"""Messages of questions and answers between machines (docs/spec/009)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iriai.model.bounds import Content, Count
 
 
 class Inquire(msgspec.Struct, frozen=True):
-    """Any machine to the broker, when somebody asks what the broker knows. Answered with `Inform`.
+    """Any machine to the broker, when someone asks what the broker knows. Answered with `Inform`.
 
     It changes nothing there that a second one would change again, so it is repeated until answered.
     """

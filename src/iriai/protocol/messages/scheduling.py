@@ -131,7 +131,7 @@ class Idle(msgspec.Struct, frozen=True):
     ad: MachineAd | None = None
     """`whole`: what the machine says of itself, and its owner of whom it serves."""
     keyboard_idle_s: Seconds | None = None
-    """Since somebody last used the machine's terminals; None: not measured."""
+    """Since someone last used the machine's terminals; None: not measured."""
     turned_away: Annotated[tuple[TurnedAway, ...], Many] = ()
     """Of `spent`: those refused because the machine does not run tasks of that user and home."""
     ahead: Annotated[tuple[Capability, ...], Many] = ()
@@ -187,7 +187,7 @@ class Want(msgspec.Struct, frozen=True):
     rank: Expression = ""
     """What machines are liked best; larger is better."""
     group: Name = ""
-    """The group that it was handed in under, where its account here has another."""
+    """The group that it was submitted under, where its account here has another."""
     user: Name = ""
     """As whom its tasks run; empty: the user of its account."""
     only_on: Annotated[tuple[Name, ...], Many] = ()
@@ -236,7 +236,7 @@ class Decline(msgspec.Struct, frozen=True):
 
 
 class Explain(msgspec.Struct, frozen=True):
-    """Home to broker, when somebody asks why a job waits: answered with `Explained`."""
+    """Home to broker, when someone asks why a job waits: answered with `Explained`."""
 
     job: JobId
 
@@ -360,7 +360,7 @@ class BrokerIs(msgspec.Struct, frozen=True):
 
     broker: Name
     term: Real = 0.0
-    """Where it is the sender: changes whenever it begins anew, and knows nothing."""
+    """Where it is the sender: changes whenever it restarts, and knows nothing."""
 
 
 class Heard(msgspec.Struct, frozen=True):

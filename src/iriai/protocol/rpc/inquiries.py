@@ -1,4 +1,4 @@
-"""Questions of this machine to others, and theirs to it: asked again, answered once, or given up.
+"""Questions of this machine and of others: asked again, answered once, or given up.
 
 What is asked and answered are bytes here. In: questions, messages, the alarm. Out: messages,
 `Inquired` for what another machine wants to know, and for each question of this machine exactly one
@@ -49,7 +49,7 @@ class _Open:
 
 
 class Inquiries:
-    """See the module."""
+    """Questions of this machine to others, and theirs to it."""
 
     def __init__(self, version: int, notices: Incidents) -> None:
         """`version` is that of the questions and answers that this machine understands."""
@@ -125,7 +125,7 @@ class Inquiries:
             )
 
     def _informed(self, sender: str, inform: Inform) -> None:
-        """An answer; a second one, or one of somebody who was not asked, is nothing."""
+        """An answer; a second one, or one of someone who was not asked, is nothing."""
         question = self._open.get(inform.number)
         if question is None or question.machine != sender:
             return

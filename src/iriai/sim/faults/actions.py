@@ -1,4 +1,4 @@
-"""What people do and what breaks, as data: a story is a list of these."""
+"""Actions of users and faults as data; a story is a list of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEARS_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is handed in."""
+    """What is submitted."""
 
     user: str
     cpus: int
@@ -110,7 +110,7 @@ def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> No
 
 
 def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
-    """Somebody asks a daemon for something; it may say no."""
+    """Someone asks a daemon for something; it may say no."""
     if not machine.is_up or machine.is_stopped:
         return
     try:
@@ -300,7 +300,7 @@ def _starts_nothing(world: World, machine: SimulatedMachine, happening: Happenin
 
 
 def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """A task that is started meanwhile drains the machine; afterwards somebody takes it back."""
+    """A task that is started meanwhile drains the machine; afterwards someone takes it back."""
 
     def is_mended() -> None:
         machine.launcher.fails_prolog = False

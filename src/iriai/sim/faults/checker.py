@@ -1,4 +1,4 @@
-"""Who looks at a world from outside: what really ran, what was promised to people, what is kept.
+"""The checker: compares what really ran with what was promised and stored.
 
 Each breach is an AssertionError that says which machine and what. The letters are those of
 docs/spec/001, section 10.
@@ -190,7 +190,7 @@ class Checker:
     # --- when all is over ------------------------------------------------------------------------
 
     def unfinished(self) -> list[str]:
-        """Jobs that somebody was told the id of, or that a home has, and that have not ended."""
+        """Jobs that someone was told the id of, or that a home has, and that have not ended."""
         told = [
             str(job)
             for job in self._world.accepted

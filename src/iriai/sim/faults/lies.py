@@ -1,4 +1,4 @@
-"""Honest messages with one thing in them altered: what a member may say that lies at random."""
+"""Lying messages: honest ones with one field altered at random."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ class _World:
         return self._entry(EntryKind.MEMBER, member_body(member), incarnation)
 
     def _counters(self, to: str) -> tuple[Part, Any]:
-        """Use of somebody that no machine of its size can have counted, or just."""
+        """Use of someone that no machine of its size can have counted, or just."""
         now = self.peers.machines[LIAR].clock.at(self.peers.now_s)
         charge_s = self.dice.pick((1e3, 1e6, 1e9, 1e12))
         user = self.dice.pick(("ann", "bob", f"u{self.dice.below(1000)}"))

@@ -1,4 +1,4 @@
-"""Whole machines of which one lies: jobs of the others are run once, end, and are counted rightly.
+"""Whole machines of which one lies: jobs of the others run once, end, and are counted right.
 
 Whatever the liar has to say is now and then altered in one place (`lies`), as far as a daemon lets
 it in: what cannot be decoded, or is not its own to say, is dropped. Then it is thrown out.

@@ -1,4 +1,4 @@
-"""A small world and what happens there, all drawn from a seed: cheap, so that many are tried."""
+"""A small world and its events, drawn from a seed."""
 
 from __future__ import annotations
 

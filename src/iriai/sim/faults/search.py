@@ -1,4 +1,4 @@
-"""Runs of small worlds in which much breaks: which seeds fail, and the least story that does.
+"""Search for faults: runs many seeds, and shrinks the story of one that fails.
 
 Safety is looked at after every turn. Then the faults stop, and every feasible job must end.
 """

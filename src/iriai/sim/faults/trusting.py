@@ -1,4 +1,4 @@
-"""Stories in which operators trust homes with users, and users consent, while all else goes on.
+"""Stories in which operators trust homes and users consent during other events.
 
 Each machine hears of a document at its own moment, and keeps it as it keeps its store.
 """

@@ -84,7 +84,7 @@ def write_page(directory: Path, numbers: bytes, title: str, body: Sequence[str])
         directory.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UsageProblem(
-            "bad-report", f"{directory} is not a directory", "name one for the report"
+            "bad-report", f"{directory} is not a directory", "name a directory for the report"
         ) from None
     (directory / "metrics.json").write_bytes(numbers)
     page = _PAGE.format(title=escape(title), body="\n".join(body))
@@ -101,7 +101,7 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
         f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
         _table(made),
         *figure_of(
-            "Use", "The part of the processors that ran something.", utilisation(log, shown), 2.6
+            "Use", "Share of the processors that were in use.", utilisation(log, shown), 2.6
         ),
         *figure_of("Queue", "Jobs that waited.", queue(log, shown), 2.6),
         *figure_of(
@@ -112,7 +112,7 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
         ),
         *figure_of(
             "Waiting by account",
-            "Of the accounts that used most, the largest first.",
+            "The accounts that used most, the largest first.",
             by_account(shown),
             3.0,
         ),
@@ -120,15 +120,16 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
     for each in shown:
         body += figure_of(
             f"Shares: {each.label}",
-            "Coloured: the part of the processors that each of the largest accounts got. Line: "
-            "what it was entitled to of those in use, by rights, and never more than it asked for.",
+            "Coloured: the share of the processors that each of the largest accounts got. "
+            "Line: the share of those in use that it was entitled to, by rights, and never "
+            "more than it asked for.",
             shares(log, each),
             1.1 * max(2, len(each.series.got)),
         )
         if len(each.records) <= GANTT_JOBS_MAX:
             body += figure_of(
                 f"Who ran where: {each.label}",
-                "One colour for each account.",
+                "One colour per account.",
                 gantt(log, bars(each.records, log.processors)),
                 3.4,
             )

@@ -78,11 +78,13 @@ def swept(words: Sequence[str], base: ReplaySettings) -> list[Case]:
         count *= len(values)
     if count > CASES_MAX:
         raise UsageProblem(
-            "bad-sweep", f"this sweep has {count:,} simulations", f"at most {CASES_MAX:,} are run"
+            "bad-sweep", f"this sweep has {count:,} simulations", f"the limit is {CASES_MAX:,}"
         )
     keys = [key for key, _ in axes]
     if len({*keys}) < len(keys):
-        raise UsageProblem("bad-sweep", "a key stands twice in the sweep", "say all values at once")
+        raise UsageProblem(
+            "bad-sweep", "a key stands twice in the sweep", "give all values at once"
+        )
     cases = []
     for chosen in product(*(values for _, values in axes)):
         settings = base
@@ -98,8 +100,8 @@ def _axis(word: str) -> tuple[str, list[str]]:
     if not equals or key not in SWEPT or not text:
         raise UsageProblem(
             "bad-sweep",
-            f"'{word}' says nothing to vary",
-            f"say KEY=A,B or KEY=1..10; keys: {', '.join(SWEPT)}",
+            f"'{word}' names nothing to vary",
+            f"use KEY=A,B or KEY=1..10; keys: {', '.join(SWEPT)}",
         )
     values: list[str] = []
     for part in text.split(","):
@@ -108,7 +110,9 @@ def _axis(word: str) -> tuple[str, list[str]]:
             first, last = int(span[1]), int(span[2])
             if last - first >= CASES_MAX or last < first:
                 raise UsageProblem(
-                    "bad-sweep", f"{part} is no range", f"up, and at most {CASES_MAX:,} values"
+                    "bad-sweep",
+                    f"{part} is not a range",
+                    f"use ascending values, at most {CASES_MAX:,}",
                 )
             values += map(str, range(first, last + 1))
         else:
@@ -128,7 +132,7 @@ def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
         )
     if key == "seed":
         if not value.isdecimal():
-            raise UsageProblem("bad-sweep", f"'{value}' is no seed", "seeds are whole numbers")
+            raise UsageProblem("bad-sweep", f"'{value}' is not a seed", "seeds are whole numbers")
         return replace(settings, seed=int(value))
     field, kind = keys(OrderSection)[key]
     try:

@@ -1,4 +1,4 @@
-"""`metrics.json`, and what `--json` prints: one document for one or many simulations."""
+"""`metrics.json` and `--json`: one document for one or many simulations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs are charged in a replay, for orders that look at use: what a machine would charge.
+"""Charges of jobs in a replay, as a machine would charge them.
 
 A node charges what runs in slices, from when something began to run on a machine at rest, and each
 job at its end (`node.core`, `node.held_claim`). Between two passes nobody sees the slices: here all

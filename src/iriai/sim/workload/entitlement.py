@@ -1,4 +1,4 @@
-"""What each account got of a simulated machine, beside what it was entitled to.
+"""Shares that each account got of a simulated machine, and was entitled to.
 
 At each moment the processors in use are divided among the accounts that have work, by their rights
 (group, then user within the group); nobody is entitled to more than it asks for, and what one

@@ -1,4 +1,4 @@
-"""A log through everything: home, broker and node with every message between them.
+"""Full simulation of a log: home, broker and node with every message between them.
 
 The machine of the log is one node with as many cpus as it has processors; a job's width is its
 cpus. Nothing takes time but the jobs, so that they start as in `replay`.
@@ -78,7 +78,7 @@ class FullRun:
         return with_starts(self._log, (self._starts[n] for n in range(1, len(jobs) + 1)))
 
     def _submit(self) -> None:
-        """All jobs that are handed in at this moment; comes back for the next."""
+        """All jobs that are submitted on this moment; comes back for the next."""
         jobs, now_s = self._log.jobs, self.world.now_s
         while self._submitted < len(jobs) and jobs[self._submitted].submit_s <= now_s:
             job = jobs[self._submitted]

@@ -1,4 +1,4 @@
-"""Workload logs out of nothing but a seed, for what no log at hand shows.
+"""Generated workload logs.
 
 `poisson`: arrivals without memory, lognormal run times, widths that are powers of 2. `lublin`: the
 model of Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
@@ -65,9 +65,13 @@ def generate(
             "unknown-model", f"there is no model '{model}'", f"there are: {', '.join(MODELS)}"
         )
     if not 1 <= jobs <= JOBS_MAX:
-        raise UsageProblem("bad-jobs", f"{jobs} jobs cannot be made", f"from 1 to {JOBS_MAX:,} can")
+        raise UsageProblem(
+            "bad-jobs", f"{jobs} jobs cannot be generated", f"use from 1 to {JOBS_MAX:,}"
+        )
     if processors < 1:
-        raise UsageProblem("bad-processors", f"{processors} is no machine", "say at least 1")
+        raise UsageProblem(
+            "bad-processors", f"{processors} is not a number of processors", "use at least 1"
+        )
     rng = Random(seed)
     bounds = list(accumulate(1.0 / (place + 1) for place in range(USERS)))
     rows = []

@@ -1,4 +1,4 @@
-"""A workload log: what was handed in on one machine, and when."""
+"""A workload log: jobs submitted on one machine, with their times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LogJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Jobs in the order (submit, number), and the machine that they were handed in on."""
+    """Jobs in the order (submit, number), and the machine that they were submitted on."""
 
     name: str
     processors: int

@@ -1,4 +1,4 @@
-"""What a simulation comes to, in numbers; the same records give the same bytes.
+"""Metrics of a simulation; the same records give the same bytes.
 
 Sums are exact (`math.fsum`) so that no order of addition, and no version of Python, shows.
 """

@@ -1,4 +1,4 @@
-"""The policies by the names that the literature gives them."""
+"""The policies, by their names in the literature."""
 
 from __future__ import annotations
 

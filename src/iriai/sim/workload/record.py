@@ -1,4 +1,4 @@
-"""What became of each job of a log, whoever simulated it."""
+"""The record of each job of a log after a simulation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Record(NamedTuple):
 
     @property
     def wait_s(self) -> float:
-        """From when it was handed in until it started."""
+        """From when it was submitted until it started."""
         return self.start_s - self.job.submit_s
 
 
@@ -30,7 +30,7 @@ def with_starts(log: Log, starts_s: Iterable[float]) -> list[Record]:
 
 
 Progress = Callable[[int, float], None]
-"""Called now and then, with how many jobs have been handed in and the second of the log."""
+"""Called now and then, with how many jobs have been submitted and the second of the log."""
 
 
 def no_progress(_jobs: int, _now_s: float) -> None:

@@ -198,9 +198,9 @@ class _Replay:
 
 
 def _left_over(count: int) -> Refused:
-    jobs = "1 job waits" if count == 1 else f"{count:,} jobs wait"
+    jobs = "1 job is waiting" if count == 1 else f"{count:,} jobs are waiting"
     return Refused(
         "left-over",
-        f"nothing more happens, and {jobs} yet",
-        "a policy has to start everything in the end",
+        f"deadlock: {jobs}, and the policy starts none of them",
+        "a policy must start every job in the end",
     )

@@ -1,4 +1,4 @@
-"""What a simulation is told besides its log; the same in both modes."""
+"""Settings of a simulation, the same in both modes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ReplaySettings:
                 "unknown-mode", f"there is no mode '{self.mode}'", f"there are: {REPLAY}, {FULL}"
             )
         if self.through_wire and self.mode != FULL:
-            raise UsageProblem("usage", "a replay has no messages", "say --mode full with --wire")
+            raise UsageProblem("usage", "a replay has no messages", "use --mode full with --wire")
         if self.order not in BUILT_IN:
             raise UsageProblem(
                 "unknown-order",

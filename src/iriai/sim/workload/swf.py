@@ -93,7 +93,7 @@ class _Reader:
                 self._row(line)
         if not self._jobs:
             raise BadLog(
-                f"{self._name} holds no job that could be run{self._what_happened()}",
+                f"{self._name} has no job that could be run{self._what_happened()}",
                 f"each job is a line of {FIELDS} numbers",
             )
         assert self._processors is not None
@@ -109,7 +109,8 @@ class _Reader:
                 self._line += 1
                 if len(line) > LINE_BYTES_MAX:
                     raise self._bad(
-                        f"is longer than {LINE_BYTES_MAX} bytes", "this is hardly a workload log"
+                        f"is longer than {LINE_BYTES_MAX} bytes",
+                        "this does not look like a workload log",
                     )
                 yield line
         except EOFError:
@@ -142,10 +143,10 @@ class _Reader:
             number = int(words[0])
         except (ValueError, IndexError):
             raise self._bad(
-                f"the header, says {_quoted(value.strip())}", f"write a whole number up to {high}"
+                f"the header, has {_quoted(value.strip())}", f"write a whole number up to {high}"
             ) from None
         if number > high:
-            raise self._bad(f"the header, says {number}", f"write a number up to {high}")
+            raise self._bad(f"the header, has {number}", f"write a number up to {high}")
         return number if number >= low else None
 
     def _row(self, line: bytes) -> None:
@@ -154,9 +155,9 @@ class _Reader:
             raise self._bad(f"has {len(words)} fields", f"each job is a line of {FIELDS} numbers")
         if self._processors is None:
             raise BadLog(
-                f"{self._name} does not say how many processors there were before its first job, "
-                f"in line {self._line}",
-                "say --processors N, or add a header line '; MaxProcs: N'",
+                f"{self._name} does not give the number of processors before its first job, in "
+                f"line {self._line}",
+                "use --processors N, or add a header line '; MaxProcs: N'",
             )
         try:
             number, submit_s, run_s = int(words[0]), _number(words[1]), _number(words[3])
@@ -164,11 +165,11 @@ class _Reader:
             status = int(words[10])
         except ValueError:
             raise self._bad(
-                f"has a field that is no number: {_quoted(_first_wrong(words))}",
+                f"has a field that is not a number: {_quoted(_first_wrong(words))}",
                 f"each job is a line of {FIELDS} numbers",
             ) from None
         if max(number, submit_s, run_s, got, asked, estimate_s) > NUMBER_MAX:
-            raise self._bad("has a number beyond all reason", f"numbers go up to {NUMBER_MAX:.0e}")
+            raise self._bad("has a number out of range", f"numbers go up to {NUMBER_MAX:.0e}")
         width = asked if asked > 0 else got
         if self._perfect_estimates and estimate_s <= 0:
             estimate_s = run_s
@@ -215,8 +216,8 @@ class _Reader:
                 names = f"g{int(group)}", f"u{int(user)}"
             except ValueError:
                 raise self._bad(
-                    f"has a user or group that is no number: {_quoted(user)}, {_quoted(group)}",
-                    "write whole numbers, -1 where they are not known",
+                    f"has a user or group that is not a number: {_quoted(user)}, {_quoted(group)}",
+                    "write whole numbers, -1 for unknown ones",
                 ) from None
             account = self._accounts[group, user] = Account(*names)
         return account
@@ -232,7 +233,7 @@ class _Reader:
             if job.number in seen:
                 raise BadLog(
                     f"{self._name} has more than one job {job.number}",
-                    "number the jobs anew, each once",
+                    "number the jobs again, each once",
                 )
             seen.add(job.number)
 

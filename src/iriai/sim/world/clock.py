@@ -1,4 +1,4 @@
-"""The clocks of a machine, which are not those of the world: set differently, and too fast or slow.
+"""Clocks of a simulated machine: with an offset and a drift from the world's.
 
 World time is what the simulation counts; no core ever sees it.
 """

@@ -1,4 +1,4 @@
-"""When what a machine writes is durable, and what leaves it then: its writer and its outbox.
+"""Durability in the simulation: when a write is durable, and which messages leave then.
 
 As in the daemon: a commit covers all that was written before it began, one is under way at a time,
 and records that are not urgent wait a second for others to ride with.

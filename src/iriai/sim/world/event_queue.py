@@ -1,4 +1,4 @@
-"""What happens when: a heap with a total order, so that one seed is one story."""
+"""The event queue: a heap with a total order, so that one seed is one story."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is there, by the product's memberships and directories, in a world of whole machines.
+"""Membership and directory of the product in a world of whole machines.
 
 Machines of the clusters that gossip have a membership and a directory each. Their messages go
 through the world's network and are counted there; `PeersChanged` is made of what the membership of
@@ -59,7 +59,7 @@ EARLIER = tuple(
 
 
 class GossipMembers(OracleMembership):
-    """See the module."""
+    """The memberships and directories of a world of whole machines."""
 
     def __init__(self, world: World, network: OpenNetwork, clusters: frozenset[str]) -> None:
         """`clusters` are those that gossip, all with each other."""

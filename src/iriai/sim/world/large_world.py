@@ -1,4 +1,4 @@
-"""A large world at work, for measuring: one front end, many back ends, many short jobs."""
+"""A large world for measurements: one front end, many back ends, many short jobs."""
 
 from __future__ import annotations
 

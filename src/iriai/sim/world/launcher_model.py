@@ -1,4 +1,4 @@
-"""A launcher that starts nothing: it remembers as a real one does, and ends tasks when it is time.
+"""A simulated launcher: starts nothing, remembers as a real one, and ends tasks on time.
 
 It outlives its daemon. It may die: what ran goes on until the next launcher finds and ends it. It
 may be stopped: then it does nothing, leases included, until it wakes. Times are those of the world.
@@ -39,7 +39,7 @@ PROLOG_FAILED = "prolog ended with exit code 1"
 
 
 def _unheard(_process: ProcessModel) -> None:
-    """Before somebody watches."""
+    """Before an observer is set."""
 
 
 class LauncherModel:

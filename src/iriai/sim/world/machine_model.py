@@ -96,7 +96,7 @@ def _not_asked() -> None:
 
 
 def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
-    """Before somebody watches."""
+    """Before an observer is set."""
 
 
 class SimulatedMachine:
@@ -135,9 +135,9 @@ class SimulatedMachine:
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
         self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
         self.on_due: Callable[[], None] = _not_asked
-        """What gives it a step in this moment, as `is_due` says that somebody will."""
+        """Called to run the machine's next step now."""
         self.on_alarm: Callable[[], None] = _not_asked
-        """What gives it a step later, at the first of `planned_s`, which comes last there."""
+        """Called to run a step later, at the first of `planned_s`, after other events."""
         self.is_due = False
         self.planned_s: list[float] = []
         self.inbox: deque[MachineEvent] = deque()
@@ -283,7 +283,7 @@ class SimulatedMachine:
         return job
 
     def asked(self) -> None:
-        """Somebody asked the core for something: there is to be a turn."""
+        """Someone asked the core for something: there is to be a turn."""
         self._has_requests = True
 
     def next_s(self, now_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What lies between machines: links as ordered streams that break, and a mode that scrambles them.
+"""The simulated network: links as ordered streams that break, and a mode that reorders them.
 
 A link is a stream each way: what arrives does so in order, once, until it breaks; what is under way
 then is lost, and each end hears of it when it does. It is opened again by an end that can reach the

@@ -1,4 +1,4 @@
-"""A network between any machines, without links: for worlds with too many machines for these.
+"""A simulated network without links, for worlds with very many machines.
 
 What a machine says to another in one moment arrives together, after a delay of its own and in
 order, or never. There is no word of who can be reached; what machines say to each other shows it.
@@ -43,7 +43,7 @@ class Delays:
 
 
 class OpenNetwork(Network):
-    """See the module."""
+    """A network without links."""
 
     has_links = False
 

@@ -1,9 +1,9 @@
-"""Who is there, as machines of a cluster are told: a membership that notices, late, what happens.
+"""An oracle membership for simulations: it notices every change, late.
 
-It stands for gossip where that is not what is looked at: each machine learns within seconds, at
-its own moment, who came up and who is gone. It says nothing of those that cannot be reached. Of
-other clusters than its own it learns who their candidates are; of a change there only those who
-may be brokers hear at once, the others with the next change of their own cluster.
+It stands for gossip where that is not what is looked at: each machine learns within seconds, at its
+own moment, who came up and who is gone. It says nothing of those that cannot be reached. Of other
+clusters than its own it learns who their candidates are; of a change there only those who may be
+brokers hear at once, the others with the next change of their own cluster.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class OracleMembership:
                     self._tell_machine(other, MachineForgotten(name))
 
     def suspect(self, machine: SimulatedMachine, lasts_s: float) -> None:
-        """Somebody takes it for dead, for a while, and some believe it."""
+        """Someone takes it for dead, for a while, and some believe it."""
         name = machine.plan.name
         self._suspects[name] = None
         self._is_missed(machine)

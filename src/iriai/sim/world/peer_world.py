@@ -1,4 +1,4 @@
-"""Memberships and directories of many machines in virtual time, without their other parts.
+"""Memberships and directories of many machines in virtual time, without other parts.
 
 Input: machines, what the network does, what happens to them. Output: what each of them knows. Each
 message goes its own way, after a lognormal delay, unless it is lost; a machine that can only
@@ -85,7 +85,7 @@ class PeerMachine:
 
 
 class PeerWorld:
-    """See the module. Times are seconds of the world, from 0."""
+    """Memberships and directories of many machines. Times are seconds of the world, from 0."""
 
     def __init__(
         self,

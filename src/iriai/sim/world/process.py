@@ -1,4 +1,4 @@
-"""A simulated task under way: when and how it will be over, as far as is known."""
+"""A simulated task in progress: when and how it will end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProcessModel:
 
     @property
     def due_s(self) -> float:
-        """When it ends, as far as is known."""
+        """When it ends, by what is known."""
         return min(self.lease_end_s, self.end_s)
 
     def ask(self, cause: EndCause, grace_s: float, at_s: float) -> None:

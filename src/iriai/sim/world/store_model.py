@@ -1,4 +1,4 @@
-"""A store in memory that gives back what it was given, but for what no sync had reached.
+"""A store in memory; it loses what was not synced.
 
 A turn's records are one transaction. A commit makes durable everything that was written before it,
 in order; a crash keeps what was committed and any number of the turns after it, from the first.

@@ -1,4 +1,4 @@
-"""What tasks do when they run: how long, with how much of a cpu, how much memory, to what end."""
+"""Behaviour of simulated tasks: duration, CPU, memory, end."""
 
 from __future__ import annotations
 

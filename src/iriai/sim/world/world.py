@@ -1,4 +1,4 @@
-"""A world in virtual time: machines with their own clocks, a network, people, and what goes wrong.
+"""A world in virtual time: machines with their own clocks, a network, users, faults.
 
 One seed decides everything that is left to chance, each source of it by a generator of its own.
 """

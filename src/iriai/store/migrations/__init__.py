@@ -1,1 +1,1 @@
-"""How the schema came to be what it is: one revision after the other, run by `store.migrate`."""
+"""Revisions of the schema in order, run by `store.migrate`."""

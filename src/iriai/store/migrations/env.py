@@ -1,4 +1,4 @@
-"""What Alembic runs for every migration: on the connection that `store.migrate` hands it."""
+"""The environment of Alembic for every migration: the connection of `store.migrate`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Scene:
 def test_a_task_that_was_handed_out_ahead_is_shown_with_what_it_waits_for():
     scene = Scene()
     scene.tell(Accepted(ATTEMPT, "b1", is_ahead=True))
-    assert scene.message() == "it was handed out ahead to b1: it starts after what runs there"
+    assert scene.message() == "it was prefetched by b1: it starts after what runs there"
     scene.tell(Begun(ATTEMPT, "b1", 1_800_000_001.0))
     assert scene.message() == ""
 

@@ -1,4 +1,4 @@
-"""The daemon's side of the cluster: who may ask what, what operators said, and renewal."""
+"""The cluster's documents and certificates in the daemon: permissions, intake and renewal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOK_S = 3600.0
 
 
 class ClusterAuthority:
-    """See the module. Where the machine is in no cluster, only that can be changed."""
+    """The cluster's documents and certificates; outside of a cluster, only joining is possible."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a machine answers about its cluster: tokens, documents of operators, taking up, leaving."""
+"""Handlers of requests about the cluster: tokens, documents of operators, joining, leaving."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClusterHandlers:
     ) -> None:
         """`on_rules` is called when a user consented, or does no more.
 
-        `on_take_up` has the daemon begin anew, with what is on disk then.
+        `on_take_up` has the daemon restart, with what is on disk then.
 
         `on_leave` tells the others that the machine leaves.
         """

@@ -1,4 +1,4 @@
-"""Connections over a network whose peer has shown no certificate: newcomers, and people elsewhere.
+"""Clients over a network without a certificate: new machines, and users elsewhere.
 
 They may ask which authority this is, join, renew, or show a token; with a token of a user they are
 that user from then on. Whoever listens brings them here (`UnauthenticatedClients.serve`), TLS done.
@@ -75,7 +75,7 @@ class UnauthenticatedStream(ClientStream, Protocol):
 
 
 class UnauthenticatedClients:
-    """See the module."""
+    """Serves clients that have shown no certificate."""
 
     def __init__(
         self,

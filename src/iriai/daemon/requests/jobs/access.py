@@ -1,4 +1,4 @@
-"""Whose a job is, and who may see it: its owner, and operators."""
+"""Access to jobs: for their owner, and for operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon does about requests that change jobs: cancel, hold, release, alter."""
+"""Handlers of requests that change jobs: cancel, hold, release, alter."""
 
 from __future__ import annotations
 

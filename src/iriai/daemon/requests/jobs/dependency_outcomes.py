@@ -1,4 +1,4 @@
-"""How those have ended that a job is to wait for, where only the store knows it."""
+"""Ends of jobs that others depend on, where only the store has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks why a job waits, where only the broker of another machine knows."""
+"""Asks the broker of another machine why a job waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether any machine could ever run a job, by what the broker here knows; nothing, elsewhere."""
+"""Checks whether any machine could ever run a job, if the broker is local."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ClusterFit(NamedTuple):
     refusal: Refused | None
     """Why none of its machines could ever run it; None: one could, or not all are known yet."""
     is_final: bool
-    """Whether no other cluster has a machine that is large enough, as far as is known."""
+    """Whether no other cluster has a machine that is large enough, by what is known."""
 
 
 class Feasibility:
-    """See the module."""
+    """Checks whether any machine could ever run a job."""
 
     def __init__(self, settings: DaemonSettings, engine: Engine, links: LocalLinks) -> None:
         """`links` are those with back ends."""

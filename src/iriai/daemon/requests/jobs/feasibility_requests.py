@@ -1,4 +1,4 @@
-"""Whether a job could ever run, asked of the broker before the job is accepted.
+"""Asks the broker whether a job could ever run, before it is accepted.
 
 Others are asked only for what the machine here could not run itself: the broker of its cluster, and
 those of other clusters for what that cluster could not run. Where one does not answer in time the
@@ -37,11 +37,11 @@ from iriai.wire.requests import Why
 log = logging.getLogger(__name__)
 
 REMEMBERED_S = 10.0
-"""An answer is taken for true so long: of many like jobs handed in together one is asked for."""
+"""An answer is taken for true so long: of many like jobs submitted together one is asked for."""
 REMEMBERED_MAX = 1_000
 SILENT_S = 5.0
 """After a question without an answer no other is asked for so long: by then there is another
-broker, and whoever hands in many jobs does not wait for each."""
+broker, and whoever submits many jobs does not wait for each."""
 ASKED_MAX = 16
 """Different questions for one request of a client: alterations of many jobs. More are not asked."""
 
@@ -58,7 +58,7 @@ CLUSTERS_TOLD_MAX = 3
 """Other clusters of which a refusal says what is wrong there: a few lines for people."""
 
 Judge = Callable[[Want], None]
-"""Raises `Refused` where no machine could ever run such a task, as far as is known."""
+"""Raises `Refused` where no machine could ever run such a task, by what is known."""
 Act = Callable[[Judge, Instant], None]
 """May raise a `Problem`, which is answered."""
 
@@ -91,7 +91,7 @@ class _Known(NamedTuple):
 
 
 class FeasibilityRequests:
-    """See the module."""
+    """Asks the broker whether a job could ever run, and keeps each client's order."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class FeasibilityRequests:
         Raises `Refused` where too much waits already; nothing will be called then.
         """
         waiting = _Waiting(asked, wants, act)
-        if asked.connection in self._lines:  # though the broker be here by now: nothing overtakes
+        if asked.connection in self._lines:  # even if the broker is local by now: keep the order
             self._enter(waiting)
         elif self.is_here:
             act(self._feasibility.check, now)

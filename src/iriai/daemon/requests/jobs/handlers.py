@@ -1,4 +1,4 @@
-"""What the daemon does about each request that concerns jobs."""
+"""Handlers of requests about jobs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class JobHandlers:
         self, asked: RequestContext, body: Submit, want: Want, now: Instant, ended: Ends
     ) -> None:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
-            # It left while somebody else was asked: nobody would hear of the job, or end it.
+            # It left while another user was asked: nobody would hear of the job, or end it.
             log.info("a job is not accepted: its client is gone")
             raise Refused("client-gone", "the client of the job is gone")
         person = asked.caller.person

@@ -1,4 +1,4 @@
-"""What has finished, from the store."""
+"""Handlers of requests about finished jobs, from the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon answers about the output of tasks: where it is, or what has come of it here."""
+"""Handlers of requests for the output of tasks: its place, or the part that is here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which jobs and tasks a person means: ids, ranges of tasks, patterns of names."""
+"""Selection of jobs and tasks: ids, ranges of tasks, patterns of names."""
 
 from __future__ import annotations
 

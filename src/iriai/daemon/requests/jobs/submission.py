@@ -1,4 +1,4 @@
-"""From what a person asked for to the job that is accepted, or the refusal with its reason."""
+"""From a submission to an accepted job, or a refusal with its reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Environment(NamedTuple):
-    """What a job keeps of the one it is handed in with."""
+    """What a job keeps of the one it is submitted with."""
 
     content: bytes
     warnings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What holds for a job whenever something is asked of it: at submission, and when it is altered."""
+"""Checks of a job's request, at submission and at alteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as clients see them: lines of a listing, details, where output is."""
+"""Views of jobs for clients: lines of a listing, details, places of output."""
 
 from __future__ import annotations
 

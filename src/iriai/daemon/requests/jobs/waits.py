@@ -1,4 +1,4 @@
-"""Those who wait for jobs and tasks to finish."""
+"""Clients that wait for jobs and tasks to finish."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Waiter:
 
 
 class JobWaiters:
-    """See the module."""
+    """Clients that wait for jobs and tasks to finish."""
 
     def __init__(self, engine: Engine, find_outcome: FindOutcome, user_max: int) -> None:
         """`user_max` jobs and tasks may be waited for by one user at once."""
@@ -144,7 +144,7 @@ class JobWaiters:
             self._close(waiter, number)
 
     def job_changed(self, number: int) -> None:
-        """Something durable happened to a job; a task that somebody waits for may have ended.
+        """Something durable happened to a job; a task that someone waits for may have ended.
 
         What the home knows may be ahead of what is durable: those waiters are told a turn later. Of
         a whole job `job_settled` tells.

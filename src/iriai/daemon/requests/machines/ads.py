@@ -1,4 +1,4 @@
-"""What `iriai ads` and `iriai match` are answered, and which jobs no machine could ever run."""
+"""Handlers of `iriai ads` and `iriai match`, and the check for jobs that no machine could run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `iriai doctor` finds: how each limit is kept here, and what is missing."""
+"""Findings of `iriai doctor`: how each limit is enforced here, and what is missing."""
 
 from __future__ import annotations
 

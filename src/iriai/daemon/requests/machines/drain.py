@@ -1,4 +1,4 @@
-"""What `iriai drain` and `resume` are answered, here or by another machine."""
+"""Handlers of `iriai drain` and `resume`, here or for another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `iriai nodes --forget` is answered: a machine that is gone for good is listed no more."""
+"""Handler of `iriai nodes --forget`: removes a machine that is gone for good from the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of file system a directory lies on."""
+"""The kind of file system of a directory."""
 
 from __future__ import annotations
 

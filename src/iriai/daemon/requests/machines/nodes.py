@@ -1,4 +1,4 @@
-"""What `iriai nodes` is answered: what the broker knows of machines, and membership beside it."""
+"""Handler of `iriai nodes`: the broker's view of machines, and their membership."""
 
 from __future__ import annotations
 

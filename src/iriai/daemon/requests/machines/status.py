@@ -1,4 +1,4 @@
-"""What the daemon tells about itself, the machine and its accounts."""
+"""Handlers of requests about the daemon itself, the machine and its accounts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Control groups of both versions: what is there, and pooled groups for tasks."""
+"""Control groups of both versions: detection, and pooled groups for tasks."""

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 LEAF = "iriai-launcher"
 """Where the launcher moves in version 2: a group with members cannot have children with limits."""
-NO_CARDS = "nothing to keep", "no GPUs were found, and machine.gpu_devices names none"
+NO_CARDS = "no paths are kept", "no GPUs were found, and machine.gpu_devices names none"
 _USED = ("pids", "memory", "cpu", "cpuacct")
 
 

@@ -1,4 +1,4 @@
-"""What the launcher asks of each controller, whichever version of control groups it has."""
+"""The interface of a controller, for both versions of control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which control group controllers this machine has, and where this process lives in them."""
+"""Detects the control group controllers of this machine, and the groups of this process."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _link_target(fd: int) -> str | None:
 
 
 def _in_thread(action: Callable[[], Result]) -> Result:
-    """Do it in a thread of its own, whose mount namespace goes with it unless somebody has it."""
+    """Do it in a thread of its own, whose mount namespace goes with it unless someone has it."""
     results: list[Result] = []
     failures: list[OSError] = []
 

@@ -1,4 +1,4 @@
-"""What a task with a private /tmp and /dev/shm still has to find of the machine's.
+"""Paths of the machine that a task with private /tmp and /dev/shm still needs.
 
 By the entry of /tmp in which it lies, not by its own path: so nothing has to be looked up below
 what users own. The entry is protected as it always is; a task sees of it what its user may see.
@@ -17,7 +17,7 @@ from iriai.system.passwd_cache import Login
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108 - this is about making them private
 PLACES = (TMP, SHM)
 KEPT = 256
-"""Answers that are kept: a user's jobs are mostly handed in from the same place."""
+"""Answers that are kept: a user's jobs are mostly submitted from the same place."""
 
 
 class Visible(NamedTuple):

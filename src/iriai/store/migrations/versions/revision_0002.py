@@ -1,4 +1,4 @@
-"""Factors of charges, and machines that take nothing.
+"""Factors of charges, and drained machines.
 
 Revision ID: 0002
 """

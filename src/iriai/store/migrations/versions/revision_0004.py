@@ -1,4 +1,4 @@
-"""What accounts paid for urgency.
+"""Usage that accounts paid for urgency.
 
 Revision ID: 0004
 """

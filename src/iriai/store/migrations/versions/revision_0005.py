@@ -1,4 +1,4 @@
-"""What accounts used within a window.
+"""Usage of accounts within a window.
 
 Revision ID: 0005
 """
