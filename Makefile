@@ -14,7 +14,9 @@ FOUND = $(or $(PYTHON),$(error iriai needs Python 3.11 or newer on the PATH, or 
 # .venv may be a link to a place that all may enter (scripts/set_up.py); what starts there stays there.
 BIN = $(realpath .venv/bin)
 PYTEST = $(BIN)/python -m pytest
+# Of make check, which computes; two a processor for processes, which mostly wait.
 WORKERS ?= 2
+PROCESS_WORKERS ?= 4
 # NAME=throughput runs benchmarks/throughput.py alone.
 NAME ?= *
 # The longest a single soak test may take before it counts as hung.
@@ -45,7 +47,7 @@ check: test-environment
 
 # The second pass is for tests that need the machine for themselves; there may be none (5).
 test: lint
-	$(PYTEST) --ignore=tests/architecture -n $(WORKERS) -m "not serial and not soak"
+	$(PYTEST) --ignore=tests/architecture -n $(PROCESS_WORKERS) --dist worksteal -m "not serial and not soak"
 	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
 
 lint: test-environment

@@ -30,7 +30,6 @@ def cluster(person):
     made.stop()
 
 
-@pytest.mark.serial
 def test_every_task_ends_once_whoever_is_hurt(cluster, seed, record_property):
     loop = ClusterCrashLoop(cluster, seed, sleep_s=1)
     loop.load(300)

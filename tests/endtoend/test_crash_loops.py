@@ -22,7 +22,6 @@ def seed(record_property):
     return number
 
 
-@pytest.mark.serial
 def test_every_task_ends_once_whatever_is_killed(iriai, seed, record_property):
     loop = CrashLoop(iriai, seed, sleep_s=2)
     loop.load(RUNNING + 1_000)
