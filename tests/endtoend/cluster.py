@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
+from iriai.model.instant import SILENCE_S
 from iriai.wire.machines import NodeRow
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson
@@ -20,6 +21,8 @@ load_file = "{load_file}"
 {more}
 [jobs]
 kill_grace_s = 1
+[cluster]
+silence_s = {silence_s}
 """
 IDLE = "0.00 0.00 0.00 1/100 1\n"
 
@@ -31,6 +34,8 @@ class Cluster:
         self.person = person
         self.front = Installation(person, "--name", "front", "--parts", "home,broker")
         self.backs: dict[str, Installation] = {}
+        self.silence_s = SILENCE_S
+        """After which who says nothing is taken for away; less where a story waits for that."""
 
     def start(self, names: str = "b1 b2 b3 b4", *, jobs: str = "") -> Cluster:
         """Bring up the front end and back ends of two cpus each; all are linked on return.
@@ -43,7 +48,9 @@ class Cluster:
 
     def begin(self, configuration: str = "") -> Cluster:
         """Bring up everything that was added, all at once; all are linked on return."""
-        self.front.configure(f"[jobs]\nkill_grace_s = 1\n{configuration}")
+        self.front.configure(
+            f"[cluster]\nsilence_s = {self.silence_s}\n[jobs]\nkill_grace_s = 1\n{configuration}"
+        )
         for machine in (self.front, *self.backs.values()):
             machine.begin()
         until(self.front.answers, "the front end")
@@ -56,7 +63,11 @@ class Cluster:
         options = ("--name", name, "--parts", "node", "--home", front)
         back = self.backs[name] = Installation(self.person, *options)
         self.set_load(name, IDLE)
-        back.configure(BACK_END.format(cpus=cpus, load_file=self.load_file(name), more=more))
+        back.configure(
+            BACK_END.format(
+                cpus=cpus, load_file=self.load_file(name), more=more, silence_s=self.silence_s
+            )
+        )
         return back
 
     def load_file(self, name: str) -> str:

@@ -18,6 +18,9 @@ from tests.support.waiting import is_gone, until
 
 SHORT_LEASES = "lease_s = 2\n"
 
+SHORT_SILENCE_S = 1.0
+"""Longer than a busy machine keeps a daemon waiting."""
+
 
 @pytest.fixture
 def cluster(person):
@@ -158,6 +161,7 @@ def test_whoever_is_killed_every_task_ends_once(cluster, victim, part):
 
 
 def test_a_machine_that_is_stopped_is_away_and_comes_back(cluster):
+    cluster.silence_s = SHORT_SILENCE_S
     cluster.start("b1 b2")
     judge = Judge(cluster.front)
     with cluster.front.client() as client:
@@ -174,6 +178,7 @@ def test_a_machine_that_is_stopped_is_away_and_comes_back(cluster):
 
 
 def test_a_front_end_that_was_stopped_goes_on(cluster):
+    cluster.silence_s = SHORT_SILENCE_S
     cluster.start("b1")
     judge = Judge(cluster.front)
     with cluster.front.client() as client:
@@ -201,6 +206,7 @@ def begin_on_b1(cluster, client, judge, sleep_s):
 
 
 def test_a_machine_stopped_past_its_lease_lets_its_tasks_be_run_elsewhere(cluster):
+    cluster.silence_s = SHORT_SILENCE_S
     cluster.start("b1 b2", jobs=SHORT_LEASES)
     judge = Judge(cluster.front)
     with cluster.front.client() as client:

@@ -34,6 +34,7 @@ from iriai.config.values import (
     Users,
     ValueFormat,
 )
+from iriai.model.instant import SILENCE_S
 from iriai.model.job import DEFAULT_LEASE_S
 from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_size
@@ -225,6 +226,10 @@ class ClusterSection(msgspec.Struct, frozen=True):
     outward_only: bool = False
     """Whether nobody can connect to it: then it listens nowhere, keeps links open to two others,
     and is reached through them. It is never the broker."""
+    silence_s: Annotated[float, DURATION, Meta(ge=0.5, le=60)] = SILENCE_S
+    """After which a machine that should have answered is taken for away, back ends of this host
+    among them, and a broker for gone; the same on all. Longer: more work waits for a machine that
+    is stopped; shorter: a busy one is taken for away."""
     broker: HomeName | None = None
     """The machine that is the cluster's broker, always; the same on all. None: it is elected."""
     name: HomeName | None = None

@@ -74,7 +74,7 @@ def make_machine(
         return Machine(settings.home, own_node, home, make_broker())
     pinned = configuration.cluster.broker or ""
     cluster = configuration.cluster.name or settings.cluster.identity.cluster
-    succession = Election(settings.home, cluster, pinned)
+    succession = Election(settings.home, cluster, pinned, configuration.cluster.silence_s)
     return Machine(
         settings.home, own_node, home, None, succession=succession, make_broker=make_broker
     )

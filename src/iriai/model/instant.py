@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SILENCE_S = 5.0
+"""After which a machine that says nothing is taken for away, unless it is configured otherwise."""
+
 
 class Instant(NamedTuple):
     """One moment on the two clocks of a machine, and the turn that it belongs to.

@@ -5,13 +5,15 @@ from collections import Counter
 
 import pytest
 
-from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Keepalive
+from iriai.daemon.net.keepalive import PINGS, Keepalive
+from iriai.model.instant import SILENCE_S
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from iriai.wire.links import QUIET_S
 from tests.support.quiet_cluster import quiet_cluster
 from tests.support.virtual_loop import VirtualLoop, virtual_story
 
+PING_S = SILENCE_S / PINGS
 JOINED_S = 60.0
 """After which all know all, and nothing is told as new any more."""
 LOOKED_S = 120.0

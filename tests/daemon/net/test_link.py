@@ -6,7 +6,6 @@ import socket
 import pytest
 from msgspec.structs import replace
 
-from iriai.daemon.net import keepalive
 from iriai.daemon.net import link as link_module
 from iriai.daemon.net.link import LOCAL, NETWORK, LinkProfile, MachineLink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore, digest_of
@@ -225,25 +224,20 @@ def test_an_operators_wish_is_answered():
     story(body)
 
 
-def test_a_link_is_kept_up_by_pings_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(link_module, "PING_S", 0.01)
-
+def test_a_link_is_kept_up_by_pings_alone():
     async def body(front: End, back: End) -> None:
         for end in (front, back):
             heard_s = end.link._hearing.heard_s
             await until(lambda e=end, h=heard_s: e.link._hearing.heard_s > h)
         assert not front.over
 
-    story(body)
+    story(body, LOCAL._replace(silence_s=0.05))
 
 
-def test_who_says_nothing_is_taken_for_away(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(link_module, "PING_S", 0.02)
-    monkeypatch.setattr(keepalive, "SILENCE_S", 0.2)
-
+def test_who_says_nothing_is_taken_for_away():
     async def body() -> None:
         ours, silent = socket.socketpair(socket.AF_UNIX)
-        front = End(ours, "b1")
+        front = End(ours, "b1", LOCAL._replace(silence_s=0.2))
         await until(lambda: front.over)
         assert "has not answered" in front.over[0]
         front.link.send([run(1)])  # into the void

@@ -121,14 +121,20 @@ class ClusterNetwork:
         self.book = MemberBook(identity.name)
         self.book.update(_seed_member(each, identity.cluster) for each in cluster.seeds)
         passport = Credentials.of(identity, trust)
-        is_outward_only = settings.configuration.cluster.outward_only
+        section = settings.configuration.cluster
         listener = Listener(
             self._happened,
             self._takes,
             lambda sender, told, forget: texts.receive(sender, told, forget=forget),
         )
         self.mesh = Mesh(
-            passport, self.book, listener, payloads, rng, is_outward_only=is_outward_only
+            passport,
+            self.book,
+            listener,
+            payloads,
+            rng,
+            is_outward_only=section.outward_only,
+            silence_s=section.silence_s,
         )
         own = self._own_member(passport.instance)
         self._site_peers = SiteView(own)

@@ -7,21 +7,25 @@ machine that has nothing to do: what is an answer itself asks for none (docs/adr
 
 from __future__ import annotations
 
+from iriai.model.instant import SILENCE_S
 from iriai.wire.links import QUIET_S
 
-PING_S = 1.0
-"""Between two pings, and how long an answer is waited for before one: a machine that is gone is
-noticed within a few of them."""
-SILENCE_S = 5.0
-"""A machine that has said nothing for so long is taken for away. Longer, and more work waits for a
-machine that is stopped; shorter, and a busy one is taken for away."""
+PINGS = 5
+"""In the time after which a machine that says nothing is taken for away; so long an answer is
+waited for before one."""
 
 
 class Keepalive:
     """Decides when to ping, and whether the peer is silent. Times are of the steady clock."""
 
-    def __init__(self, now_s: float, *, is_network: bool) -> None:
-        """`is_network`: frames cost, and the other end is pinged only where there is a reason."""
+    def __init__(self, now_s: float, *, is_network: bool, silence_s: float = SILENCE_S) -> None:
+        """`is_network`: frames cost, and the other end is pinged only where there is a reason.
+
+        `silence_s`: after which the other end is taken for away.
+        """
+        self.silence_s = silence_s
+        self.ping_s = silence_s / PINGS
+        """Between two pings."""
         self.heard_s = now_s
         """When anything came."""
         self._is_network = is_network
@@ -47,19 +51,19 @@ class Keepalive:
     def is_silent(self, now_s: float) -> bool:
         """Whether the other end should have said something long since."""
         since_s = self._asked_s if self._is_network else self.heard_s
-        return since_s is not None and now_s - since_s > SILENCE_S
+        return since_s is not None and now_s - since_s > self.silence_s
 
     def is_ping_due(self, now_s: float) -> bool:
         """Whether it is time to ask whether the other end is there."""
         if not self._is_network:
             return True
         if self._asked_s is not None:
-            return now_s - self._asked_s >= PING_S
+            return now_s - self._asked_s >= self.ping_s
         return now_s - self.heard_s >= QUIET_S
 
     def give_time(self, time_s: float, now_s: float) -> None:
         """The other end has at least so much more time to say something."""
-        since_s = now_s - SILENCE_S + time_s
+        since_s = now_s - self.silence_s + time_s
         self.heard_s = max(self.heard_s, since_s)
         if self._asked_s is not None:
             self._asked_s = max(self._asked_s, since_s)

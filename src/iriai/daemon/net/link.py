@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from iriai.daemon.net.keepalive import PING_S, SILENCE_S, Keepalive
+from iriai.daemon.net.keepalive import Keepalive
 from iriai.daemon.payloads.chunking import PayloadChunks, pieces
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.transport.transport import (
@@ -24,6 +24,7 @@ from iriai.daemon.transport.transport import (
     close_descriptor,
     unbounded,
 )
+from iriai.model.instant import SILENCE_S
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.delivery.authorization import is_answer
 from iriai.protocol.messages.effects import Part, Send
@@ -77,6 +78,8 @@ class LinkProfile(NamedTuple):
     is_network: bool
     """Whether each ping costs, and the other end may be anybody's: see docs/spec/005."""
     batch_bytes_max: int
+    silence_s: float = SILENCE_S
+    """After which the other end is taken for away (`[cluster] silence_s`)."""
 
 
 NO_QUESTIONS = (Pong, CarryOver, Carry, Credit)
@@ -169,10 +172,12 @@ class MachineLink:
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
-        self._hearing = Keepalive(self._began_s, is_network=manner.is_network)
+        self._hearing = Keepalive(
+            self._began_s, is_network=manner.is_network, silence_s=manner.silence_s
+        )
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
         self._is_over = False
-        self._timer = self._loop.call_later(PING_S, self._tick)
+        self._timer = self._loop.call_later(self._hearing.ping_s, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
         stream.redirect(self.receive, self._closed)
         if manner.is_network:
@@ -378,14 +383,14 @@ class MachineLink:
         if hearing.is_silent(now_s):
             # It may be ourselves who were stopped, with all it said waiting to be read.
             self.read_out()
-            if own_pause_s > 2 * PING_S:
-                hearing.give_time(2 * PING_S, now_s)
+            if own_pause_s > 2 * hearing.ping_s:
+                hearing.give_time(2 * hearing.ping_s, now_s)
         if self.is_closed:
             return
         if hearing.is_silent(now_s):
-            self._stream.close(f"it has not answered for {SILENCE_S:.0f} s")
+            self._stream.close(f"it has not answered for {hearing.silence_s:.0f} s")
             return
-        self._timer = self._loop.call_later(PING_S, self._tick)
+        self._timer = self._loop.call_later(self._hearing.ping_s, self._tick)
         if hearing.is_ping_due(now_s):
             self._ping()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.link import MachineLink, Texts
+from iriai.daemon.net.link import LOCAL, MachineLink, Texts
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
@@ -219,7 +219,14 @@ class LocalLinks:
             before.close("a new connection of the same machine replaces it")
         asked.answer(Linked(self._settings.home, self._settings.paths.spool))
         stream = asked.connection.hand_over()
-        link = MachineLink(stream, body.name, self, self._payloads, self._descriptors)
+        link = MachineLink(
+            stream,
+            body.name,
+            self,
+            self._payloads,
+            self._descriptors,
+            LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
+        )
         self._links[body.name] = link
         self._gone.pop(body.name, None)
         log.info("%s is linked (iriai %s)", body.name, body.version)

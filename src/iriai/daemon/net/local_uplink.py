@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from iriai import __version__
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.keepalive import SILENCE_S
-from iriai.daemon.net.link import MachineLink, Texts
+from iriai.daemon.net.link import LOCAL, MachineLink, Texts
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
@@ -146,8 +145,9 @@ class LocalUplink:
             )
             return
         self._dialling = FramedStream(connection, self._frames, self._closed)
+        silence_s = self._settings.configuration.cluster.silence_s
         self._deadline = self._loop.call_later(
-            SILENCE_S, self._dialling.close, f"it has not answered for {SILENCE_S:.0f} s"
+            silence_s, self._dialling.close, f"it has not answered for {silence_s:.0f} s"
         )
         self._ask(1, Hello(PROTOCOL_VERSION))
 
@@ -193,7 +193,14 @@ class LocalUplink:
         self.front, self.spool = linked.name, linked.spool
         self._pause_s = RETRY_MIN_S
         self._since_wall_s = read_clocks("uplink").wall_s
-        self._link = MachineLink(stream, linked.name, self, self._payloads, self._descriptors)
+        self._link = MachineLink(
+            stream,
+            linked.name,
+            self,
+            self._payloads,
+            self._descriptors,
+            LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
+        )
         log.info("linked with the front end %s", linked.name)
         self._texts.forget(linked.name)  # this front end will send what it counts on
         self._engine.machine.follow(linked.name)

@@ -33,6 +33,7 @@ from iriai.daemon.net.violations import Violations
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.transport.tls_stream import HANDSHAKE_S
 from iriai.machine.core import MachineEvent
+from iriai.model.instant import SILENCE_S
 from iriai.model.problem import Problem
 from iriai.policy.service.shared_quota import SharedQuota
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
@@ -101,7 +102,9 @@ class Mesh:
         rng: Random,
         *,
         is_outward_only: bool = False,
+        silence_s: float = SILENCE_S,
     ) -> None:
+        """`silence_s`: after which the other end of a link is taken for away."""
         self.offences = Violations()
         self._passport = passport
         self._book = book
@@ -109,6 +112,7 @@ class Mesh:
         self._payloads = payloads
         self._rng = rng
         self._is_outward_only = is_outward_only
+        self._link_profile = NETWORK._replace(silence_s=silence_s)
         self._neighbours: dict[str, PeerConnection] = {}
         self._parting: dict[MachineLink, PeerConnection] = {}
         """Links that are over for us, until the other end has said so too."""
@@ -379,7 +383,12 @@ class Mesh:
             return
         greeted.stream.bound(partial(self._hold, (greeted.machine, greeted.stream)))
         link = MachineLink(
-            greeted.stream, greeted.machine, self, self._payloads, PassedDescriptors(), NETWORK
+            greeted.stream,
+            greeted.machine,
+            self,
+            self._payloads,
+            PassedDescriptors(),
+            self._link_profile,
         )
         link.hold = partial(self._hold, (greeted.machine, link))
         self._adopt_link(neighbour, greeted, link)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
-from iriai.model.instant import Instant
+from iriai.model.instant import SILENCE_S, Instant
 from iriai.protocol.messages.candidates import CANDIDATES_MAX, BrokerCandidate, ranked
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
@@ -47,11 +47,8 @@ def ranking(cluster: str, peers: tuple[BrokerCandidate, ...]) -> Ranking:
     return Ranking({peer.name: peer for peer in peers}, names, places)
 
 
-ASK_S = 1.0
-"""Between two questions to one machine. A quarter of `SILENT_S`, so that three may be lost."""
-SILENT_S = 5.0
-"""Who says nothing for so long is not the broker any more: a paused process, or a full disk, is
-spared; work that waits for a free machine hardly notices."""
+QUESTIONS = 5
+"""To one machine in the time after which it is silent: three may be lost."""
 TOLD_MAX = 5
 """How often a new broker says so to a machine that says nothing. That one asks by itself, later."""
 
@@ -59,8 +56,15 @@ TOLD_MAX = 5
 class Election:
     """Decides which machine is the broker. Times are those of the steady clock."""
 
-    def __init__(self, name: str, cluster: str = "", pinned: str = "") -> None:
-        """`pinned` names the broker once and for all; without it the members elect it."""
+    def __init__(
+        self, name: str, cluster: str = "", pinned: str = "", silence_s: float = SILENCE_S
+    ) -> None:
+        """`pinned` names the broker once and for all; without it the members elect it.
+
+        Who says nothing for `silence_s` is not the broker any more: a paused process, or a full
+        disk, is spared; work that waits for a free machine hardly notices.
+        """
+        self._silence_s = silence_s
         self._name = name
         self._cluster = cluster
         self._pinned = pinned
@@ -107,7 +111,7 @@ class Election:
         """Those of the members that are not silent, as far as this machine can tell.
 
         Not among them: those ahead of it in the rank whose silence made it the broker, and whom
-        the membership suspects, unless they were heard of within `SILENT_S`.
+        the membership suspects, unless they were heard of within `silence_s`.
         """
         return tuple(
             peer
@@ -223,11 +227,11 @@ class Election:
         return self._name in self.candidates
 
     def _speaks(self, name: str, now_s: float) -> bool:
-        return now_s - self._heard_s.get(name, -inf) < SILENT_S
+        return now_s - self._heard_s.get(name, -inf) < self._silence_s
 
     def _claims_now(self, name: str, now_s: float) -> bool:
         said = self._claims.get(name)
-        return said is not None and now_s - said[0] < SILENT_S and name in self._known.places
+        return said is not None and now_s - said[0] < self._silence_s and name in self._known.places
 
     def _claim(self, sender: str, broker: str, term: float, now: Instant) -> None:
         if self._pinned:
@@ -306,7 +310,7 @@ class Election:
     def _beat(self, now: Instant) -> None:
         """Once a second, where there is a reason to."""
         planned_s, self._beat_s = self._beat_s, None
-        if planned_s is not None and now.steady_s - planned_s > SILENT_S:
+        if planned_s is not None and now.steady_s - planned_s > self._silence_s:
             self._slept(now)
         self._reconsider(now)
         self._announce()
@@ -323,7 +327,7 @@ class Election:
     def _drain(self, now: Instant) -> list[Effect]:
         is_busy = self._untold or self._doubts_s is not None or self._is_candidate
         if is_busy and not self._pinned and len(self._peers) > 1 and self._beat_s is None:
-            self._beat_s = now.steady_s + ASK_S
+            self._beat_s = now.steady_s + self._silence_s / QUESTIONS
             self._effects.append(WakeAt(Part.SUCCESSION, self._beat_s))
         effects, self._effects = self._effects, []
         return effects
