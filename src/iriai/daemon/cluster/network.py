@@ -121,21 +121,7 @@ class ClusterNetwork:
         self.book = MemberBook(identity.name)
         self.book.update(_seed_member(each, identity.cluster) for each in cluster.seeds)
         passport = Credentials.of(identity, trust)
-        section = settings.configuration.cluster
-        listener = Listener(
-            self._happened,
-            self._takes,
-            lambda sender, told, forget: texts.receive(sender, told, forget=forget),
-        )
-        self.mesh = Mesh(
-            passport,
-            self.book,
-            listener,
-            payloads,
-            rng,
-            is_outward_only=section.outward_only,
-            silence_s=section.silence_s,
-        )
+        self.mesh = self._own_mesh(passport, payloads, texts, rng)
         own = self._own_member(passport.instance)
         self._site_peers = SiteView(own)
         self.peers = ClusterCore(
@@ -479,6 +465,25 @@ class ClusterNetwork:
     def _peers_changed(self) -> None:
         if self._site_peers.has_news:
             self._engine.event(self._site_peers.report())
+
+    def _own_mesh(
+        self, passport: Credentials, payloads: PayloadStore, texts: RemotePayloads, rng: Random
+    ) -> Mesh:
+        section = self._settings.configuration.cluster
+        listener = Listener(
+            self._happened,
+            self._takes,
+            lambda sender, told, forget: texts.receive(sender, told, forget=forget),
+        )
+        return Mesh(
+            passport,
+            self.book,
+            listener,
+            payloads,
+            rng,
+            is_outward_only=section.outward_only,
+            silence_s=section.silence_s,
+        )
 
     def _own_member(self, instance: str) -> Member:
         settings, identity = self._settings, self._cluster.identity
