@@ -19,7 +19,7 @@ from iriai.policy.accounting.runtime_estimates import (
     provisional_charge,
 )
 from iriai.policy.draw.order import NO_GROUPS, Contender, shares_wanted
-from iriai.policy.placement.calendar import within_burst
+from iriai.policy.placement.calendar import is_below
 from tests.policy.stories import contender, order
 
 DAY_S = 86400.0
@@ -74,14 +74,9 @@ class ManyCpus:
         return self.order.choose(allowed, NO_GROUPS, self.rng) if allowed else None
 
     def _may_start(self, c: Contender, shares: Mapping[Account, float], others_wait: bool) -> bool:
-        return within_burst(
-            1,
-            self.running(c.account.user),
-            shares[c.account],
-            self.cpus,
-            burst=BURST,
-            others_wait=others_wait,
-        ).allowed
+        running = self.running(c.account.user)
+        most = BURST * shares[c.account] * self.cpus
+        return not others_wait or not running or is_below(1, running, most)
 
     def _contender(self, name: str) -> Contender:
         usage_s = self.usage.get(name, 0.0) + sum(self._provisional(name))

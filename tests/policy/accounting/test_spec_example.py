@@ -14,7 +14,7 @@ from iriai.policy.accounting.runtime_estimates import (
     provisional_charge,
 )
 from iriai.policy.draw.order import NO_GROUPS, shares_wanted
-from iriai.policy.placement.calendar import within_burst
+from iriai.policy.placement.calendar import is_below
 from tests.policy.stories import account, by_name, contender, groups, order
 
 FLOOR_S = 500.0
@@ -82,6 +82,5 @@ def test_the_charges():
 
 
 def test_the_burst_of_ann():
-    ask = {"asked_cpus": 1, "share_wanted": 2 / 9, "total_cpus": 90}
-    assert within_burst(**ask, running_cpus=39, burst=2, others_wait=True).allowed
-    assert not within_burst(**ask, running_cpus=40, burst=2, others_wait=True).allowed
+    assert is_below(1, 39, 2 * 2 / 9 * 90)
+    assert not is_below(1, 40, 2 * 2 / 9 * 90)

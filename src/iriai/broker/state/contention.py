@@ -203,7 +203,7 @@ class Contention:
         return seat.is_within
 
     def _is_within(self, seat: ContenderState, running_cpus: int) -> bool:
-        """As `cpu_limits.within_burst`, which would make a reason of it for each account."""
+        """Between two draws little accrues: a newcomer would take every free cpu without it."""
         if len(self._shares) <= 1:
             return True
         limit_cpus = self._cpus_for_all * self._shares.get(seat.account, 0.0)

@@ -19,61 +19,32 @@ ROUNDING_CPUS = 1e-6
 
 
 class CpuLimit(NamedTuple):
-    """What one rule says about an account that asks for more cpus.
+    """What the running cap says about an account that asks for more cpus.
 
-    Each answers with the numbers it decided by, so that a refusal can be shown.
+    It has the numbers that it was decided by, so that a refusal can be shown.
     """
 
-    rule: Rule
     allowed: bool
     asked_cpus: int
     running_cpus: int
     """Of the account's tasks that run, or were matched and are about to."""
     limit_cpus: float
-    """The most that the account may run by this rule; infinite where it does not apply."""
+    """The most that the account may run; infinite without a cap."""
 
     def reason(self) -> Reason:
         """The refusal as data; only for one that is not allowed."""
         assert not self.allowed
-        scope = "while others wait" if self.rule is Rule.BURST else "by the cap for each account"
         return Reason(
-            self.rule,
+            Rule.RUNNING_CAP,
             needed=f"{self.asked_cpus} more {'cpu' if self.asked_cpus == 1 else 'cpus'}",
-            had=f"the account runs {self.running_cpus} of at most {self.limit_cpus:.4g} {scope}",
+            had=f"the account runs {self.running_cpus} of at most {self.limit_cpus:.4g} "
+            "by the cap for each account",
         )
 
 
 def is_below(asked_cpus: int, running_cpus: int, limit_cpus: float) -> bool:
     """Whether so many more are within a limit that may have been rounded."""
     return running_cpus + asked_cpus <= limit_cpus + ROUNDING_CPUS
-
-
-def within_burst(
-    asked_cpus: int,
-    running_cpus: int,
-    share_wanted: float,
-    total_cpus: int,
-    *,
-    burst: float,
-    others_wait: bool,
-) -> CpuLimit:
-    """Whether an account may start `asked_cpus` more: at most `burst` x its share of all cpus.
-
-    Between two draws little has accrued, so without this a newcomer would take every free slot.
-    It binds only while others wait, and never an account that runs nothing. `share_wanted` is
-    the account's part in `shares_wanted` of those that wait, `total_cpus` are those of all
-    machines in reach; `burst` is at least 1, else cpus would be left over that nobody may take.
-    """
-    assert burst >= 1
-    limit = burst * share_wanted * total_cpus if others_wait else float("inf")
-    fits = is_below(asked_cpus, running_cpus, limit)
-    return CpuLimit(
-        Rule.BURST,
-        fits or running_cpus == 0,
-        asked_cpus,
-        running_cpus,
-        limit,
-    )
 
 
 def within_running_cap(asked_cpus: int, running_cpus: int, cap_cpus: int | None) -> CpuLimit:
@@ -83,13 +54,7 @@ def within_running_cap(asked_cpus: int, running_cpus: int, cap_cpus: int | None)
     submission by asking with nothing running.
     """
     limit = float("inf") if cap_cpus is None else float(cap_cpus)
-    return CpuLimit(
-        Rule.RUNNING_CAP,
-        running_cpus + asked_cpus <= limit,
-        asked_cpus,
-        running_cpus,
-        limit,
-    )
+    return CpuLimit(running_cpus + asked_cpus <= limit, asked_cpus, running_cpus, limit)
 
 
 Key = TypeVar("Key", bound=Hashable)
