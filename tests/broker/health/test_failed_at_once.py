@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.broker.health.blackhole_detection import FIRST_S, SURVIVED_S
+from iriai.broker.health.failure_attribution import FIRST_S, SURVIVED_S
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from tests.broker.many_machines import ManyMachines

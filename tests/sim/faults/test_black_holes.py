@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.broker.health.blackhole_detection import LEAVE_MAX_S
-from iriai.broker.health.failure_attribution import FailureAttribution
+from iriai.broker.health.failure_attribution import PAUSE_MAX_S, FailureAttribution
 from iriai.broker.state.state import BrokerState
 from iriai.model.state import EndCause
 from iriai.sim.faults.scenario import scenario_of
@@ -68,7 +67,7 @@ def test_a_machine_that_was_mended_works_again_in_time():
     for name in HOLES:
         world.machines[name].launcher.fails_at_once = False
     before = [starts(world, job).count(name) for name in HOLES]
-    run(world, LEAVE_MAX_S + 2 * RUN_S)
+    run(world, PAUSE_MAX_S + 2 * RUN_S)
     assert all(starts(world, job).count(name) > n for name, n in zip(HOLES, before, strict=True))
     assert not any(front(world).core.broker.failing_on(name) for name in HOLES)
 
