@@ -17,9 +17,8 @@ from iriai.broker.intake.sessions import JobRequests, Sessions
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.explain import explain, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
-from iriai.broker.scheduling.pending_matches import PendingMatches
+from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
-from iriai.broker.scheduling.prefetch import Prefetcher
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng

@@ -10,8 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from iriai.client.cluster_requests import ClusterRequests
-from iriai.client.connection import Connection, JobWait, OnLost, OnProgress, pieces
+from iriai.client.connection import ClusterRequests, Connection, JobWait, OnLost, OnProgress, pieces
 from iriai.client.transport import ConnectionLost, candidate_directories
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem

@@ -33,8 +33,8 @@ from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.forget import ForgetHandler
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
+from iriai.daemon.server.arrivals import DeferredReplies
 from iriai.daemon.server.connections import Clients, Handlers
-from iriai.daemon.server.deferred_replies import DeferredReplies
 from iriai.daemon.server.limited import LimitedUsers
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.storage.retention import Retention

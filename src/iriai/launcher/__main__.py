@@ -39,9 +39,8 @@ from iriai.launcher.system.log_file import set_up_logging
 from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
-from iriai.launcher.tasks.epilogs import Epilogs
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
-from iriai.launcher.tasks.start_queue import StartQueue
+from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.tasks import Defects, Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id

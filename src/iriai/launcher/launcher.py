@@ -49,9 +49,8 @@ from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
-from iriai.launcher.tasks.epilogs import Epilogs
 from iriai.launcher.tasks.limit_monitor import LeaseTimers
-from iriai.launcher.tasks.start_queue import StartQueue, close
+from iriai.launcher.tasks.start_queue import Epilogs, StartQueue, close
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
 from iriai.model.ids import AttemptId

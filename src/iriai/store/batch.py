@@ -46,8 +46,7 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.store import schema
-from iriai.store.codec import encode, encode_buckets, encode_factors
-from iriai.store.pruning import digests_of, drop_history
+from iriai.store.codec import digests_of, drop_history, encode, encode_buckets, encode_factors
 from iriai.store.sqlite import DIALECT, Insert, insert
 
 Row = Sequence[object]

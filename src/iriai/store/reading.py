@@ -19,8 +19,14 @@ from iriai.model.problem import NotFound
 from iriai.model.records import JobEvent
 from iriai.model.state import EndCause
 from iriai.store import schema, usage_queries
-from iriai.store.codec import decode_change, decode_factors, decode_spec
-from iriai.store.pruning import HISTORY_FROM_MS, LAST_NUMBER, digests_of
+from iriai.store.codec import (
+    HISTORY_FROM_MS,
+    LAST_NUMBER,
+    decode_change,
+    decode_factors,
+    decode_spec,
+    digests_of,
+)
 from iriai.store.sqlite import matches, reading_engine, translated
 
 LISTED_MAX = 1000

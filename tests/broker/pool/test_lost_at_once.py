@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.broker.pool.machine_backoff import (
+from iriai.broker.pool.machine_view import (
     DOUBT_MACHINES_MAX,
     FIRST_S,
     STRUCK_JOBS_MAX,

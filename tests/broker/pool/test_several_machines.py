@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from iriai.broker.pool.machine_backoff import FAILURES_MIN, FIRST_S
-from iriai.broker.pool.machine_view import MATCH_UNTIL_S
+from iriai.broker.pool.machine_view import FAILURES_MIN, FIRST_S, MATCH_UNTIL_S
 from iriai.broker.scheduling.explain import MACHINES_MAX
 from iriai.model.ids import JobId
 from iriai.model.reason import Rule

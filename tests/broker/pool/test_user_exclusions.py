@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from iriai.broker.pool.machine_backoff import FAILURES_MIN
+from iriai.broker.pool.machine_view import FAILURES_MIN
 from iriai.broker.pool.matchmaking import REMEMBERED_S, USERS_MAX, User, UserExclusions
 from iriai.model.reason import Rule
 from iriai.protocol.messages.scheduling import Capability, Match, TurnedAway

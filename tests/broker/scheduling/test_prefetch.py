@@ -6,7 +6,7 @@ Two machines, with one cpu each unless a story says otherwise.
 from __future__ import annotations
 
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S
-from iriai.broker.scheduling.prefetch import SHORT_S
+from iriai.broker.scheduling.pending_matches import SHORT_S
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources

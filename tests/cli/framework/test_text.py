@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.cli.framework.text import (
+from iriai.cli.framework.table import (
     amounts_text,
     clock_text,
     command_text,

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from iriai.broker.pool.machine_backoff import AccountReliability
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.pool.machine_view import AccountReliability, MachineView
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.protocol.messages.scheduling import FailedAtOnce, Idle

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from iriai.broker.health.failure_attribution import FailureAttribution, Quarantine
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
-from iriai.broker.scheduling.pending_matches import PendingMatches
-from iriai.broker.scheduling.prefetch import Prefetcher
+from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.state.state import BrokerState
 from iriai.broker.usage.claimed_use import ClaimedUse, OffpeakPublisher
 from iriai.model.instant import Instant

@@ -6,8 +6,7 @@ import sys
 
 from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
-from iriai.cli.framework.table import Column, print_table
-from iriai.cli.framework.text import percent_text, span_text
+from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.client.client import Client
 from iriai.wire.reports import ShareRow, ShareTable
 

@@ -12,8 +12,7 @@ import typer
 
 from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table
-from iriai.cli.framework.text import size_text, span_text
+from iriai.cli.framework.table import Column, print_table, size_text, span_text
 from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration

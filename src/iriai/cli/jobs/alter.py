@@ -12,7 +12,6 @@ from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
-from iriai.cli.jobs.options.array_ranges import THROTTLE_MAX
 from iriai.cli.jobs.options.job import (
     LIMITS,
     NEEDS,
@@ -22,6 +21,7 @@ from iriai.cli.jobs.options.job import (
     parsed,
     whole,
 )
+from iriai.cli.jobs.options.script import THROTTLE_MAX
 from iriai.client.client import Client
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY

@@ -9,7 +9,7 @@ import typer
 
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document, remark
-from iriai.cli.framework.text import count_text
+from iriai.cli.framework.table import count_text
 from iriai.model.problem import ExitCode
 from iriai.model.units import printable
 from iriai.wire.changes import Changed

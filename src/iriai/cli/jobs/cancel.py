@@ -9,7 +9,7 @@ import typer
 
 from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
-from iriai.cli.framework.text import count_text
+from iriai.cli.framework.table import count_text
 from iriai.cli.jobs.bulk_change import change, tell_changed
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem

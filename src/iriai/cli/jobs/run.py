@@ -17,8 +17,7 @@ from iriai.cli.framework.standard_streams import (
     remarks,
     sink_to,
 )
-from iriai.cli.jobs.options.job import PLACE, JobOptions
-from iriai.cli.jobs.watching.dry_run import print_dry_run
+from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.interrupt import Interruption

@@ -11,9 +11,18 @@ from msgspec.structs import replace
 from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_pairs, print_table, reason_text
-from iriai.cli.framework.text import amounts_text, clock_text, command_text, size_text, span_text
-from iriai.cli.jobs.options.array_ranges import array_text
+from iriai.cli.framework.table import (
+    Column,
+    amounts_text,
+    clock_text,
+    command_text,
+    print_pairs,
+    print_table,
+    reason_text,
+    size_text,
+    span_text,
+)
+from iriai.cli.jobs.options.script import array_text
 from iriai.cli.jobs.watching.exit_status import signal_name
 from iriai.client.client import Client
 from iriai.model.state import EndCause

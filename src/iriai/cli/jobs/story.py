@@ -10,8 +10,7 @@ import typer
 from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table
-from iriai.cli.framework.text import clock_text, span_text
+from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.client.client import Client
 from iriai.wire.changes import StoryRow
 

@@ -12,17 +12,16 @@ import typer
 
 from iriai.cli.framework.command import DASHES, WORK, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark, remarks
-from iriai.cli.jobs.options.array_ranges import parse_throttled
-from iriai.cli.jobs.options.job import PLACE, JobOptions
+from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
 from iriai.cli.jobs.options.script import (
     SCRIPT,
     Script,
     is_script,
+    parse_throttled,
     read_script,
     read_script_from_stdin,
     read_sent,
 )
-from iriai.cli.jobs.watching.dry_run import print_dry_run
 from iriai.client.client import Client
 from iriai.client.job_builder import DraftFields
 from iriai.model.problem import Refused, UsageProblem

@@ -9,8 +9,7 @@ import typer
 from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import alike, reason_lines
-from iriai.cli.framework.text import printable_lines
+from iriai.cli.framework.table import alike, printable_lines, reason_lines
 from iriai.client.client import Client
 from iriai.model.state import TaskState
 

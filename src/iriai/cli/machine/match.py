@@ -8,8 +8,7 @@ import typer
 
 from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
-from iriai.cli.framework.table import Column, print_table
-from iriai.cli.framework.text import count_text
+from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.client.client import Client
 from iriai.wire.machines import MatchRow, MatchTable
 

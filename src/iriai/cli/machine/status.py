@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import print_pairs
-from iriai.cli.framework.text import amount_text, count_text, size_text, span_text
+from iriai.cli.framework.table import amount_text, count_text, print_pairs, size_text, span_text
 from iriai.client.client import Client
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight, LimitedRow, StatusReport

@@ -11,8 +11,7 @@ import typer
 
 from iriai.cli.framework.command import TRYING, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import plain, print_document, remark
-from iriai.cli.framework.table import Column, print_table
-from iriai.cli.framework.text import percent_text, span_text
+from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.cli.simulate.faults import find_faults
 from iriai.cli.simulate.options import InsteadOptions, LogOptions, OutputOptions, RuleOptions
 from iriai.cli.simulate.progress import bar

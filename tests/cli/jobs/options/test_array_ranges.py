@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.cli.jobs.options.array_ranges import array_text, parse_array, parse_throttled
+from iriai.cli.jobs.options.script import array_text, parse_array, parse_throttled
 from iriai.model.problem import UsageProblem
 
 
