@@ -30,7 +30,8 @@ from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.decay import ChargeRule
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.accounting.offpeak import OffpeakRule
 from iriai.protocol.effect_buffer import Timer
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
@@ -122,7 +123,7 @@ class Broker:
     def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
         """`machine` is its own: what is told there needs no receipt."""
         order = settings.configuration.order
-        fading, rule = Decay.of(order), ChargeRule.of(order)
+        fading, rule = decay_of(order), ChargeRule.of(order)
         self.state = BrokerState(settings, UsageAccounts(fading, rule))
         self.attendance = Sessions(machine)
         self.abroad = Federation(machine, self.state, rng)

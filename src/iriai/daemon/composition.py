@@ -20,7 +20,8 @@ from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
 from iriai.plugins.orders import order_named, plug_in_orders
 from iriai.plugins.policy_file import named_plan
-from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.decay import ChargeRule
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.election.election import Election
 
@@ -43,7 +44,7 @@ def make_machine(
         settings.home,
         settings.capacity,
         ChargeRule.of(configuration.order),
-        Decay.of(configuration.order),
+        decay_of(configuration.order),
         configuration.machine.speed,
         settings.facts.boot_id,
         configuration.jobs.end_slack_s,

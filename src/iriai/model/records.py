@@ -181,6 +181,11 @@ class ClaimsDropped(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptId, ...]
 
 
+BUCKETS = 32
+"""In a window. More: use leaves it more evenly, and each row of a ledger is longer. A window of a
+month has about one for each day."""
+
+
 class Bucket(NamedTuple):
     """What was charged in one part of a window; see `policy.accounting.sliding_window`."""
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.ids import Account
+from iriai.model.records import BUCKETS
 from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
-from iriai.policy.accounting.sliding_window import BUCKETS, WindowCounter, WindowSum
+from iriai.policy.accounting.sliding_window import WindowCounter, WindowDecay, WindowSum
 
 DAY_S = 86_400.0
 MONTH_S = BUCKETS * DAY_S
@@ -43,12 +44,12 @@ def test_after_a_clock_was_set_back_charges_still_count():
 
 def test_a_counter_goes_on_under_a_new_rule():
     month = WindowCounter(MONTH_S).charged(100.0, 50.0, NOW_S).charged(10.0, 0.0, NOW_S + DAY_S)
-    year = Decay(1.0, 12 * MONTH_S).restored(month.row(ANN, TIMES))
+    year = WindowDecay(1.0, 12 * MONTH_S).restored(month.row(ANN, TIMES))
     assert year.at(NOW_S + DAY_S) == 110
     halved = Decay(DAY_S).restored(month.row(ANN, TIMES))
     assert halved.at(NOW_S + DAY_S) == pytest.approx(60)
     assert halved.advance_at(NOW_S + DAY_S) == pytest.approx(25)
-    again = Decay(DAY_S, MONTH_S).restored(halved.row(ANN, TIMES))
+    again = WindowDecay(DAY_S, MONTH_S).restored(halved.row(ANN, TIMES))
     assert again.at(NOW_S + DAY_S) == pytest.approx(60)
     assert again.advance_at(NOW_S + DAY_S) == pytest.approx(25)
 
@@ -132,4 +133,4 @@ def test_a_sum_is_that_of_its_counters(window_s, history):
 @given(windows, histories)
 def test_what_is_stored_is_restored(window_s, history):
     counter = counted(window_s, history)
-    assert Decay(1.0, window_s).restored(counter.row(ANN, TIMES)) == counter
+    assert WindowDecay(1.0, window_s).restored(counter.row(ANN, TIMES)) == counter

@@ -14,6 +14,7 @@ from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay, DecayedUsage
 from iriai.policy.accounting.runtime_estimates import RunTimes
+from iriai.policy.accounting.sliding_window import WindowDecay
 from iriai.protocol.directory.validation import BODY_BYTES_MAX
 from iriai.protocol.ledger.ledger import (
     ACCOUNTS_MAX,
@@ -273,7 +274,7 @@ def test_a_body_that_cannot_be_read_starts_no_incarnation():
 
 # --- under a window ------------------------------------------------------------------------------
 
-WINDOW = Decay(HALF_LIFE_S, window_s=32 * 3600.0)
+WINDOW = WindowDecay(HALF_LIFE_S, window_s=32 * 3600.0)
 
 
 def window_row(*charged: tuple[int, float]) -> LedgerRow:

@@ -13,6 +13,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.runtime_estimates import RECENT_RUNS, RunTimes
+from iriai.policy.accounting.sliding_window import WindowDecay
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.ledger.use_bounds import (
     RATE_MAX,
@@ -20,15 +21,14 @@ from iriai.protocol.ledger.use_bounds import (
     SLACK_S,
     TOLERANCE,
     UseBounds,
-    counting_s,
     rate_of,
 )
 
 WALL_S = 1.8e9
-FADING, WINDOW = Decay(604_800.0), Decay(604_800.0, 3200.0)
+FADING, WINDOW = Decay(604_800.0), WindowDecay(604_800.0, 3200.0)
 ANN, BOB = Account("lab", "ann"), Account("lab", "bob")
 CPUS = 8.0
-MOST_S = TOLERANCE * CPUS * (counting_s(FADING) + SLACK_S)
+MOST_S = TOLERANCE * CPUS * (FADING.counting_s + SLACK_S)
 """That a machine of eight cpus can have counted, at most."""
 
 
@@ -95,7 +95,7 @@ def test_what_the_directory_has_is_not_counted_twice(bounds):
 
 @pytest.mark.parametrize("rate", [math.inf, 1e300, RATE_MAX * 10])
 def test_no_machine_is_larger_than_any_is(bounds, rate):
-    most_s = TOLERANCE * RATE_MAX * (counting_s(FADING) + SLACK_S)
+    most_s = TOLERANCE * RATE_MAX * (FADING.counting_s + SLACK_S)
     assert bounds.excess("oni", [row(1.1 * most_s)], rate, at())
 
 

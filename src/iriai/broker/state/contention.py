@@ -13,7 +13,7 @@ from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, TaskId
-from iriai.policy.accounting.decay import Decay
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import (
     Contender,
     GroupStanding,
@@ -260,7 +260,7 @@ class Contention:
         made_s, mean_s = self._made_wall_s, self._standings.mean_s
         if made_s is None:
             return True
-        fading = Decay.of(self._configuration.order)
+        fading = decay_of(self._configuration.order)
         if abs(wall_s - made_s) > AGE_PART_MAX * fading.span_s:
             return True
         if fading.epoch(wall_s) != fading.epoch(made_s):

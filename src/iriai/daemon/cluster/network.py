@@ -38,7 +38,7 @@ from iriai.machine.core import MachineEvent
 from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.delivery.authorization import is_of_cluster, may_say
 from iriai.protocol.directory.entry_slices import EntrySlices
 from iriai.protocol.election.site_view import SiteView
@@ -139,7 +139,7 @@ class ClusterNetwork:
         self.copies = OutputFetcher(spool, self.mesh.send, waits_for, self._is_far)
         self._ledger = LedgerSync(
             identity.name,
-            Decay.of(settings.configuration.order),
+            decay_of(settings.configuration.order),
             self._counted(),
             read_clocks("cluster"),
             rate=self._rate(),

@@ -1,12 +1,11 @@
-"""Decay of usage: by half with each half-life, or all at the end of a window."""
+"""Decay of usage: by half with each half-life."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from math import floor
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -15,7 +14,6 @@ from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import NAMED_KINDS, Resources
 from iriai.policy.accounting.runtime_estimates import RunTimes
-from iriai.policy.accounting.sliding_window import WindowCounter, WindowSum
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -329,46 +327,6 @@ class DecayedCounter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
-    """The rule of one cluster; without a window it is the half-life."""
-
-    half_life_s: float
-    window_s: float | None = None
-
-    @staticmethod
-    def of(section: OrderSection) -> Decay:
-        """The rule that the configuration states."""
-        return Decay(section.half_life_s, section.window_s)
-
-    @property
-    def span_s(self) -> float:
-        """The time in which use loses much of its weight."""
-        return self.window_s or self.half_life_s
-
-    def epoch(self, wall_s: float) -> int:
-        """Counters of an epoch can be compared as of any moment in it; a window has one epoch."""
-        return 0 if self.window_s is not None else floor(wall_s / self.half_life_s)
-
-    def counter(self) -> Counter:
-        """One that holds nothing."""
-        if self.window_s is not None:
-            return WindowCounter(self.window_s)
-        return DecayedCounter(DecayedUsage(self.half_life_s), DecayedUsage(self.half_life_s))
-
-    def restored(self, row: LedgerRow) -> Counter:
-        """A stored or published counter."""
-        if self.window_s is not None:
-            return WindowCounter.restored(self.window_s, row)
-        return DecayedCounter.restored(self.half_life_s, row)
-
-    def sum(self, _keys: type[Key]) -> UseSum[Key]:
-        """Of many counters, by keys of this type."""
-        if self.window_s is not None:
-            return WindowSum[Key](self.window_s)
-        return DecayedSum[Key](self.half_life_s)
-
-
 class DecayedSum(Generic[Key]):
     """Of counters with a half-life. It satisfies `UseSum`."""
 
@@ -389,3 +347,38 @@ class DecayedSum(Generic[Key]):
     def at(self, wall_s: float) -> float:
         """See `UseSum`."""
         return self._sum.at(wall_s)
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The rule of one cluster: use loses half of its weight with each half-life."""
+
+    half_life_s: float
+    bucket_s: ClassVar[float] = 0.0
+    """A rule that counts in buckets of time says how long they are."""
+
+    @property
+    def span_s(self) -> float:
+        """The time in which use loses much of its weight."""
+        return self.half_life_s
+
+    @property
+    def counting_s(self) -> float:
+        """How many seconds of steady use count at most, however long it goes on."""
+        return self.half_life_s / math.log(2.0)
+
+    def epoch(self, wall_s: float) -> int:
+        """Counters of an epoch can be compared as of any moment in it."""
+        return math.floor(wall_s / self.half_life_s)
+
+    def counter(self) -> Counter:
+        """One that holds nothing."""
+        return DecayedCounter(DecayedUsage(self.half_life_s), DecayedUsage(self.half_life_s))
+
+    def restored(self, row: LedgerRow) -> Counter:
+        """A stored or published counter."""
+        return DecayedCounter.restored(self.half_life_s, row)
+
+    def sum(self, _keys: type[Key]) -> UseSum[Key]:
+        """Of many counters, by keys of this type."""
+        return DecayedSum[Key](self.half_life_s)

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from iriai.model.ids import Account
-from iriai.model.records import Bucket, LedgerRow
+from iriai.model.records import BUCKETS, Bucket, LedgerRow
+from iriai.policy.accounting.decay import Counter, Decay, UseSum
 from iriai.policy.accounting.runtime_estimates import RunTimes
-
-BUCKETS = 32
-"""In a window. More: use leaves it more evenly, and each row of a ledger is longer. A window of a
-month has about one for each day."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCounter:
-    """What one machine charged one account within the window. It satisfies `fading.Counter`."""
+    """What one machine charged one account within the window. It satisfies `decay.Counter`."""
 
     window_s: float
     buckets: tuple[Bucket, ...] = ()
@@ -149,7 +146,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(slots=True)
 class WindowSum(Generic[Key]):
-    """The use in many counters, read without looking at each. It satisfies `fading.UseSum`."""
+    """The use in many counters, read without looking at each. It satisfies `decay.UseSum`."""
 
     window_s: float
     _counters: dict[Key, WindowCounter] = field(default_factory=dict)
@@ -195,3 +192,41 @@ class WindowSum(Generic[Key]):
     def _add(self, counter: WindowCounter, sign: int) -> None:
         for number, charge_s, _ in counter.buckets:
             self._totals[number] = self._totals.get(number, 0.0) + sign * charge_s
+
+
+@dataclass(frozen=True)
+class WindowDecay(Decay):
+    """All use counts in full until it is as old as the window."""
+
+    window_s: float
+
+    @property
+    def bucket_s(self) -> float:  # type: ignore[override]
+        """How long each bucket is."""
+        return self.window_s / BUCKETS
+
+    @property
+    def span_s(self) -> float:
+        """See `Decay`."""
+        return self.window_s
+
+    @property
+    def counting_s(self) -> float:
+        """See `Decay`."""
+        return self.window_s
+
+    def epoch(self, _wall_s: float) -> int:
+        """There is one."""
+        return 0
+
+    def counter(self) -> Counter:
+        """See `Decay`."""
+        return WindowCounter(self.window_s)
+
+    def restored(self, row: LedgerRow) -> Counter:
+        """See `Decay`."""
+        return WindowCounter.restored(self.window_s, row)
+
+    def sum(self, _keys: type[Key]) -> UseSum[Key]:
+        """See `Decay`."""
+        return WindowSum[Key](self.window_s)

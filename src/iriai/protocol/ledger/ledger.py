@@ -18,10 +18,9 @@ import msgspec
 from iriai.model.bounds import Amount, Count, Many, Name, Seconds, decoded
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.records import Bucket, LedgerRow
+from iriai.model.records import BUCKETS, Bucket, LedgerRow
 from iriai.policy.accounting.decay import Counter, Decay, UseSum
 from iriai.policy.accounting.runtime_estimates import RunTimes
-from iriai.policy.accounting.sliding_window import BUCKETS
 from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
 
 CLOCK_OFF_S_MAX = 3600.0

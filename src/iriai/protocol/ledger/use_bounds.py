@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log
 
 import msgspec
 
@@ -71,7 +70,7 @@ class UseBounds:
 
     def __init__(self, fading: Decay) -> None:
         self._fading = fading
-        self._counting_s = counting_s(fading)
+        self._counting_s = fading.counting_s
         self._machines: dict[str, _Machine] = {}
 
     def excess(self, machine: str, rows: Iterable[LedgerRow], rate: float, now: Instant) -> str:
@@ -128,11 +127,6 @@ class UseBounds:
         urgent = ADVANCE_FACTOR * rate
         known.advance.refill(ADVANCE_FACTOR * more_s, urgent * (self._counting_s + ADVANCE_SLACK_S))
         return known
-
-
-def counting_s(fading: Decay) -> float:
-    """How many seconds of steady use count at most, however long it goes on."""
-    return fading.window_s or fading.half_life_s / log(2.0)
 
 
 def rate_of(rule: ChargeRule, capacity: Resources, speed: float, ad: MachineAd | None) -> float:

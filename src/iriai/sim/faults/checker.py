@@ -16,7 +16,7 @@ from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
-from iriai.policy.accounting.decay import Decay
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned
 from iriai.sim.world.machine_model import SimulatedMachine
@@ -270,7 +270,7 @@ class Checker:
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
             assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
-            fading = Decay.of(each.plan.configuration.order)
+            fading = decay_of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():
                 use_s = fading.restored(row).at(wall_s)
                 used_s[row.account] = used_s.get(row.account, 0.0) + use_s

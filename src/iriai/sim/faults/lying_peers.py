@@ -26,7 +26,6 @@ from iriai.protocol.ledger.use_bounds import (
     ADVANCE_SLACK_S,
     SLACK_S,
     TOLERANCE,
-    counting_s,
 )
 from iriai.protocol.membership.doubts import REFUTED_MAX
 from iriai.protocol.membership.doubts import signed_content as doubt_content
@@ -73,7 +72,7 @@ FADING = Decay(604_800.0)
 MOST_S = (
     TOLERANCE
     * LIAR_CPUS
-    * (counting_s(FADING) + SLACK_S + ADVANCE_FACTOR * (counting_s(FADING) + ADVANCE_SLACK_S))
+    * (FADING.counting_s + SLACK_S + ADVANCE_FACTOR * (FADING.counting_s + ADVANCE_SLACK_S))
 )
 """That a machine of the liar's size can have counted, at most."""
 

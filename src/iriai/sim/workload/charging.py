@@ -17,7 +17,6 @@ from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.resources import Resources
 from iriai.node.held_claim import SLICE_S, UsageCounters
 from iriai.policy.accounting.decay import ChargeRule, Decay, charge
-from iriai.policy.accounting.sliding_window import BUCKETS
 from iriai.sim.workload.log import LogJob
 
 ROUNDING = 1e-6
@@ -141,10 +140,10 @@ class SlicedCharges:
         first_s = charge_of(run, open_s - whole * SLICE_S, self._rule)
         slices = _Slices(first_s, charge_of(run, SLICE_S, self._rule), whole, last_s)
         run.read_s = last_s
-        if self._fading.window_s is None:
+        bucket_s = self._fading.bucket_s
+        if not bucket_s:
             self._add(run, slices.worth_s(self._fading.half_life_s), last_s)
         else:
-            bucket_s = self._fading.window_s / BUCKETS
             for charge_s, at_s in slices.by_bucket(bucket_s, self._began_wall_s):
                 self._add(run, charge_s, at_s)
         return True

@@ -23,7 +23,8 @@ from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
 from iriai.plugins.orders import order_named
-from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.decay import ChargeRule
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.scheduling import Want
 from iriai.sim.workload.charging import SlicedCharges
@@ -73,7 +74,7 @@ class _Replay:
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
         self._dice = DecisionRng(Random(settings.seed))
-        standings = UsageAccounts(Decay.of(order), ChargeRule.of(order))
+        standings = UsageAccounts(decay_of(order), ChargeRule.of(order))
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), standings
         )
@@ -83,7 +84,7 @@ class _Replay:
         self._bill = None
         if settings.order != FIFO:
             self._bill = SlicedCharges(
-                MACHINE, standings, ChargeRule.of(order), Decay.of(order), log.began_wall_s
+                MACHINE, standings, ChargeRule.of(order), decay_of(order), log.began_wall_s
             )
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []

@@ -17,7 +17,7 @@ from functools import partial
 
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import PACES, REFRESH
 from iriai.protocol.effect_buffer import Incidents
@@ -142,7 +142,7 @@ class GossipMembers(OracleMembership):
             came_up_s=came_up_s,
         )
         now = machine.clock.at(came_up_s)
-        fading = Decay.of(plan.configuration.order)
+        fading = decay_of(plan.configuration.order)
         rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
         ledger = LedgerSync(plan.name, fading, EARLIER, now, rate=rate)
         self._ledgers[plan.name] = ledger

@@ -30,7 +30,8 @@ from iriai.model.resources import Resources
 from iriai.node.core import Node
 from iriai.node.settings import NodeSettings
 from iriai.plugins.orders import order_named
-from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.decay import ChargeRule
+from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.election.election import Election
@@ -204,7 +205,7 @@ class SimulatedMachine:
                 plan.name,
                 plan.capacity,
                 ChargeRule.of(order),
-                Decay.of(order),
+                decay_of(order),
                 plan.speed,
                 f"boot-{self.boots}",
                 configuration.jobs.end_slack_s,
