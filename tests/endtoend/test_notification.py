@@ -1,5 +1,6 @@
 """Users are told that their jobs have finished: as themselves, once, whatever dies meanwhile."""
 
+import email.policy
 import os
 import time
 from pathlib import Path
@@ -59,11 +60,13 @@ def test_mail_is_handed_to_sendmail_as_the_user(iriai: Installation):
         draft = iriai.draft("true", name="größer", notify="mailto:ann@example.org")
         job = client.submit(draft).id
         (mail,) = until(lambda: mails(iriai), "the mail")
-    first, *lines = mail.splitlines()
+    first, text = mail.split("\n", 1)
     uid = iriai.person.uid if iriai.person else os.geteuid()
     assert first == f"{uid} -i ann@example.org"
-    assert lines[0] == "To: ann@example.org"
-    assert lines[1].startswith("Subject: =?utf-8?B?")
+    read = email.message_from_bytes(text.encode(), policy=email.policy.default)
+    assert read["To"] == "ann@example.org"
+    assert read["Subject"] == f"{job} größer: completed"
+    lines = read.get_content().splitlines()
     assert f"Job:       {job} (größer)" in lines
     assert "Ended:     completed" in lines
     assert f"Details: iriai show {job}" in lines
