@@ -56,7 +56,7 @@ def test_a_reader_that_fails_ends_its_connection_alone(monkeypatch: pytest.Monke
         assert crashed == []
 
     asyncio.run(story())
-    assert reasons == ["an error of iriai: ZeroDivisionError: boo"]
+    assert reasons == ["an internal error of iriai: ZeroDivisionError: boo"]
     assert noted.count == 1
 
 
