@@ -35,7 +35,7 @@ def test_it_is_heard(sender, cluster):
 def test_for_another_it_is_not_and_that_is_named(sender, cluster):
     is_heard, [offence] = hears(sender, cluster)
     assert not is_heard
-    assert f"spoke for {cluster}" in offence
+    assert f"sent a message for {cluster}" in offence
 
 
 def test_who_is_not_known_yet_is_not_heard_and_did_nothing_wrong():

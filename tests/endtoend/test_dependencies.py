@@ -52,7 +52,7 @@ def test_a_pipeline_runs_in_its_order_and_what_can_never_be_is_cancelled(machine
     after_sorry = submit(machine, "--after", f"ok:{sorry}", "--", "true")
     dry = said(machine, "submit", "--dry-run", "--after", f"ok:{first}", "--", "true")
     assert f"it waits for other jobs to end: needs {first} to complete" in dry
-    assert said(machine, "why", second).startswith(f"{second} is queued: it waits for others")
+    assert said(machine, "why", second).startswith(f"{second} is queued: it waits for other jobs")
     said(machine, "release", first)
     said(machine, "wait", third)
     assert (machine.work / "order").read_text().split() == ["one", "one", "one", "two", "three"]
@@ -95,7 +95,11 @@ def test_what_ended_long_ago_is_looked_up(machine):
             "there is no job",
             ("submit", "--after", "ok:{home}-9999", "id"),
         ),
-        (ExitCode.NOT_FOUND, "not of this home", ("submit", "--after", "ok:zzz-1", "--", "id")),
+        (
+            ExitCode.NOT_FOUND,
+            "not a job of this home",
+            ("submit", "--after", "ok:zzz-1", "--", "id"),
+        ),
         (ExitCode.NOT_FOUND, "there is no task", ("submit", "--after", "ok:{held}.7", "--", "id")),
         (ExitCode.USAGE, "not a dependency", ("submit", "--after", "{held}", "--", "id")),
         (ExitCode.USAGE, "no change is given", ("alter", "{held}")),

@@ -37,7 +37,7 @@ def test_finished_jobs_are_deleted_and_missed_by_name(iriai: Installation):
         client.wait([fresh])
     shown = iriai.call("show", jobs[0])
     assert (shown.returncode, shown.stderr.count("\n")) == (4, 1)
-    assert f"nothing is kept of {jobs[0]} any more" in shown.stderr
+    assert f"{jobs[0]} is no longer stored" in shown.stderr
     assert "is deleted, and not counted" in iriai.call("usage").stderr
     listed = json.loads(iriai.call("jobs", "--finished", "--json").stdout)
     # Perhaps it was looked at before the last one had finished.

@@ -65,7 +65,7 @@ def cluster(person):
 def test_twice_the_memory_is_shown_beside_what_there_is_and_what_tasks_met(cluster):
     home, boasts = cluster.home, cluster.machines[BOASTS]
     given = format_size(2 * MEMORY_MIB * MIB)
-    words = f"it gives away {given} of memory, and has {format_size(MEMORY_MIB * MIB)}"
+    words = f"it offers {given} of memory, and has {format_size(MEMORY_MIB * MIB)}"
     for machine in cluster.machines.values():
         until(lambda machine=machine: words in _shown(machine, BOASTS), words)
     troubles = _troubles(boasts)

@@ -209,7 +209,7 @@ def test_a_daemon_that_dies_meanwhile_is_waited_for(machine, running):
     process = running("--", "sh", "-c", "echo begun; read line; echo $line; exit 4")
     assert process.stdout.readline() == "begun\n"
     machine.kill("daemon")
-    assert "went away" in process.stderr.readline()
+    assert "is offline" in process.stderr.readline()
     process.stdin.write("still here\n")
     process.stdin.flush()
     assert process.stdout.readline() == "still here\n"

@@ -49,7 +49,7 @@ def test_a_task_is_killed_when_its_lease_is_over(machine: Machine):
     end = link.exit_of(attempt(1))
     assert steady_s() >= began_s + LEASE_S
     assert end.cause is EndCause.LOST
-    assert "lease was over" in end.message
+    assert "lease expired" in end.message
     assert not is_running(pid)
 
 

@@ -35,7 +35,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(UsageProblem) as caught:
         order_named("lotery", SETTINGS, {"last": LastOne})
     assert caught.value.code == "unknown-order"
-    assert caught.value.hint == "there are: fifo, lottery, paper000, stride, last"
+    assert caught.value.hint == "use one of: fifo, lottery, paper000, stride, last"
 
 
 def test_a_plug_in_that_brings_no_order_is_refused_with_what_to_derive_from():

@@ -26,7 +26,7 @@ def test_no_task_is_run_as_the_daemons_user():
     """Found in the second reading: whoever is it may give the launcher orders."""
     uid = pwd.getpwnam("daemon").pw_uid
     assert TaskUsers(0).login("ume", "daemon", 0.0).uid == uid
-    with pytest.raises(UserRefused, match="daemon's user"):
+    with pytest.raises(UserRefused, match="user of the daemon"):
         TaskUsers(0, uid).login("ume", "daemon", 0.0)
 
 

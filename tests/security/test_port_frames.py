@@ -41,7 +41,7 @@ def undisturbed(lab: Lab) -> Iterator[Installation]:
         [outcome] = client.wait([client.submit(lab.ume.draft("true")).id])
     assert outcome.cause == "completed"
     assert lab.ume.pid("daemon") == before
-    assert "an error of iriai" not in Path(lab.ume.paths.log_of("daemon")).read_text()
+    assert "an internal error of iriai" not in Path(lab.ume.paths.log_of("daemon")).read_text()
 
 
 @pytest.mark.parametrize(

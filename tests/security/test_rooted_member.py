@@ -92,7 +92,7 @@ def test_as_a_home_it_runs_nothing_elsewhere_while_nobody_trusts_it(network, peo
     oni = network.machines["oni"]
     for name in HONEST:
         assert f"home oni is not trusted with {people.ann.name}" in why_not(oni, people.ann, name)
-        assert "is run as root" in why_not(oni, ROOT, name)
+        assert "runs as root" in why_not(oni, ROOT, name)
 
 
 def test_as_a_home_that_is_trusted_it_is_those_users_and_nobody_else(network, people, shared):
@@ -109,7 +109,7 @@ def test_as_a_home_that_is_trusted_it_is_those_users_and_nobody_else(network, pe
         assert int(who.read_text()) == people.bob.uid
         assert "home oni is not trusted" in why_not(oni, people.ann, "take")
         say(network, ALL)
-        assert "is run as root" in why_not(oni, ROOT, "take")
+        assert "runs as root" in why_not(oni, ROOT, "take")
         assert "below 1000" in why_not(oni, OF_A_SERVICE, "take")
     finally:
         say(network, "none")

@@ -194,7 +194,7 @@ class _Parser:
     def _call(self, token: Lexeme) -> Node:
         name = self._functions.get(token.text.lower())
         if name is None:
-            hint = f"there are: {', '.join(self._functions.values())}"
+            hint = f"use one of: {', '.join(self._functions.values())}"
             raise self._wrong(token, why_not(token.text) + ",", hint)
         return Call(name, self._listed(")"))
 

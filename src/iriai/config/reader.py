@@ -167,7 +167,7 @@ class _Reader:
         close = get_close_matches(name, known, 1)
         return BadConfiguration(
             f"{self._where}: {what}",
-            f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}",
+            f"did you mean {close[0]}?" if close else f"use one of: {', '.join(known)}",
         )
 
 

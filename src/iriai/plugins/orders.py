@@ -50,7 +50,7 @@ def order_named(
         )
     if name not in (*BUILT_IN, *others):
         known = ", ".join([*BUILT_IN, *sorted(others)])
-        raise UsageProblem("unknown-order", f"there is no order '{name}'", f"there are: {known}")
+        raise UsageProblem("unknown-order", f"there is no order '{name}'", f"use one of: {known}")
     order = (_built_in(name) if name in BUILT_IN else others[name])(settings)
     if not isinstance(order, Order):
         raise UsageProblem(

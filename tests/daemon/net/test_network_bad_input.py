@@ -274,7 +274,7 @@ def test_silent_circuits_through_one_member_give_way_to_those_through_another(
         most = mesh_module.RELAYED.of_source
         for number in range(2 * most):
             link.send_frame(Carry(f"m{number}", "ume", number, b""))
-        await until(lambda: "its connections have not proved" in offences(ume))
+        await until(lambda: "its connections have not authenticated" in offences(ume))
         assert len(ume.mesh._relayed) <= most
         [kiku] = meshes.add("kiku", is_outward_only=True)
         kiku.say("ume", 2)

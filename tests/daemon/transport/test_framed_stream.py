@@ -104,7 +104,7 @@ def test_a_peer_that_never_reads_is_cut_off(monkeypatch):
     async def body(ends):
         while not ends.closed:
             ends.stream.write(b"x" * 500_000)
-        assert ends.closed == ["it does not read what it asked for"]
+        assert ends.closed == ["it does not read the answers"]
 
     story(body)
 

@@ -158,7 +158,7 @@ def test_one_that_others_could_have_written_is_not_run(plain_hooked: Hooked):
     link = plain_hooked.configure("echo prolog >> story")
     (plain_hooked.machine.programs / "prolog").chmod(0o777)
     plain_hooked.run(link, 1)
-    assert link.exit_of(attempt(1)).message.endswith("cannot be run: others can write it")
+    assert link.exit_of(attempt(1)).message.endswith("cannot be run: other users can write it")
     assert plain_hooked.lines() == []
 
 
@@ -266,7 +266,7 @@ def test_one_in_a_directory_that_others_can_write_is_not_run(plain_hooked: Hooke
     plain_hooked.machine.programs.chmod(0o1777)  # the bit does not keep what is made there later
     plain_hooked.run(link, 1)
     message = link.exit_of(attempt(1)).message
-    assert f"others can write {plain_hooked.machine.programs}, on the way to it" in message
+    assert f"other users can write {plain_hooked.machine.programs}, on the way to it" in message
     assert plain_hooked.lines() == []
 
 

@@ -49,7 +49,11 @@ def eject(
     with Client.connect(options.state, follow=False) as client:
         report = client.cluster()
         if not report.cluster:
-            raise Refused("no-cluster", "this machine is in no cluster", "nobody can be ejected")
+            raise Refused(
+                "no-cluster",
+                "this machine is in no cluster",
+                "run the command on a member of the cluster",
+            )
         if not anyway:
             _check(node, report.machine, report.machines)
         operator = open_operator(client, report)
@@ -74,7 +78,7 @@ def _check(node: str, own: str, machines: tuple[str, ...]) -> None:
         raise NotFound(
             "no-such-machine",
             f"no machine {node} is known here",
-            f"there are: {', '.join(machines)}; use --anyway to eject a name that is not known",
+            f"known are: {', '.join(machines)}; use --anyway to eject a name that is not known",
         )
 
 

@@ -262,5 +262,5 @@ def _find(known: Mapping[str, Option], name: str, line: DirectiveLine, command: 
         raise UsageProblem(
             "bad-directive",
             f"{line.place}: '{name}' is not an option of {command}",
-            "correct it, or use --no-directives to read none",
+            "correct it, or use --no-directives to ignore all",
         ) from None

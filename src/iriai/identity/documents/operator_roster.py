@@ -173,7 +173,7 @@ def changed(
     operators = [each for each in roster.operators if each.name != remove]
     if remove and len(operators) == len(roster.operators):
         there = ", ".join(each.name for each in operators)
-        raise NotFound("no-such-operator", f"there is no operator {remove}", f"there are: {there}")
+        raise NotFound("no-such-operator", f"there is no operator {remove}", f"use one of: {there}")
     if add is not None:
         if any(each.name == add.name for each in operators):
             raise Refused(

@@ -186,7 +186,7 @@ class Permissions:
             "unknown-account",
             f"there is no account '{user}': neither a user of this machine, nor in a group of "
             "iriai.toml",
-            f"there are: {_listed(users)}" if users else "add them under [groups.NAME.users]",
+            f"use one of: {_listed(users)}" if users else "add them under [groups.NAME.users]",
         )
 
 

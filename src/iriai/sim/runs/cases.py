@@ -125,7 +125,7 @@ def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
         known = POLICIES if key == "policy" else BUILT_IN
         if value not in known and not (key == "policy" and is_policy_file(value)):
             raise UsageProblem(
-                "bad-sweep", f"there is no {key} '{value}'", f"there are: {', '.join(known)}"
+                "bad-sweep", f"there is no {key} '{value}'", f"use one of: {', '.join(known)}"
             )
         return (
             replace(settings, policy=value) if key == "policy" else replace(settings, order=value)

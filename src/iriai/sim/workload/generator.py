@@ -62,7 +62,7 @@ def generate(
     """
     if model not in MODELS:
         raise UsageProblem(
-            "unknown-model", f"there is no model '{model}'", f"there are: {', '.join(MODELS)}"
+            "unknown-model", f"there is no model '{model}'", f"use one of: {', '.join(MODELS)}"
         )
     if not 1 <= jobs <= JOBS_MAX:
         raise UsageProblem(

@@ -48,7 +48,7 @@ class ReplaySettings:
         """
         if self.mode not in (REPLAY, FULL):
             raise UsageProblem(
-                "unknown-mode", f"there is no mode '{self.mode}'", f"there are: {REPLAY}, {FULL}"
+                "unknown-mode", f"there is no mode '{self.mode}'", f"use one of: {REPLAY}, {FULL}"
             )
         if self.through_wire and self.mode != FULL:
             raise UsageProblem("usage", "a replay has no messages", "use --mode full with --wire")
@@ -56,13 +56,13 @@ class ReplaySettings:
             raise UsageProblem(
                 "unknown-order",
                 f"there is no order '{self.order}'",
-                f"there are: {', '.join(BUILT_IN)}",
+                f"use one of: {', '.join(BUILT_IN)}",
             )
         if self.policy not in POLICIES and not is_policy_file(self.policy):
             raise UsageProblem(
                 "unknown-policy",
                 f"there is no policy '{self.policy}'",
-                f"there are: {', '.join(POLICIES)}, or FILE.py:CLASS",
+                f"use one of: {', '.join(POLICIES)}, or FILE.py:CLASS",
             )
 
     def plan_source(self) -> PlanSource | None:

@@ -46,7 +46,7 @@ def test_what_is_no_id_is_refused_with_an_example(text):
 
 
 def test_an_id_of_another_home_is_not_found_here():
-    with pytest.raises(NotFound, match="oak-1 is not of this home"):
+    with pytest.raises(NotFound, match="oak-1 is not a job of this home"):
         list(select("oak-1", "ume", {}, None))
 
 

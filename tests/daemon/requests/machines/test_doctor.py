@@ -174,7 +174,7 @@ sendmail = "/no/such/sendmail"
     trouble = found(described)["trouble"]
     assert "tmp: there is no directory /no/such/place" in trouble
     assert f"prolog: {prolog} is not executable" in trouble
-    assert f"epilog: {epilog} is not run: others can write it" in trouble
+    assert f"epilog: {epilog} is not run: other users can write it" in trouble
     assert "mail: there is no /no/such/sendmail" in trouble
     prolog.chmod(0o755)
     epilog.unlink()

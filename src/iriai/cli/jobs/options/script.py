@@ -45,7 +45,7 @@ def parse_throttled(text: str) -> tuple[Ranges, int | None]:
         raise UsageProblem(
             "bad-throttle",
             f"'{text}': '{throttle}' is not a number of tasks",
-            "write --array 1-1000%50",
+            "give a number from 1 after %, as in --array 1-1000%50",
         )
     return parse_array(ranges), int(throttle)
 

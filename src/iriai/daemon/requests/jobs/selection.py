@@ -88,7 +88,9 @@ def select(
     selected = parse_selection(text)
     if selected.job.home != home:
         raise NotFound(
-            "no-such-job", f"{selected.job} is not of this home", f"ids here begin with {home}-"
+            "no-such-job",
+            f"{selected.job} is not a job of this home",
+            f"ids here begin with {home}-",
         )
     yield selected
 

@@ -18,7 +18,7 @@ def check_name(name: str) -> None:
     if len(name) > NAME_LENGTH_MAX or not name.isprintable() or "/" in name:
         raise UsageProblem(
             "bad-name",
-            f"the name '{name[:40]}' is too long, or holds / or control characters",
+            f"the name '{name[:40]}' is too long, or contains / or control characters",
             f"use at most {NAME_LENGTH_MAX} printable characters without /",
         )
 
@@ -78,6 +78,8 @@ def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ..
     for each in dependencies:
         if each.home != home:
             raise NotFound(
-                "no-such-job", f"{each.on} is not of this home", f"ids here begin with {home}-"
+                "no-such-job",
+                f"{each.on} is not a job of this home",
+                f"ids here begin with {home}-",
             )
     return dependencies

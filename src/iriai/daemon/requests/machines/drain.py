@@ -96,7 +96,7 @@ class DrainHandlers:
             raise NotFound(
                 "no-such-machine",
                 f"{name} is not a machine that runs tasks for {self._settings.home}",
-                f"there are: {there}",
+                f"use one of: {there}",
             )
         assert self._links is not None
         self._links.pass_on(asked, name, body)

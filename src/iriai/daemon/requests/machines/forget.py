@@ -63,7 +63,7 @@ class ForgetHandler:
             raise NotFound(
                 "no-such-machine",
                 f"{name} is not on the list of {home}",
-                f"there are: {', '.join(known) or 'none'}"
+                f"its list has: {', '.join(known) or 'none'}"
                 + (
                     f"; in this cluster the broker lists the machines: ask {broker}"
                     * (broker != home)
