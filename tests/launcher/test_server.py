@@ -253,6 +253,7 @@ def test_a_hang_up_is_no_reason_to_end(plain_machine: Machine):
     machine = plain_machine.start()
     machine.process.send_signal(signal.SIGHUP)
     machine.attach()
+    assert machine.process.poll() is None
 
 
 def test_a_user_who_is_not_there_is_refused(plain_machine: Machine):

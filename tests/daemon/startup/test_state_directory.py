@@ -81,8 +81,9 @@ def test_what_is_secret_is_open_to_nobody_else(tmp_path):
 
 
 def test_a_directory_made_by_hand_may_hold_a_configuration(tmp_path):
-    (tmp_path / "iriai.toml").write_text("")
-    ready(tmp_path)
+    (tmp_path / "iriai.toml").write_text("# by hand")
+    assert read_identity(ready(tmp_path)).home == "ume"
+    assert (tmp_path / "iriai.toml").read_text() == "# by hand"
 
 
 def test_a_directory_of_other_things_is_left_alone(tmp_path):

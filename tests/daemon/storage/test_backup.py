@@ -151,7 +151,8 @@ def test_a_directory_in_use_is_named_with_its_process(file: Path, there: Path):
 
 def test_an_empty_directory_will_do(file: Path, there: Path):
     there.mkdir()
-    restore(file, str(there))
+    assert restore(file, str(there)).unfinished_jobs == 1
+    assert (there / "iriai.toml").read_text() == CONFIGURATION
 
 
 def test_what_is_no_backup_is_refused(home: Path, tmp_path: Path, there: Path):
