@@ -1,5 +1,7 @@
 """Orders by name, plug-ins among them."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -72,3 +74,29 @@ def test_an_order_that_the_cluster_names_brings_what_is_usual_for_it():
     assert with_usual(with_cluster(Configuration(), cluster)).order.idle_weight == 0
     own = parse_configuration("[order]\nidle_weight = 1", "iriai.toml")
     assert with_usual(with_cluster(own, cluster)).order.idle_weight == 1
+
+
+# --- what is loaded ------------------------------------------------------------------------------
+
+PAPERS = ("iriai.policy.orders.paper000", "iriai.policy.accounting.sliding_window")
+DEFAULT = """
+import sys
+import iriai.daemon.service
+from iriai.config.reader import parse_configuration
+from iriai.plugins.orders import order_named, with_usual
+from iriai.policy.accounting.decay_rule import decay_of
+from iriai.policy.draw.order import OrderSettings
+order = with_usual(parse_configuration(sys.argv[1], "iriai.toml")).order
+order_named(order.name, OrderSettings(order.usage_floor_s)), decay_of(order)
+print(*sys.modules)
+"""
+
+
+def loaded(text):
+    done = subprocess.run([sys.executable, "-c", DEFAULT, text], capture_output=True, check=True)
+    return set(done.stdout.decode().split())
+
+
+def test_what_a_paper_alone_needs_is_loaded_where_it_is_configured_and_nowhere_else():
+    assert not loaded("") & set(PAPERS)
+    assert loaded(f'{PAPER}\nwindow_s = "30d"') >= set(PAPERS)
