@@ -118,7 +118,7 @@ BrokerEvent = ToBroker | BetweenClusters | Wake | LinkDown | LinkUp
 
 
 class Broker:
-    """Matches wants with machines; see the module."""
+    """The broker core: matches requests with machines."""
 
     def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
         """`machine` is its own: what is told there needs no receipt."""

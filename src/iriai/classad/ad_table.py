@@ -33,7 +33,7 @@ def folded(text: str) -> bytes:
 
 
 class Texts:
-    """All texts of a table, each with a code; and their order."""
+    """All texts of a table, each with a code, and their order."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
@@ -120,7 +120,7 @@ class _Stored:
 
 
 class AdTable:
-    """The ads of machines, by row; see the module."""
+    """The ads of machines, by row."""
 
     def __init__(self) -> None:
         self.rows = 0

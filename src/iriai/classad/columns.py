@@ -25,7 +25,7 @@ class NotCovered(Exception):
 
 
 class ValueType(IntEnum):
-    """Of the values of a column."""
+    """The type of the values of a column."""
 
     NOTHING = 0
     """No row has a value."""

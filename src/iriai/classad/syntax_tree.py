@@ -10,7 +10,7 @@ from iriai.model.ad import Value
 
 
 class Absent(Enum):
-    """What is no value."""
+    """The absence of a value."""
 
     UNDEFINED = "undefined"
     """An attribute that an ad does not have, or what depends on it."""

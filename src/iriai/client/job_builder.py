@@ -21,7 +21,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class DraftFields(TypedDict, total=False):
-    """What a draft may say besides command, directory and environment; see `JobDraft`."""
+    """Optional fields of a draft; see `JobDraft`."""
 
     name: str
     script: bytes

@@ -119,7 +119,7 @@ class FollowedFile:
 
 
 class Followed(Protocol):
-    """Output of a task, as far as it was handed on."""
+    """Output of a task, with the part that was copied already."""
 
     offset: int
     users: int
@@ -132,7 +132,7 @@ class Followed(Protocol):
 
 
 class FetchedOutput:
-    """What a task prints on another machine, as its home has it brought."""
+    """Output of a task on another machine, as its home has fetched it."""
 
     def __init__(self, read: ReadPiece, sink: Sink, on_problem: OnProblem, offset: int = 0) -> None:
         """`read` asks the home for what follows an offset; `on_problem` is told why no more."""

@@ -143,7 +143,7 @@ class ConnectionLost(Unreachable):
 
 
 class NotIriai(Unreachable):
-    """What listens on the socket does not speak our protocol."""
+    """The process that listens on the socket does not use our protocol."""
 
 
 class Transport:

@@ -21,7 +21,7 @@ class WrongValue(ValueError):
 
 
 class KeyType(NamedTuple):
-    """What a value may be."""
+    """The type of a value."""
 
     kind: Any
     """As msgspec takes it, with bounds and forms; without None."""

@@ -269,7 +269,7 @@ class UsersSection(msgspec.Struct, frozen=True):
 
 
 class Sections(msgspec.Struct, frozen=True):
-    """What may stand in the file, in the order in which it is shown."""
+    """The sections of the file, in the order in which they are shown."""
 
     cluster: ClusterSection = ClusterSection()
     gossip: GossipSection = GossipSection()

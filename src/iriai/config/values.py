@@ -30,7 +30,7 @@ NONE = "none"
 
 
 class ValueFormat(NamedTuple):
-    """How a value of some type is written, and what must hold of it beside the type."""
+    """The written form of a type's values, and conditions beside the type."""
 
     expected: str
     """What would be right, to follow `write`: `a path that begins with /`."""

@@ -34,7 +34,7 @@ from iriai.protocol.messages.scheduling import (
 
 
 class NodeSessions:
-    """What a home says to nodes, on any machine, and what it waits for from them.
+    """Messages from a home to nodes, on any machine, and the answers that it awaits.
 
     Any of it may be lost with a link: each attempt whose end is not known is asked for again when
     its machine can be reached, and given up when its lease is over (docs/spec/002, sections 2, 3).

@@ -163,7 +163,7 @@ OUTCOMES_MAX = 20_000
 
 
 class RecentOutcomes:
-    """How jobs ended that finished lately, for who asks before the store must; oldest first."""
+    """Ends of recently finished jobs, for requests before the store must be asked; oldest first."""
 
     def __init__(self) -> None:
         self.outcomes: OrderedDict[int, TaskEnd] = OrderedDict()

@@ -56,7 +56,7 @@ NONE_ENDED: Ends = {}
 
 
 class Home:
-    """Jobs submitted here; see the module."""
+    """The home core: jobs submitted on this machine."""
 
     def __init__(
         self,

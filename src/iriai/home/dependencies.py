@@ -34,7 +34,7 @@ class DependentJob(NamedTuple):
 
 
 class Dependents:
-    """The index; see the module."""
+    """The index from jobs and tasks to the jobs that wait for them."""
 
     def __init__(self) -> None:
         self._of: dict[int, dict[Dependency, dict[int, None]]] = {}

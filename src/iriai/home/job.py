@@ -71,7 +71,7 @@ class ActiveTask:
 
 
 class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
-    """How a task ended."""
+    """The end of a task."""
 
     cause: EndCause
     exit_code: int | None

@@ -24,7 +24,7 @@ EndsMet = tuple[tuple[Dependency, EndCause], ...]
 
 
 class JobLookup(NamedTuple):
-    """What a home knows of its jobs at one moment."""
+    """A home's jobs at one moment."""
 
     home: str
     next_number: int

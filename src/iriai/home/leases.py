@@ -55,7 +55,7 @@ class _Times:
 
 
 class MachineStats:
-    """The last ends of each machine; see the module.
+    """The last ends of tasks on each machine.
 
     A signature proves who says something, not that it is true. Nothing is decided by this: it is
     shown to people (`iriai nodes`), who know what else may be the reason.

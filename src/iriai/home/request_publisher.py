@@ -28,7 +28,7 @@ ToTell = Want | Withdraw | Wants
 
 
 class RequestPublisher:
-    """By job number."""
+    """Requests to the broker, by job number."""
 
     def __init__(self, home: str, jobs: Mapping[int, JobState], beside: Beside) -> None:
         self._home = home

@@ -90,7 +90,7 @@ wake-up costs more than rearming."""
 
 @dataclass(slots=True)
 class Turn:
-    """What one turn asks for."""
+    """The effects of one turn."""
 
     records: list[Record] = field(default_factory=list)
     is_urgent: bool = False
@@ -99,7 +99,7 @@ class Turn:
 
 
 class Machine:
-    """Node, home and broker of one machine, or those of them that it has; see the module."""
+    """Node, home and broker of one machine, or some of them."""
 
     def __init__(
         self,

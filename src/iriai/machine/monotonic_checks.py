@@ -29,7 +29,7 @@ class _Promise(NamedTuple):
 
 
 class MonotonicChecks:
-    """Remembers what it saw; raises AssertionError where something is not as it must be."""
+    """Remembers earlier values; raises AssertionError if one moves the wrong way."""
 
     def __init__(self) -> None:
         self._rows: dict[Account, LedgerRow] = {}

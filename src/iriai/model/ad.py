@@ -31,7 +31,7 @@ _decoder: msgspec.msgpack.Decoder[dict[str, Value]] = msgspec.msgpack.Decoder(
 
 
 class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a machine says of itself, and its owner of whom it serves."""
+    """The attributes of a machine, and its owner's conditions."""
 
     attributes: Document = b""
     """Those that stay as they are, encoded: whoever has no expression in use need not read them."""

@@ -15,7 +15,7 @@ PORT = re.compile("[0-9]{1,5}")
 
 
 class Address(NamedTuple):
-    """Where a machine listens."""
+    """The address on which a machine listens."""
 
     host: str
     port: int

@@ -74,14 +74,14 @@ Values = Annotated[tuple[tuple[VariableName, Value], ...], msgspec.Meta(max_leng
 
 
 class BatchSystem(StrEnum):
-    """For which other system a script was written."""
+    """The batch system that a script was written for."""
 
     SLURM = "slurm"
     PBS = "pbs"
 
 
 class BatchVariables(msgspec.Struct, frozen=True, array_like=True):
-    """What a script for another system finds of its submission."""
+    """The variables of another system that a script expects."""
 
     system: BatchSystem
     values: Values = ()

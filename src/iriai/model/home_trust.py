@@ -21,7 +21,7 @@ USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]{0,63}\$?")
 
 
 class HomeTrust(msgspec.Struct, frozen=True):
-    """What is in force on one machine."""
+    """The trust documents in force on one machine."""
 
     homes: Mapping[str, tuple[str, ...]] = {}
     """By home, or `*` for those that are not named, the users whose tasks others run; `all` is

@@ -49,7 +49,7 @@ FORM = "write ok:ume-42, any:ume-42.7 or fail:ume-42,ume-43"
 
 
 class Condition(StrEnum):
-    """How the other one must end."""
+    """The required end of a dependency."""
 
     OK = "ok"
     """Every task of it completed."""
@@ -151,7 +151,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9._%+][A-Za-z0-9._%+-]*(@[A-Za-z0-9][A-Za-z0-9.
 
 
 class NotifyOn(StrEnum):
-    """Which ends are worth it."""
+    """The ends that are notified."""
 
     END = "end"
     """Every end."""
@@ -200,7 +200,7 @@ SINGLE_TASK = ((0, 0, 1),)
 
 
 class Interaction(StrEnum):
-    """How a task is joined to whoever waits for it."""
+    """The connection between a task and its waiting client."""
 
     BATCH = "batch"
     """Output goes to the files that the job names, standard input comes from a stored copy."""

@@ -49,7 +49,7 @@ class Refused(Problem):
 
 
 class NotFound(Problem):
-    """What the request names does not exist."""
+    """The object of the request does not exist."""
 
     exit_code = ExitCode.NOT_FOUND
 

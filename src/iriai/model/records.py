@@ -187,7 +187,7 @@ month has about one for each day."""
 
 
 class Bucket(NamedTuple):
-    """What was charged in one part of a window; see `policy.accounting.sliding_window`."""
+    """Charges in one part of a window; see `policy.accounting.sliding_window`."""
 
     number: Count
     """Since 1970."""

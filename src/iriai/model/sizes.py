@@ -25,7 +25,7 @@ _POINTER_BYTES = 8
 
 
 class SizeProblem(NamedTuple):
-    """What of a job can never be started, and what to do."""
+    """A part of a job that is too large to start, and what to do."""
 
     words: str
     hint: str

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TaskState(StrEnum):
-    """Where a task is between submission and its end."""
+    """The state of a task between submission and its end."""
 
     HELD = "held"
     QUEUED = "queued"
@@ -18,7 +18,7 @@ class TaskState(StrEnum):
 
 
 class EndCause(StrEnum):
-    """Why an attempt ended. `EVICTED` and `REFUSED` end an attempt, never a task."""
+    """The cause of an attempt's end. `EVICTED` and `REFUSED` end an attempt, never a task."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -37,7 +37,7 @@ ATTEMPT_ONLY = (EndCause.EVICTED, EndCause.REFUSED)
 
 
 class TaskEvent(StrEnum):
-    """What can happen to a task."""
+    """The events of a task."""
 
     HOLD = "hold"
     RELEASE = "release"

@@ -31,7 +31,7 @@ _CHECK_BYTES = 4
 
 
 class TokenKind(StrEnum):
-    """What a token is for."""
+    """The purpose of a token."""
 
     JOIN = "join"
     USER = "user"

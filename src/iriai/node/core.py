@@ -79,7 +79,7 @@ PROLOG = "prolog"
 
 
 class Node:
-    """Authority over one machine; see the module."""
+    """The node core: the authority over one machine."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ the threshold does not toggle it."""
 
 
 class Load:
-    """What was measured last, and what was told of it."""
+    """The last measured load, and the last reported one."""
 
     def __init__(self, machine: str, cpus: int, load_max: float | None) -> None:
         self._machine = machine
@@ -101,7 +101,7 @@ MAX_S = 60.0
 
 
 class LauncherBackoff(Backoff):
-    """How long the node takes nothing more where a launcher could not start what it was given.
+    """The pause of a node whose launcher could not start tasks.
 
     Otherwise a machine that starts nothing would be the one that is always free, and swallow the
     queue. The pause doubles with each failure in a row, and is forgotten with the first success.
@@ -136,7 +136,7 @@ class LauncherBackoff(Backoff):
 
 
 class Availability:
-    """Its launcher, whoever drained it, its owner's threshold, and how starts went lately."""
+    """Availability of a node: its launcher, a drain, the owner's threshold, recent starts."""
 
     def __init__(
         self, machine: str, cpus: int, load_max: float | None, drained: Drained | None

@@ -22,7 +22,7 @@ def everybody(_home: str, _user: str, _wall_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What a node is told about its machine."""
+    """The settings of a node."""
 
     machine: str
     capacity: Resources

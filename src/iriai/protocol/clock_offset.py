@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
 
 
 class ClockOffset:
-    """Of one machine."""
+    """The clock offset of one machine."""
 
     def __init__(self) -> None:
         self._last: deque[Estimate] = deque(maxlen=EXCHANGES_KEPT)

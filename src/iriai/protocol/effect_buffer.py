@@ -64,7 +64,7 @@ class Incidents:
 
 
 class RateLimit:
-    """How much each peer may ask of us in a while."""
+    """Bounds the requests of each peer in a period."""
 
     def __init__(self, each: int, window_s: float) -> None:
         self._each = each

@@ -20,7 +20,7 @@ since the copy was made, at one each second for eleven days."""
 
 
 class Contents(NamedTuple):
-    """What is in a database, for people and for checks."""
+    """The contents of a database, for people and for checks."""
 
     schema: str
     next_number: int

@@ -34,7 +34,7 @@ LISTED_MAX = 1000
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which jobs or attempts; what is None is no condition."""
+    """A selection of jobs or attempts; None is no condition."""
 
     owner: str | None = None
     """The Unix user who submitted."""

@@ -11,7 +11,7 @@ from iriai.store import schema
 
 
 class UsageTotal(NamedTuple):
-    """What one account, or one job of it, used. All attempts count, repeated ones too."""
+    """Usage of one account, or of one job of it. All attempts count, repeated ones too."""
 
     group: str
     user: str

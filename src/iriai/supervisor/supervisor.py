@@ -37,7 +37,7 @@ STOP_WAIT_S = 20.0
 
 
 class Plan(NamedTuple):
-    """What the supervisor is told."""
+    """The settings of the supervisor."""
 
     paths: StatePaths
     launcher: list[str]

@@ -23,7 +23,7 @@ PLACES_MAX = 256
 
 
 class InternalErrors:
-    """How many there were, and where the last was."""
+    """The number of internal errors, and the place of the last."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -16,7 +16,7 @@ AnswerT_co = TypeVar("AnswerT_co", bound="ClientAnswer", covariant=True)
 
 
 class ClientAnswer(msgspec.Struct, frozen=True):
-    """What a request is answered with, where there is no problem."""
+    """The answer to a request that raised no problem."""
 
 
 if TYPE_CHECKING:

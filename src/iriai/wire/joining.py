@@ -193,7 +193,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
 
 
 class TrustedRow(msgspec.Struct, frozen=True):
-    """For which users a home speaks on other machines."""
+    """The users for whom a home speaks on other machines."""
 
     home: Name
     """`*`: every home that is not named."""

@@ -50,11 +50,11 @@ CARRY_BYTES_MAX = 32 << 10
 
 
 class OutOfPlace(ValueError):
-    """What was said has no place on this link, whose sender does us harm; the link ends for it."""
+    """A message that has no place on this link and could do harm; the link ends for it."""
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """What one turn has to say to parts of the other machine, in order."""
+    """Messages of one turn for parts of the other machine, in order."""
 
     messages: Annotated[tuple[Envelope, ...], Many]
     texts: Annotated[tuple[tuple[Word, Content], ...], Many] = ()

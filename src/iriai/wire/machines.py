@@ -27,7 +27,7 @@ from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
 
 
 class AdRow(msgspec.Struct, frozen=True):
-    """One machine's ad, as it is now."""
+    """One machine's current ad."""
 
     name: Name
     attributes: Annotated[dict[Words, Value], Many]
@@ -184,7 +184,7 @@ class Link(ClientRequest[Linked], frozen=True, tag="link"):
 
 
 class LinkRow(msgspec.Struct, frozen=True):
-    """How a link with another machine stands."""
+    """The state of a link with another machine."""
 
     machine: Name
     """Its name; of a front end that never answered, empty."""

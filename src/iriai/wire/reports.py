@@ -174,7 +174,7 @@ class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
 
 
 class Status(Query[StatusReport], frozen=True, tag="status"):
-    """How the machine is."""
+    """The state of the machine."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -193,7 +193,7 @@ class DoctorReport(ClientAnswer, frozen=True, tag="doctor-report"):
 
 
 class Doctor(Query[DoctorReport], frozen=True, tag="doctor"):
-    """How each limit is kept, and what is missing."""
+    """The mechanism of each limit, and what is missing."""
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -92,7 +92,7 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
-    """Whom the client reached, and whom the daemon takes it for."""
+    """The daemon that the client reached, and the user it sees."""
 
     version: Count
     home: Name
@@ -270,13 +270,13 @@ class Reasons(ClientAnswer, frozen=True, tag="reasons"):
 
 
 class AskWhy(Query[Reasons], frozen=True, tag="ask-why"):
-    """What a job or task waits for."""
+    """Ask why a job or task waits."""
 
     id: Expression
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """Where the tasks that a `Wait` named are, in sum."""
+    """The progress of the tasks that a `Wait` named, in sum."""
 
     waiting: Count
     active: Count
@@ -285,7 +285,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
-    """How one job or task ended; of an array its worst task."""
+    """The end of one job or task; of an array that of its worst task."""
 
     id: Word
     cause: Word

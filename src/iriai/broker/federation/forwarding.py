@@ -47,7 +47,7 @@ That costs a message in vain: as many as an answer is remembered for at the othe
 
 
 class ForwardedBatch:
-    """Some tasks of a job, with another cluster."""
+    """Tasks of a job that were forwarded to another cluster."""
 
     __slots__ = (
         "asked",

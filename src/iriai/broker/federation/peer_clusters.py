@@ -17,7 +17,7 @@ from iriai.protocol.messages.scheduling import Summary, Vacancy
 
 
 class RemoteCapacity:
-    """How many tasks another cluster has room for: its summary less what was passed on since.
+    """Free capacity of another cluster: its report less the tasks forwarded since.
 
     It is coarse, and may be out of date.
     """

@@ -30,7 +30,7 @@ NOWHERE: frozenset[str] = frozenset()
 
 
 class User(NamedTuple):
-    """Of one home."""
+    """A user of one home."""
 
     home: str
     name: str
@@ -44,7 +44,7 @@ class _Word(NamedTuple):
 
 
 class UserExclusions:
-    """Users whose tasks a machine does not run, as it said when it refused one, or as they all end.
+    """Users whose tasks a machine refused, or whose tasks all fail there.
 
     Without this the same is tried again and again, and the machine would be left alone for
     everybody. The machine may change its mind: it is asked again after a while, and when it is
@@ -161,7 +161,7 @@ TEXTS_KEPT = 4096
 
 
 class Matchmaking:
-    """Kept up with the machines once an expression is in use; see the module."""
+    """Matches requirements with machines; maintained once an expression is in use."""
 
     def __init__(self, park: MachinePool) -> None:
         self.matches: Matches | None = None

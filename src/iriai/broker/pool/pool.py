@@ -41,7 +41,7 @@ class RoomPresent:
 
 
 class AvailableMachines:
-    """By rank; see the module. A machine that changed is put in its place again."""
+    """Available machines by rank; a machine that changed is ranked again."""
 
     def __init__(self) -> None:
         self._order: BlockedSortedList[Rank, MachineView, RoomPresent] = BlockedSortedList(
@@ -111,7 +111,7 @@ End = tuple[float, str]
 
 
 class MachinePool:
-    """Kept up with each change of a machine; see the module."""
+    """The pool of machines, maintained with each change of one."""
 
     def __init__(self) -> None:
         self.views: dict[str, MachineView] = {}

@@ -29,7 +29,7 @@ class Eligibility(NamedTuple):
 
 
 class TaskClassKey(NamedTuple):
-    """What makes tasks fit alike."""
+    """The properties that make tasks fit alike."""
 
     resources: Resources
     stay_s: float | None
@@ -157,7 +157,7 @@ class ShapesPresent:
 
 
 class Queue:
-    """What waits in one order: an account's tasks, or everybody's."""
+    """Waiting tasks in one order: an account's, or all."""
 
     __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
 

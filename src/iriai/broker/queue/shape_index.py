@@ -25,11 +25,11 @@ OrderKey = TypeVar("OrderKey", bound=tuple[Any, ...])
 
 
 class BlockSummary(Protocol[Included_contra]):
-    """What the items of a block have together; made without arguments, it is that of none.
+    """Common properties of the items of a block; without arguments, those of an empty block.
 
     A block knows a summary of its items, such as the shapes that are in it, or the most that a
-    machine of it has free. So the first of thousands of items that fits is found without looking
-    at all.
+    machine of it has free. So the first of thousands of items that fits is found without looking at
+    all.
     """
 
     def include(self, item: Included_contra, /) -> None:
@@ -177,7 +177,7 @@ def bins_of(resources: Resources, stay_s: float | None, together: int) -> SizeBi
 
 
 class ShapeIndex:
-    """All shapes that are in use; see the module."""
+    """All shapes in use, indexed."""
 
     def __init__(self) -> None:
         self._positions: dict[SizeBins, int] = {}

@@ -39,13 +39,12 @@ gone, others may be next."""
 
 
 class PrefetchSlot(NamedTuple):
-    """What a short task holds that nobody was chosen for yet to come next.
+    """Resources held by a short task, for which a next task is not chosen yet.
 
     Between two tasks on a machine three messages go one after the other: the end to the broker, a
     match to a home, the next task to the machine. A task of a second loses a good part of its time
-    to that. So where a short task runs, the next is chosen as soon as it began, by the order and
-    as if it had ended; if that one is short, too, it is sent to wait there (docs/spec/008, section
-    7).
+    to that. So where a short task runs, the next is chosen as soon as it began, by the order and as
+    if it had ended; if that one is short, too, it is sent to wait there (docs/spec/008, section 7).
     """
 
     view: MachineView
@@ -220,7 +219,7 @@ class Prefetcher:
 
 
 class PendingMatches:
-    """By machine. Times are those of the steady clock."""
+    """Pending matches by machine. Times are those of the steady clock."""
 
     def __init__(self, machine: str, state: BrokerState, abroad: Federation) -> None:
         """`machine` is the broker's own: what is told to its home is not lost."""

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 class PassResult(NamedTuple):
-    """What a pass came to."""
+    """The result of a pass."""
 
     decisions: list[Decision]
     told: list[PromiseUpdate]
@@ -53,7 +53,7 @@ class PassResult(NamedTuple):
 
 
 class SchedulingPass:
-    """What one pass works with; made anew for each.
+    """The working state of one pass; created for each.
 
     A pass may be left before its end, and go on later: what it decides is then the same. If
     anything changed meanwhile, another pass takes its place.

@@ -25,7 +25,7 @@ from iriai.protocol.messages.scheduling import Want
 
 
 class TaskClasses:
-    """All kinds of which tasks wait."""
+    """All classes of waiting tasks."""
 
     def __init__(self) -> None:
         self.shapes = ShapeIndex()
@@ -99,7 +99,7 @@ class TaskClasses:
 
 @dataclass(slots=True)
 class AccountQueue:
-    """What one account has waiting."""
+    """The waiting tasks of one account."""
 
     account: Account
     queue: Queue
@@ -107,7 +107,7 @@ class AccountQueue:
 
 
 class QueueRules(NamedTuple):
-    """How wants become queues and kinds."""
+    """The rules by which requests become queues and classes."""
 
     end_slack_s: float
     is_shared: bool
@@ -123,7 +123,7 @@ class QueueRules(NamedTuple):
 
 
 class AccountQueues:
-    """All wants; see the module."""
+    """All requests, by account."""
 
     def __init__(self, rules: QueueRules, could_ever_run: Callable[[TaskClass], bool]) -> None:
         self._rules = rules

@@ -85,7 +85,7 @@ few of each account's runs, so an account with many hardly depends on it."""
 
 
 class ContenderState:
-    """An account of which something waits that could ever run, as it stands in draws."""
+    """An account with waiting tasks that could ever run, as a contender in draws."""
 
     __slots__ = ("account", "contender", "entry", "is_within", "queue")
 

@@ -30,7 +30,7 @@ unless all machines differ."""
 
 
 class PromiseUpdate(NamedTuple):
-    """What a home should hear of its job's place."""
+    """An update for a home about the promised start of its job."""
 
     job: JobId
     machine: str

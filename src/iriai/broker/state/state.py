@@ -29,7 +29,7 @@ machines stand idle. Less: more turns, each of which is recorded; more: longer w
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What a broker is told."""
+    """The settings of a broker."""
 
     configuration: Configuration
     order: Order

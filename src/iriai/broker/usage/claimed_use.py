@@ -25,7 +25,7 @@ REPEAT_S = 30.0
 
 
 class OffpeakPublisher:
-    """What the machines say of their loads, and what they were told last.
+    """The loads that machines report, and the off-peak factor last sent to them.
 
     One step for each report that brings a load; the machines are told on change, and again and
     again while it is off-peak, since old news count as peak.

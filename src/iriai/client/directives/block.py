@@ -18,7 +18,7 @@ _LINE = re.compile(r"#(IRIAI|SBATCH|PBS)(?=\s|$)(.*)")
 
 
 class Dialect(StrEnum):
-    """Whose directives they are, as the word after the `#` says."""
+    """The system whose directives they are, by the word after the `#`."""
 
     IRIAI = "IRIAI"
     SLURM = "SBATCH"
@@ -45,7 +45,7 @@ class DirectiveLine(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What a script says about itself."""
+    """The directives of a script."""
 
     interpreter: str
     """What follows `#!`, or nothing."""

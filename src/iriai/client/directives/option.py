@@ -26,7 +26,7 @@ def as_written(given: Given, _: Collected) -> Iterable[str | None]:
 
 
 class Treatment(StrEnum):
-    """What becomes of a directive."""
+    """The treatment of a directive."""
 
     UNDERSTOOD = "understood"
     IGNORED = "ignored, with a warning"
@@ -126,7 +126,7 @@ class Surroundings(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """What the directives of another system are here."""
+    """The directives of another system, translated."""
 
     settings: tuple[OptionValue, ...] = ()
     variables: Mapping[VariableName, str] = {}

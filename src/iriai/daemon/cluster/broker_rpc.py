@@ -56,7 +56,7 @@ nobody waits for it again and again."""
 
 @dataclass(frozen=True, slots=True)
 class ClusterReply(Generic[T]):
-    """Of one other cluster."""
+    """The reply of one other cluster."""
 
     cluster: str
     told: T | None
@@ -71,7 +71,7 @@ def words_missing(words: list[ClusterReply[T]]) -> str:
 
 
 class ClusterRpc:
-    """What the brokers of the site's other clusters know, asked of all of them at once.
+    """Asks the brokers of all other clusters of the site at once.
 
     A site of one cluster has none. Whoever is silent costs a wait once, and is left out for a
     while.

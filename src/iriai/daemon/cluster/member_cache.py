@@ -45,7 +45,7 @@ def members_to_keep(
 
 
 class MemberCache:
-    """Keeps them in the cluster's files; see the module."""
+    """Stores known members in the cluster's files."""
 
     def __init__(self, name: str, files: ClusterFiles, engine: Engine) -> None:
         self._name = name

@@ -30,7 +30,7 @@ SANE_MAX = 10**12
 
 
 class MeasuredSpeed(msgspec.Struct, frozen=True):
-    """What was measured, and when."""
+    """A measured speed, with its date."""
 
     kflops: int
     """Thousand operations on numbers with a fraction, a second."""

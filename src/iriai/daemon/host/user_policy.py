@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UserPolicy:
-    """For one machine. `single_uid` is the one user of a single-user daemon; None: everybody."""
+    """The users of one machine. `single_uid` is that of a single-user daemon; None: all users."""
 
     def __init__(
         self,

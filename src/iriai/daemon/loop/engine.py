@@ -91,7 +91,7 @@ four, and must not wait."""
 
 
 class TurnBatching:
-    """How close together turns may be that serve other machines. Times are of a steady clock.
+    """Delays turns that serve other machines, to batch them. Times are of a steady clock.
 
     Each of several busy machines sends what happened there in a message of its own. A turn for each
     would be a pass, a commit and an answer for each. In a stream of news turns are therefore some
@@ -122,7 +122,7 @@ Action = Callable[[], None]
 
 
 class Outbox:
-    """What leaves the machine, held back until the records before it are durable.
+    """Effects that leave the machine, held back until the records before them are durable.
 
     Actions in order, each behind the sequence number of the write that it waits for.
     """
@@ -198,7 +198,7 @@ def _unblamed(machine: str, kind: str, error: Exception) -> None:
 
 
 class Engine:
-    """Drives the cores; see the module."""
+    """Drives the cores of one machine."""
 
     def __init__(
         self,

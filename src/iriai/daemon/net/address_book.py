@@ -13,7 +13,7 @@ AWAY_MAX = 2_000
 
 
 class AddressBook(Protocol):
-    """What dialling needs to know."""
+    """Addresses and relays for dialling."""
 
     def is_member(self, machine: str) -> bool:
         """Whether a machine takes part, by what is known."""

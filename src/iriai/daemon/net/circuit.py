@@ -21,7 +21,7 @@ _CREDIT_BYTES = WINDOW_BYTES // 4
 
 
 class CircuitKey(NamedTuple):
-    """What names a circuit, everywhere."""
+    """The name of a circuit, the same everywhere."""
 
     opener: str
     other: str

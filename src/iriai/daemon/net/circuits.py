@@ -25,7 +25,7 @@ class _Passing:
 
 
 class Relay:
-    """What passes through this machine between two others: carried as it is, and bounded.
+    """Circuits between two other machines through this one: carried unread, and bounded.
 
     See docs/spec/005, section 4. Who the two ends are is known from the links that proved it; what
     they say to each other is TLS, which a relay can neither read nor alter unnoticed.

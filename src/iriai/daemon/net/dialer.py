@@ -21,7 +21,7 @@ long as views of who is a member differ by less."""
 
 
 class NotReached(Exception):
-    """Why a machine was not reached, with the code of `handshake`."""
+    """A machine was not reached, with the code of `handshake`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

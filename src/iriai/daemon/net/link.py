@@ -73,7 +73,7 @@ Texts = tuple[tuple[str, bytes], ...]
 
 
 class LinkProfile(NamedTuple):
-    """How a link behaves, by what lies between its ends."""
+    """Properties of a link that depend on the path between its ends."""
 
     is_network: bool
     """Whether each ping costs, and the other end may be anybody's: see docs/spec/005."""
@@ -91,7 +91,7 @@ NETWORK = LinkProfile(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
 
 
 class LinkOwner(Protocol):
-    """Who has the link, and hears what comes in."""
+    """The owner of a link, which receives its messages."""
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """A message from a part of the other machine."""

@@ -67,7 +67,7 @@ FLOOD_S = 60.0
 
 
 class LinkState(NamedTuple):
-    """How this machine stands with another, for people and programs."""
+    """The state of the link with another machine, for people and programs."""
 
     machine: str
     is_up: bool
@@ -80,7 +80,7 @@ class LinkState(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Who hears what comes in."""
+    """The receiver of incoming messages."""
 
     event: Callable[[MachineEvent], None]
     """`Delivered`, `LinkUp`, `LinkDown`."""

@@ -26,7 +26,7 @@ class _Offence:
 
 
 class Violations:
-    """By who did it and what it was."""
+    """Violations by peer and kind."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], _Offence] = OrderedDict()

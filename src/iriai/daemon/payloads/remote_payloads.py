@@ -19,7 +19,7 @@ TEXT_BYTES = 256
 
 
 class RemotePayloads:
-    """By the machine that sent them and their digest."""
+    """Received texts, by the machine that sent them and their digest."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -10,7 +10,7 @@ OnClose = Callable[[str], None]
 
 
 class ClientStream(Protocol):
-    """What a client asks of its connection: `FramedStream` of a Unix socket, or TLS."""
+    """The connection of a client: `FramedStream` of a Unix socket, or TLS."""
 
     descriptors: list[int]
 

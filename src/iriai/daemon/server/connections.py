@@ -348,7 +348,7 @@ class ClientSession:
 
 
 class Clients:
-    """All connections; see the module."""
+    """All connections of clients."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ ROWS_MAX = 100
 
 
 class LimitedUsers:
-    """Of one daemon, since it began."""
+    """Users of one daemon who were limited since it started."""
 
     def __init__(self) -> None:
         self._counts: list[tuple[str, Mapping[str, int]]] = []

@@ -21,7 +21,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class MachineFacts(msgspec.Struct, frozen=True):
-    """What was found, before the configuration has its say."""
+    """Measured facts of the machine, before the configuration is applied."""
 
     cpus: int
     """That this process may run on."""

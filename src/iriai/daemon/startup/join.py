@@ -20,7 +20,7 @@ from iriai.model.problem import UsageProblem
 
 
 class EnrolmentPaths(NamedTuple):
-    """Where a machine that is about to join will keep what it is given."""
+    """Paths where a joining machine stores what it receives."""
 
     paths: StatePaths
     name: str

@@ -16,7 +16,7 @@ BACK_END = (Part.NODE,)
 
 
 class Role(NamedTuple):
-    """What a state directory remembers of its machine's place among others."""
+    """The role of a machine, as its state directory stores it."""
 
     parts: tuple[Part, ...] = EVERY_PART
     front: str = ""
@@ -45,7 +45,7 @@ class Role(NamedTuple):
 
 
 class RequestedRole(NamedTuple):
-    """What `iriai up` was told; None: as before, or the default."""
+    """The role given to `iriai up`; None: as before, or the default."""
 
     name: str | None = None
     parts: tuple[Part, ...] | None = None

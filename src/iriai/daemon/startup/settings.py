@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ServiceMode(StrEnum):
-    """For whom the daemon works."""
+    """The users for whom the daemon works."""
 
     SYSTEM = "system"
     """Root's: every user of the machine."""

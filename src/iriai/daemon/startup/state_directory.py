@@ -42,7 +42,7 @@ _PROBE_BYTES = 65_536
 
 
 class StateIdentity(NamedTuple):
-    """What a state directory remembers of itself."""
+    """The identity of a state directory."""
 
     version: int
     home: str

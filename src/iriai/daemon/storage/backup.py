@@ -24,7 +24,7 @@ from iriai.store.copying import copy_database
 
 
 class Backup(NamedTuple):
-    """What was written."""
+    """A written backup."""
 
     file: str
     home: str

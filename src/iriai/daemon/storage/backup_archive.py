@@ -34,7 +34,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup says of itself."""
+    """The manifest of a backup."""
 
     format: int
     iriai: str

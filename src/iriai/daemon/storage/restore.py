@@ -47,7 +47,7 @@ _HARMLESS = ("lost+found",)
 
 
 class Restored(NamedTuple):
-    """What is there now."""
+    """A restored home."""
 
     state_directory: str
     home: str

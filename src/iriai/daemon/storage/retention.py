@@ -33,7 +33,7 @@ ATTEMPTS_A_PORTION = 2000
 
 
 class Retention:
-    """Deletes; see the module."""
+    """Deletes old history."""
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ def check_notice(notify: str, configured: str) -> None:
 
 
 class NotificationLauncher(Protocol):
-    """How notices reach the launcher."""
+    """The way of notifications to the launcher."""
 
     def launch_notice(self, template: Template, order: StartOrder) -> None:
         """Have it started, if a launcher is there."""
@@ -79,7 +79,7 @@ class NotificationLauncher(Protocol):
 
 
 class FinishedJob(msgspec.Struct, frozen=True):
-    """What is told of a job."""
+    """A finished job, as notifications describe it."""
 
     record: JobRecord
     causes: dict[EndCause, int]

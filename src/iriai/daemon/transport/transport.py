@@ -273,7 +273,7 @@ def unbounded(_: int) -> str:
 
 
 class FrameStream(Protocol):
-    """What a link asks of its connection; see `FramedStream`, and `tls_stream` over a network."""
+    """The connection under a link; see `FramedStream`, and `tls_stream` over a network."""
 
     unsent_bytes_max: int
     descriptors: list[int]

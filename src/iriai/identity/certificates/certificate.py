@@ -44,7 +44,7 @@ _X509_ERRORS = (
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True):
-    """What our extension holds."""
+    """The content of our certificate extension."""
 
     version: Count
     issued_wall_s: Seconds

@@ -22,7 +22,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 
 class HostBinding(msgspec.Struct, frozen=True):
-    """Where it was first used."""
+    """The host and directory where an identity was first used."""
 
     machine_id: Word
     """Empty: the system has none."""

@@ -13,7 +13,7 @@ _RULE = "a name has at most 31 small letters, digits and hyphens and begins with
 
 
 class SubjectKind(StrEnum):
-    """What a certificate makes of its holder."""
+    """The kind of a certificate's holder."""
 
     AUTHORITY = "authority"
     """Signs issuers and operators; its key is sealed."""

@@ -51,7 +51,7 @@ class ClusterDocument(NamedTuple):
 
 
 class Acceptance(StrEnum):
-    """What became of a document that arrived."""
+    """The result of a received document."""
 
     TAKEN = "taken"
     KNOWN = "known"

@@ -59,7 +59,7 @@ def read_ejection(document: bytes, authority_der: bytes) -> SignedEjection:
 
 
 class Ejections:
-    """All that this machine knows of, by name."""
+    """All ejections known to this machine, by name."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, SignedEjection] = {}

@@ -24,7 +24,7 @@ _CONTEXT = b"iriai-document-1\0"
 
 
 class DocumentKind(StrEnum):
-    """What a document says; part of what is signed."""
+    """The kind of a document; part of what is signed."""
 
     CONFIGURATION = "configuration"
     EJECTION = "ejection"

@@ -90,7 +90,7 @@ def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
 
 
 class JoinResponse(Protocol):
-    """What a newcomer was answered, as `wire.joining.Joined` has it."""
+    """The answer to a joining machine, as `wire.joining.Joined` has it."""
 
     @property
     def certificate(self) -> bytes:

@@ -29,7 +29,7 @@ USED_KEPT_S = 30 * 86_400.0
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
-    """One token as the book has it."""
+    """One issued token."""
 
     id: Word
     kind: TokenKind
@@ -60,7 +60,7 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 
 class JoinTokens:
-    """All tokens of this machine. Every moment is wall time, passed in."""
+    """All tokens of this machine. Every time is wall time, passed in."""
 
     def __init__(self, entries: Iterable[IssuedToken] = ()) -> None:
         self._entries = {entry.id: entry for entry in entries}

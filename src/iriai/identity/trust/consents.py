@@ -36,7 +36,7 @@ class Consent(msgspec.Struct, frozen=True):
 
 
 class Consents:
-    """All consents that hold here. Every moment is wall time, passed in."""
+    """All valid consents on this machine. Every time is wall time, passed in."""
 
     def __init__(self, consents: Iterable[Consent] = ()) -> None:
         self._held = {(each.home, each.user): each for each in consents}

@@ -84,7 +84,7 @@ def read_trusted_home(document: bytes, authority_der: bytes) -> SignedTrust:
 
 
 class TrustedHomes:
-    """All that this machine knows of, by home."""
+    """All trusted homes known to this machine."""
 
     def __init__(self) -> None:
         self._by_home: dict[str, SignedTrust] = {}

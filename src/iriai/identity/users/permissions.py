@@ -17,7 +17,7 @@ NAMES_SHOWN_MAX = 10
 
 
 class Caller(NamedTuple):
-    """Who asks, and what they may see."""
+    """The author of a request, and what they may see."""
 
     person: Person
     operator: bool

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class Limits(NamedTuple):
-    """What the kernel is asked to keep, where it can."""
+    """Limits that the kernel enforces, where it can."""
 
     cpus: int
     memory_bytes: int
@@ -18,7 +18,7 @@ class Limits(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What the processes of a task use."""
+    """The resources used by the processes of a task."""
 
     cpu_s: float
     memory_bytes: int
@@ -97,7 +97,7 @@ class Containment(Protocol):
 
 
 class Containments(Protocol):
-    """Where enclosures come from."""
+    """Provides containments."""
 
     def acquire(self) -> Containment:
         """An empty one. Raises OSError where none can be made."""

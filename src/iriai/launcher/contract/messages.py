@@ -41,7 +41,7 @@ class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Template(msgspec.Struct, frozen=True, array_like=True):
-    """What the tasks of one job share."""
+    """The common part of the tasks of one job."""
 
     spec: JobSpec
     environment: Content
@@ -70,7 +70,7 @@ class StartOrder(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UnreadTemplate(NamedTuple):
-    """In place of a Template that cannot be read: its tasks fail, and those of others start."""
+    """A Template that cannot be read: its tasks fail, and those of others start."""
 
     problem: str
 
@@ -119,7 +119,7 @@ class Prolong(msgspec.Struct, frozen=True, array_like=True, tag=7):
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
-    """How one limit is kept on this machine, for `doctor`."""
+    """The mechanism of one limit on this machine, for `doctor`."""
 
     limit: Words
     """cpu-shares, memory, processes, cpu-time, wall-time, accounting, tree-kill, spawn."""
@@ -137,7 +137,7 @@ class Alive(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Exit(msgspec.Struct, frozen=True, array_like=True):
-    """How one attempt ended; journalled before it is reported."""
+    """The end of one attempt; journalled before it is reported."""
 
     attempt: AttemptId
     cause: EndCause

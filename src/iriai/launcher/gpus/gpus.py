@@ -25,7 +25,7 @@ _CARDS_MAX = 1024
 
 
 class Vendor(StrEnum):
-    """Whose driver it is: by that programs are told which cards they have."""
+    """The vendor of a driver, which decides how programs learn their GPUs."""
 
     NVIDIA = "nvidia"
     AMD = "amd"

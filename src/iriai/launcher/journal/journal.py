@@ -110,7 +110,7 @@ class DamagedJournal(Exception):
 
 
 class JournalState:
-    """What the journal says: the replay of its records, kept up to date with each new one."""
+    """The state of the journal: the replay of its records, updated with each new one."""
 
     def __init__(self) -> None:
         self.boot: Boot | None = None

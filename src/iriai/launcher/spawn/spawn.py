@@ -42,7 +42,7 @@ _CPU_LIMIT_SLACK_S = 2
 
 
 class Prepared(NamedTuple):
-    """What the tasks of one template share."""
+    """The common part of the tasks of one template."""
 
     spec: JobSpec
     login: Login

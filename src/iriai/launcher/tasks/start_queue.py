@@ -25,7 +25,7 @@ from iriai.system.closing import CLOSING
 
 
 class Epilogs:
-    """From the order of an attempt to the end of its epilog.
+    """Epilogs from the order of an attempt to their end.
 
     An attempt's end is written down when it is known, and told when the epilog is over: until then
     the machine is not free for others. What is owed is in the journal, so that a launcher that

@@ -39,7 +39,7 @@ PLACE_CHARACTERS_MAX = 1_000
 
 
 class Defects:
-    """How many there were since this launcher began.
+    """Internal errors since this launcher started.
 
     Guarded by this are whatever a timer, a descriptor or a child's end calls, and what is done for
     one attempt. Not guarded are the turn itself and the journal: an error there leaves in doubt

@@ -232,7 +232,7 @@ Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 
 class Counter(Protocol):
-    """What one machine charged one account; it never falls but by time."""
+    """Charges of one machine for one account; it falls by time alone."""
 
     def charged(self, charge_s: float, advance_s: float, wall_s: float) -> Self:
         """With a charge at `wall_s`, of which urgency is `advance_s`."""
@@ -257,7 +257,7 @@ class Counter(Protocol):
 
 
 class UseSum(Protocol[Key_contra]):
-    """What many counters hold together."""
+    """The sum of many counters."""
 
     def merge(self, key: Key_contra, row: LedgerRow) -> None:
         """A counter's copy; of two the later one stays."""
@@ -271,7 +271,7 @@ class UseSum(Protocol[Key_contra]):
 
 @dataclass(frozen=True, slots=True)
 class DecayedCounter:
-    """What was charged, and what of it was for urgency, both halved with each half-life."""
+    """Charges, and the part of them for urgency, both halved with each half-life."""
 
     usage: DecayedUsage
     advance: DecayedUsage

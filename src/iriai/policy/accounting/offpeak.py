@@ -15,7 +15,7 @@ NEWS_AGE_MAX_S = 60.0
 
 
 class MachineLoad(NamedTuple):
-    """What one machine last said."""
+    """The last report of one machine's load."""
 
     load_average: float
     cpus: int
@@ -49,7 +49,7 @@ PAPER000 = OffpeakRule(False, LOAD_MAX_PAPER000, 0.0)
 
 
 class OffpeakHours:
-    """How much off-peak time there has been, by news that hold for `NEWS_AGE_MAX_S` each."""
+    """The amount of off-peak time, by news that hold for `NEWS_AGE_MAX_S` each."""
 
     def __init__(self) -> None:
         self._before_s = 0.0

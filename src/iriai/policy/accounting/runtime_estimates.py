@@ -34,7 +34,7 @@ charged for that; also, a draw divides by it."""
 
 
 class RunTimes(NamedTuple):
-    """How long an account's ended runs on one machine were, suspended time left out."""
+    """Run times of an account on one machine, without suspended time."""
 
     runs: int = 0
     """All of them; it only grows, so of two copies the larger is the later."""

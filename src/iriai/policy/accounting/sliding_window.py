@@ -18,7 +18,7 @@ from iriai.policy.accounting.runtime_estimates import RunTimes
 
 @dataclass(frozen=True, slots=True)
 class WindowCounter:
-    """What one machine charged one account within the window. It satisfies `decay.Counter`."""
+    """Charges of one machine for one account within the window. It satisfies `decay.Counter`."""
 
     window_s: float
     buckets: tuple[Bucket, ...] = ()
@@ -196,7 +196,7 @@ class WindowSum(Generic[Key]):
 
 @dataclass(frozen=True)
 class WindowDecay(Decay):
-    """All use counts in full until it is as old as the window."""
+    """Counts all usage in full until it is as old as the window."""
 
     window_s: float
 

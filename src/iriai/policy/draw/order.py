@@ -19,7 +19,7 @@ from iriai.model.ids import Account, TaskId
 
 
 class Contender(NamedTuple):
-    """One account with a ready task, as it stands in the next draw.
+    """One account with a ready task, in the next draw.
 
     All amounts are finite; the caller has checked what came from outside.
     """
@@ -41,7 +41,7 @@ class Contender(NamedTuple):
 
 
 class GroupStanding(NamedTuple):
-    """One group, as it stands in the next draw."""
+    """One group in the next draw."""
 
     group: str
     right: float
@@ -59,7 +59,7 @@ NO_GROUPS: Groups = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class OrderSettings:
-    """What an order may be told; from `[order]` of the configuration."""
+    """Settings of an order, from `[order]` of the configuration."""
 
     usage_floor_s: float
     """Less usage counts as this much. More than 0, since weights divide by usage."""

@@ -19,7 +19,7 @@ Ranks = NDArray[np.float64]
 
 
 class DemandKey(NamedTuple):
-    """What makes jobs match alike."""
+    """The properties that make jobs match alike."""
 
     requirements: str
     rank: str
@@ -28,7 +28,7 @@ class DemandKey(NamedTuple):
 
 
 class MatchRank(NamedTuple):
-    """Where a machine stands among those that match; smaller comes first."""
+    """The rank of a machine among those that match; smaller comes first."""
 
     less_liked: float
     """By the job's rank."""
@@ -37,7 +37,7 @@ class MatchRank(NamedTuple):
 
 
 class Matchmaker(Protocol):
-    """Who knows all machines."""
+    """Finds matching machines among all."""
 
     names: list[str]
     news: int
@@ -75,7 +75,7 @@ class Matchmaker(Protocol):
 
 
 class Demand:
-    """What jobs of one key may run on; brought up to date when it is asked."""
+    """The machines that jobs of one key may run on; updated when it is asked."""
 
     def __init__(self, matches: Matchmaker, key: DemandKey) -> None:
         self.key = key

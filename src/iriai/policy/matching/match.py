@@ -26,7 +26,7 @@ NEWS_MAX = 4096
 
 
 class Matches:
-    """All machines' ads and policies, and what is asked of them."""
+    """Ads and policies of all machines, and queries on them."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -57,7 +57,7 @@ Fill = TypeVar("Fill", bound=Filling)
 
 
 class Backfill(Protocol):
-    """What may pass a reserved head, and in which order. It keeps nothing between two calls."""
+    """Chooses jobs that may pass a reserved head, in order. It keeps nothing between two calls."""
 
     passes_heads: bool
     """False: where a head could ever run, nothing else starts while it waits."""
@@ -81,7 +81,7 @@ class Backfill(Protocol):
 
 
 class Easy:
-    """What does not delay the head, in order of precedence."""
+    """Chooses jobs that do not delay the head, in order of precedence."""
 
     passes_heads = True
 

@@ -19,7 +19,7 @@ ROUNDING_CPUS = 1e-6
 
 
 class CpuLimit(NamedTuple):
-    """What the running cap says about an account that asks for more cpus.
+    """The running cap of an account that asks for more CPUs.
 
     It has the numbers that it was decided by, so that a refusal can be shown.
     """
@@ -79,7 +79,7 @@ def longest_stay_s(
 
 
 class Slot(NamedTuple):
-    """When something fits, and what is left beside it at that moment."""
+    """The time when something fits, and what is left beside it then."""
 
     start_s: float
     spare: Resources

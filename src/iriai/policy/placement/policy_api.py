@@ -46,7 +46,7 @@ class WaitingJob(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """What one task holds of a machine."""
+    """The resources of one machine that a task holds."""
 
     resources: Resources
     end_s: float
@@ -89,7 +89,7 @@ class PlannedMachine(Protocol):
 
 
 class View(Protocol):
-    """What a policy plans with; read only."""
+    """The input of a policy; read only."""
 
     @property
     def machines(self) -> Sequence[PlannedMachine]:

@@ -7,7 +7,7 @@ from iriai.model.problem import Problem, Refused, Unreachable
 
 
 class Allowance:
-    """Of one limit of `[limits]`; see the module.
+    """A quota of one limit of `[limits]`.
 
     Pure and synchronous: whoever drives it says what is taken and given back.
     """
@@ -62,7 +62,7 @@ class Allowance:
 
 
 class ConnectionLimits:
-    """Of one daemon; pure, as all of `policy`.
+    """Limits of the connections of one daemon; pure, as all of `policy`.
 
     Strangers are counted once they have shown who they are: until then they are in the room of the
     door that they came through (`daemon.net.acceptor`).

@@ -116,7 +116,7 @@ _NOTHING = _Holding()
 
 
 class HeldJobs:
-    """Of one home.
+    """Unfinished jobs of one home.
 
     A job counts with all that came with it. Environments are often shared, but whether others share
     one cannot be told any more once the job that brought it has finished.

@@ -17,7 +17,7 @@ KEYS_MAX = 4096
 
 
 class Rate(NamedTuple):
-    """What a bucket permits."""
+    """The burst and rate of a bucket."""
 
     per_s: float
     """What comes in each second."""

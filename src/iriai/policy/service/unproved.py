@@ -25,7 +25,7 @@ NETWORK_BITS = 64
 
 
 class Bounds(NamedTuple):
-    """How many there may be."""
+    """Bounds of unauthenticated connections."""
 
     in_all: int
     of_source: int

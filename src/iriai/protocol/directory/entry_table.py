@@ -47,7 +47,7 @@ STALE_ENDS = 4
 
 
 class MergeResult(StrEnum):
-    """What became of an entry."""
+    """The result for a received entry."""
 
     NEW = "new"
     KNOWN = "known"

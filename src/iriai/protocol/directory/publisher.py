@@ -28,7 +28,7 @@ after ten minutes, in a cluster of 500, that alone were more than a kilobyte a s
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a kind is published."""
+    """The interval at which a kind is published."""
 
     lifetime_s: float
     least_s: float

@@ -115,7 +115,7 @@ def batch_body(batch: LedgerBatch) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a batch."""
+    """The result for a received batch."""
 
     rows: tuple[LedgerRow, ...] = ()
     """Those that are later than what was known, for the broker's draw."""
@@ -191,7 +191,7 @@ class _Machine:
 
 
 class Ledger:
-    """The counters of all machines under one rule of fading; see the module."""
+    """The counters of all machines under one rule of decay."""
 
     def __init__(self, fading: Decay) -> None:
         self.fading = fading

@@ -39,7 +39,7 @@ class Help:
 
 
 class Probes:
-    """By number; numbers are this machine's own."""
+    """Probes in progress, by number; numbers are this machine's own."""
 
     def __init__(self) -> None:
         self.own: OwnProbe | None = None

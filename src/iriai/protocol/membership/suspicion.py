@@ -18,7 +18,7 @@ DOUBTERS_MAX = 8
 
 
 class Suspicion:
-    """Of one member, as long as it publishes no later incarnation."""
+    """The suspicion of one member, until it publishes a later incarnation."""
 
     def __init__(self, doubt: Doubt, members: int, period_s: float, now: Instant) -> None:
         self._since_s = now.steady_s

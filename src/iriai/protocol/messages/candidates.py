@@ -57,7 +57,7 @@ class BrokerCandidate(NamedTuple):
 
 
 class ClusterPeer(NamedTuple):
-    """Another cluster of the site, as far as its broker is to be found."""
+    """Another cluster of the site, with the members that may be its broker."""
 
     cluster: str
     candidates: tuple[str, ...]

@@ -25,7 +25,7 @@ from iriai.protocol.messages.scheduling import Message
 
 
 class Part(StrEnum):
-    """What a machine is made of, as messages name it."""
+    """The parts of a machine, as messages name them."""
 
     NODE = "node"
     HOME = "home"
@@ -127,7 +127,7 @@ class WhyAnswered(msgspec.Struct, frozen=True):
 
 
 class MembersChanged(msgspec.Struct, frozen=True):
-    """Membership: these are new, or something about them changed; each as it is now."""
+    """Membership: members that are new or changed, each in its current state."""
 
     members: tuple[Member, ...]
 
@@ -255,7 +255,7 @@ class MachineForgotten(msgspec.Struct, frozen=True):
 
 
 class UsageLearned(msgspec.Struct, frozen=True):
-    """What a machine counted, as the directory has it; whatever became of the machine since."""
+    """Counters of a machine, as the directory has them, even if the machine is gone."""
 
     machine: str
     rows: tuple[LedgerRow, ...]

@@ -15,7 +15,7 @@ CLUSTER = ""
 
 
 class EntryKind(StrEnum):
-    """What an entry is about."""
+    """The subject of an entry."""
 
     MEMBER = "member"
     """That the machine is there, or leaves; a `members.Member`."""
@@ -42,14 +42,14 @@ BY_OPERATORS = frozenset(
 
 
 class EntryKey(NamedTuple):
-    """Of an owner there is one entry of each kind."""
+    """The key of an entry: its owner and kind."""
 
     machine: Name
     kind: EntryKind
 
 
 class Stamp(NamedTuple):
-    """Which of two entries of one key is the later: the larger."""
+    """The version of an entry; the larger is the later."""
 
     incarnation: Count
     """Of the owner, raised by it when it finds that it forgot what it had published."""
@@ -79,7 +79,7 @@ class DigestRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What an owner published."""
+    """An entry that an owner published."""
 
     machine: Name
     """The owner, or whom an operator's document is about; `CLUSTER` where that is all of it."""
@@ -130,7 +130,7 @@ class Signer(Protocol):
 
 
 class Verifier(Protocol):
-    """What is known of the keys of others."""
+    """Verifies signatures by the known keys of others."""
 
     def introduce(self, machine: str, certificate: bytes) -> str:
         """Learn a machine's key from its certificate; says why not, or nothing."""

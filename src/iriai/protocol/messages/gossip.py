@@ -30,7 +30,7 @@ class Doubt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class News(msgspec.Struct, frozen=True, array_like=True):
-    """What each message of the membership has with it: what others may not know yet."""
+    """News of the membership, added to each of its messages."""
 
     members: Annotated[tuple[Carried, ...], Many] = ()
     """Entries of kind `member`."""

@@ -33,7 +33,7 @@ HEARS_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is submitted."""
+    """A submission."""
 
     user: str
     cpus: int

@@ -28,7 +28,7 @@ HOPS_MAX = 2
 
 
 class ForwardingCheck:
-    """How often tasks are really passed on, by each message that leaves a machine."""
+    """Counts how often tasks are forwarded, by each message that leaves a machine."""
 
     def __init__(self, cluster_of: Callable[[str], str]) -> None:
         """`cluster_of` says in which cluster a machine is."""

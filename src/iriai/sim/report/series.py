@@ -36,7 +36,7 @@ class Series(NamedTuple):
 
 
 class WidthClass(NamedTuple):
-    """How long jobs of about one width waited."""
+    """Waiting times of jobs of about one width."""
 
     label: str
     median_s: float

@@ -33,7 +33,7 @@ class CaseResult(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """All of it; the same log and settings give the same bytes."""
+    """The whole document; the same log and settings give the same bytes."""
 
     log: LogFacts
     simulations: tuple[CaseResult, ...]

@@ -15,7 +15,7 @@ from iriai.sim.workload.settings import FULL, ReplaySettings
 
 
 class Simulation(NamedTuple):
-    """What came of a log under some settings."""
+    """The result of a log under given settings."""
 
     settings: ReplaySettings
     records: Sequence[Record]

@@ -39,7 +39,7 @@ LIMITS_S = (
 
 
 class Job(NamedTuple):
-    """What a model says of a job."""
+    """A job as a model generates it."""
 
     submit_s: float
     width: int

@@ -28,7 +28,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """What `metrics.json` holds of one simulation; times in seconds."""
+    """Numbers of one simulation, as `metrics.json` has them; times in seconds."""
 
     jobs: int
     processors: int

@@ -62,7 +62,7 @@ EVERY_PART = (Part.NODE, Part.HOME, Part.BROKER)
 
 @dataclass(frozen=True, slots=True)
 class MachinePlan:
-    """What a machine is."""
+    """The description of a simulated machine."""
 
     name: str
     capacity: Resources = Resources(2, 64 << 30)

@@ -24,7 +24,7 @@ OF_BROKERS = (Match, Promise, Quiet)
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """How the network is; all zero: messages arrive in the moment in which they are sent."""
+    """The description of a network; all zero: messages arrive at once."""
 
     latency_s: float = 0.0
     jitter_s: float = 0.0

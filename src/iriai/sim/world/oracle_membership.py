@@ -30,7 +30,7 @@ so that machines come back after they were forgotten in short worlds, too."""
 
 
 class OracleMembership:
-    """Of all clusters of a world."""
+    """The membership of all clusters of a world."""
 
     def __init__(
         self,

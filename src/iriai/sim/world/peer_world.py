@@ -42,7 +42,7 @@ SIGMA = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How the network is."""
+    """The description of a network."""
 
     delay_s: float = 0.01
     """The median, one way."""

@@ -20,7 +20,7 @@ def generator(seed: int, name: str) -> Random:
 
 
 class Rng:
-    """What is drawn from one generator."""
+    """Random choices from one generator."""
 
     def __init__(self, seed: int, name: str) -> None:
         self.random = generator(seed, name).random

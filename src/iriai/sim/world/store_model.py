@@ -30,7 +30,7 @@ from iriai.model.state import EndCause
 
 
 class StoreModel:
-    """What a machine would find again when it comes up."""
+    """The durable state of a machine, which it finds when it starts."""
 
     def __init__(self) -> None:
         self.accepted: dict[int, JobAccepted] = {}

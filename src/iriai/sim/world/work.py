@@ -21,7 +21,7 @@ TERMINATED = 15
 
 
 class Work(NamedTuple):
-    """What a task does, if nothing ends it earlier."""
+    """The behaviour of a task, if nothing ends it earlier."""
 
     run_s: float = 10.0
     """On a machine of speed 1."""
@@ -51,7 +51,7 @@ class Work(NamedTuple):
 
 
 class Works:
-    """Which work is whose."""
+    """The work of each task."""
 
     def __init__(self) -> None:
         self.default = Work()

@@ -65,7 +65,7 @@ Members = Callable[[], tuple[Seed, ...]]
 
 
 class UnauthenticatedStream(ClientStream, Protocol):
-    """What is asked of the connection: TLS over a socket, in the daemon's event loop."""
+    """A connection without a client certificate: TLS over a socket, in the daemon's event loop."""
 
     def trust(self, frame_bytes_max: int) -> None:
         """The peer was found good: it may take its time, and send frames of this size."""

@@ -10,7 +10,7 @@ from iriai.wire.requests import Jobs
 
 
 class JobAccess:
-    """Of the jobs of one home, whether they have finished or not."""
+    """Access to the jobs of one home, finished or not."""
 
     def __init__(self, home: Home, past: JobHistory) -> None:
         self._home = home

@@ -47,7 +47,7 @@ _Act = Callable[[SelectedJobs, JobState, str], T]
 
 
 class JobChanges:
-    """Handlers of these requests; see the module."""
+    """Handlers of requests that change jobs."""
 
     def __init__(
         self,

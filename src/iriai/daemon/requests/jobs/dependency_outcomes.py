@@ -18,7 +18,7 @@ Act = Callable[[Ends, Instant], None]
 
 
 class DependencyOutcomes:
-    """Looks them up; see the module."""
+    """Looks up ends of jobs that others depend on."""
 
     def __init__(self, engine: Engine, past: JobHistory, owners: JobAccess) -> None:
         self._engine = engine

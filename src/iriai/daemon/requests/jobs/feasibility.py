@@ -17,7 +17,7 @@ from iriai.protocol.messages.scheduling import Want
 
 
 class ClusterFit(NamedTuple):
-    """Of one cluster."""
+    """Whether one cluster could run a job."""
 
     refusal: Refused | None
     """Why none of its machines could ever run it; None: one could, or not all are known yet."""

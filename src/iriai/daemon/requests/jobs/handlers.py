@@ -74,7 +74,7 @@ ROWS_AT_ONCE = 256
 
 
 class JobHandlers:
-    """Handlers of the requests about jobs; see the module."""
+    """Handlers of the requests about jobs."""
 
     def __init__(
         self,

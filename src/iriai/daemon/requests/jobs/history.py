@@ -33,7 +33,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class JobHistory:
-    """Answers from the store; see the module."""
+    """Answers requests about finished jobs from the store."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
 
 
 class OutputHandlers:
-    """Handlers of these requests; see the module."""
+    """Handlers of requests for output."""
 
     def __init__(
         self, settings: DaemonSettings, engine: Engine, past: JobHistory, owners: JobAccess

@@ -39,7 +39,7 @@ _Row = tuple[str, list[int], str, str, str]
 
 
 class StoryBuilder:
-    """Goes through the events of one job; see the module."""
+    """Builds the story of one job from its events."""
 
     def __init__(
         self, home: str, record: JobRecord, history: Iterable[HistoryRow], task: int | None

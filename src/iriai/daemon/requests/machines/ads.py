@@ -28,7 +28,7 @@ ROWS_MAX = 1_000
 
 
 class AdHandlers:
-    """Handlers of the requests about ads; see the module."""
+    """Handlers of the requests about ads."""
 
     def __init__(
         self,

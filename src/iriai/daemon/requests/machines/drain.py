@@ -39,7 +39,7 @@ class _Bidder:
 
 
 class DrainHandlers:
-    """Handlers of the requests about machines; see the module."""
+    """Handlers of drain and resume."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from iriai.wire.machines import Forget
 
 
 class ForgetHandler:
-    """The handler of `Forget`; see the module."""
+    """The handler of `Forget`."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ GONE = {
 
 
 class NodeTables:
-    """The handler of `AskNodes`; see the module."""
+    """The handler of `AskNodes`."""
 
     def __init__(
         self,

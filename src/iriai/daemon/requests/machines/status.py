@@ -61,7 +61,7 @@ class MachineLinks(Protocol):
 
 
 class StatusHandlers:
-    """Handlers of the requests that are not about one job; see the module."""
+    """Handlers of the requests about the daemon, the machine and its accounts."""
 
     def __init__(
         self,

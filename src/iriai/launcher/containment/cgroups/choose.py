@@ -27,7 +27,7 @@ _USED = ("pids", "memory", "cpu", "cpuacct")
 
 
 class CgroupSupport(NamedTuple):
-    """What was found to work."""
+    """The control groups that were found to work."""
 
     enclosures: Containments
     places: dict[str, ControllerMount]

@@ -116,7 +116,7 @@ Nodes = tuple[tuple[int, int], ...]
 
 
 class Devices(Protocol):
-    """Which cards the members of a group can open."""
+    """The GPUs that members of a group can open."""
 
     def allow(self, gpu_ids: tuple[int, ...]) -> None:
         """These cards, by number, and none of the others. Raises OSError."""

@@ -10,7 +10,7 @@ CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
 
 
 class ControllerMount(NamedTuple):
-    """Where one controller's groups of ours may be made."""
+    """The directory where groups of one controller can be created."""
 
     version: int
     directory: str
