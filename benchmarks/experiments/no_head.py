@@ -297,7 +297,7 @@ class Trial:
         for machine in self.world.machines.values():
             if machine.is_up and Part.BROKER in machine.core.parts:
                 self.world.go_down(machine)
-                come_up = partial(self.world.come_up, machine)
+                come_up = partial(self.world.start_machine, machine)
                 self.world.agenda.after(setting.broker_away_s, come_up)
         self.world.agenda.after(setting.broker_dies_each_s, self._kill)
 

@@ -26,7 +26,7 @@ def test_what_it_ran_counts_no_more():
     machines.break_link("m0")
     machines.forget("m0")
     assert machines.state.machines == {}
-    assert machines.state.standings.running_cpus(machines.wants[later].account) == 0
+    assert machines.state.usage.running_cpus(machines.wants[later].account) == 0
 
 
 def test_it_is_known_anew_when_it_reports():
@@ -83,7 +83,7 @@ def test_what_fits_nowhere_else_stands_aside():
     machines = room(Resources(8), FOUR)
     machines.break_link("m0")
     machines.submit(resources=Resources(8))
-    [kind] = machines.state.queues.kinds
+    [kind] = machines.state.queues.classes
     assert kind.is_possible
     machines.forget("m0")
     assert not kind.is_possible

@@ -113,7 +113,7 @@ def left_over(room: ManyMachines) -> list[QueuedJob]:
             continue
         if not state.running_cap(entry).allowed:
             stopped.add(entry.want.account)  # what follows must not pass it
-        elif any(state.rooms.admits(view, entry.kind) for view in state.machines.values()):
+        elif any(state.placement.admits(view, entry.kind) for view in state.machines.values()):
             found.append(entry)
     return found
 

@@ -167,7 +167,7 @@ def test_what_could_match_at_another_time_is_not_impossible():
     room = Room()
     room.comes("ken", load=3.0)
     room.tell(want(1, requirements="LoadAvg < 1"), want(2, requirements="Memory > 9000"))
-    kinds = {kind.key.demand.requirements: kind for kind in room.broker.state.queues.kinds}
+    kinds = {kind.key.demand.requirements: kind for kind in room.broker.state.queues.classes}
     assert kinds["LoadAvg < 1"].is_possible
     assert not kinds["Memory > 9000"].is_possible
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.cli.framework.registry import run_words
+from iriai.cli.framework.registry import run_arguments
 
 
 class Said(NamedTuple):
@@ -31,5 +31,5 @@ class Shell:
 
     def __call__(self, *words: str) -> Said:
         self._captured.readouterr()
-        code = run_words(words)
+        code = run_arguments(words)
         return Said(code, *self._captured.readouterr())

@@ -71,7 +71,7 @@ class ModelPlace(Place):
         self.heard.append(LauncherLost())
 
     def come_up(self) -> None:
-        self._launcher.come_up(self._now_s)
+        self._launcher.start(self._now_s)
         self.attach()
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ def hears(sender: str, cluster: str) -> tuple[bool, list[str]]:
     take = Member("take", 1, MemberState.ALIVE, "site")
     offences = Violations()
     network = SimpleNamespace(
-        _present={"ume": ume, "take": take}, mesh=SimpleNamespace(offences=offences)
+        _present={"ume": ume, "take": take}, mesh=SimpleNamespace(violations=offences)
     )
     told = Delivered(sender, Part.BROKER, Summary(sender, cluster, (), (), 0))
     is_heard = ClusterNetwork._is_of_its_cluster(network, told)  # type: ignore[arg-type]

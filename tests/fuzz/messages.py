@@ -15,7 +15,7 @@ from iriai.machine.core import Machine
 from iriai.model.bounds import decoded
 from iriai.model.problem import Problem
 from iriai.model.records import Record
-from iriai.protocol.delivery.authorization import may_say
+from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.effects import Delivered, Part, Send
 from iriai.protocol.messages.scheduling import End
 from iriai.sim.world.machine_model import SimulatedMachine
@@ -153,7 +153,7 @@ class Cores:
         # An end counts from where the task runs, which is here: as if that were another machine.
         is_of_task = isinstance(message, End) and message.result.machine == "ume"
         sender = "ume" if is_of_task else SENDER
-        if not may_say(sender, "ume", message):
+        if not is_authorized(sender, "ume", message):
             return
         try:
             machine: Machine = virtual.machine

@@ -246,4 +246,4 @@ def test_the_index_forgets_with_the_jobs():
         home.cancel(number, (), "ann")
         home.end_turn(instant(0))
         home.record(instant(0))
-    assert vars(home._aftermath.dependents) == vars(dependencies.Dependents())
+    assert vars(home._completion.dependents) == vars(dependencies.Dependents())

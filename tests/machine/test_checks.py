@@ -265,7 +265,7 @@ def test_a_home_that_does_not_say_what_it_wants(monkeypatch):
 
     def end(self, job, *arguments):
         whole(self, job, *arguments)
-        self._posts._due.clear()
+        self._requests._due.clear()
 
     monkeypatch.setattr(Attempts, "_end", end)
     machine = busy_machine()
@@ -278,7 +278,7 @@ def test_a_home_that_does_not_say_what_it_wants(monkeypatch):
 def test_an_account_that_counts_too_little(monkeypatch):
     machine = busy_machine()
     machine.turn()
-    standings = machine.machine.broker.state.standings
+    standings = machine.machine.broker.state.usage
     for standing in standings._accounts.values():
         standing.running_cpus += 1
     with pytest.raises(AssertionError, match="cpus of"):
@@ -312,5 +312,5 @@ def test_a_cap_is_no_excuse_for_a_promise_that_is_broken(monkeypatch):
 
 
 def _cap_without_heads(state, entry):
-    running = state.standings.running_cpus(entry.want.account)
+    running = state.usage.running_cpus(entry.want.account)
     return within_running_cap(entry.want.resources.cpus, running, 4)

@@ -138,7 +138,7 @@ def test_each_machine_may_be_a_home_and_its_jobs_run_on_any():
     run(world, 10.0)
     world.go_down(world.machines["b"])
     run(world, 5.0)
-    world.come_up(world.machines["b"])
+    world.start_machine(world.machines["b"])
     world.network.cut("a", "c")
     run(world, 15.0)
     world.network.heal("a", "c")

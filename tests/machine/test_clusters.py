@@ -179,7 +179,7 @@ def test_a_front_end_that_restarts_takes_running_tasks_up_again(away_s):
     run(world, 3.0)
     world.go_down(front(world))
     run(world, away_s)
-    world.come_up(front(world))
+    world.start_machine(front(world))
     run(world, 60.0)
     assert [causes(world, job) for job in jobs] == [["completed"]] * 2
     assert [len(starts(world, job)) for job in jobs] == [1, 1]
@@ -192,7 +192,7 @@ def test_a_front_end_away_past_the_lease_finds_its_tasks_lost_and_repeats_them()
     world.go_down(front(world))
     run(world, LEASE_S * 2)
     assert not world.machines["b1"].launcher.running
-    world.come_up(front(world))
+    world.start_machine(front(world))
     run(world, 90.0)
     assert causes(world, job) == ["lost", "completed"]
 
@@ -203,7 +203,7 @@ def test_a_restarted_front_end_waits_for_a_machine_that_does_not_answer():
     run(world, 5.0)
     world.power_off(world.machines[place(world, job)])
     world.go_down(front(world))
-    world.come_up(front(world))
+    world.start_machine(front(world))
     run(world, HOME_LEASE_S - 1.0)
     assert len(starts(world, job)) == 1
     run(world, 40.0)
@@ -266,7 +266,7 @@ def test_a_link_may_break_after_any_message(count):
 def test_the_front_end_may_die_after_any_message(count):
     def die(world):
         world.go_down(front(world))
-        world.agenda.after(1.0, lambda: world.come_up(front(world)))
+        world.agenda.after(1.0, lambda: world.start_machine(front(world)))
 
     world = small_story(count, die)
     assert sum(len(machine.launcher.starts) for machine in world.machines.values()) == 3
@@ -278,7 +278,7 @@ def test_a_back_end_may_die_after_any_message(count, kept_turns):
     def die(world):
         machine = world.machines["b1"]
         world.go_down(machine, kept_turns)
-        world.agenda.after(1.0, lambda: world.come_up(machine))
+        world.agenda.after(1.0, lambda: world.start_machine(machine))
 
     world = small_story(count, die)
     assert sum(len(machine.launcher.starts) for machine in world.machines.values()) == 3

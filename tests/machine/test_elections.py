@@ -51,7 +51,7 @@ def test_the_next_in_line_begins_within_seconds_and_is_told_everything():
     assert all(name in second.core.broker.state.machines for name in up(world))
     run(world, 6.0)
     assert starts(world) > 5  # it hands out what waits
-    world.come_up(world.machines[rank(world)[0]])
+    world.start_machine(world.machines[rank(world)[0]])
     run(world, 120.0)
     assert all(has_ended(world, job) for job in jobs)
     assert starts(world) == 15
@@ -62,7 +62,7 @@ def test_the_first_of_the_rank_takes_over_again_when_it_is_back():
     first = broker(world)
     world.go_down(first)
     run(world, 20.0)
-    world.come_up(first)
+    world.start_machine(first)
     run(world, 12.0)
     assert set(followed(world).values()) == {first.plan.name}
 
@@ -86,11 +86,11 @@ def test_a_broker_that_slept_begins_anew():
     run(world, 9.0)
     [second] = [name for name in brokers(world) if name != first.plan.name]
     assert second == rank(world)[1]
-    term = first.core.broker.attendance.term
+    term = first.core.broker.sessions.term
     world.wake(first)
     run(world, 10.0)
     assert set(followed(world).values()) == {first.plan.name}
-    assert first.core.broker.attendance.term > term
+    assert first.core.broker.sessions.term > term
     assert len(first.core.broker.state.machines) == 5
     run(world, 40.0)
     assert has_ended(world, job)
@@ -123,12 +123,12 @@ def test_outward_only_and_unsteady_machines_are_passed_over():
 def test_a_suspicion_of_a_broker_that_speaks_changes_nothing():
     world = elected()
     first = broker(world)
-    term = first.core.broker.attendance.term
+    term = first.core.broker.sessions.term
     world.members.suspect(first, 30.0)
     for _ in range(40):
         run(world, 1.0)
         assert brokers(world) == [first.plan.name]
-    assert first.core.broker.attendance.term == term
+    assert first.core.broker.sessions.term == term
     assert set(followed(world).values()) == {first.plan.name}
 
 
@@ -175,7 +175,7 @@ def test_a_new_broker_does_not_wait_for_the_one_whose_silence_made_it_the_broker
     job = submit(world, rank(world)[3], run_s=0.1)
     run(world, 2.0)
     # It knows five homes, and the fifth will tell it nothing.
-    assert dead.plan.name in {peer.name for peer in broker(world).core._succession.peers}
+    assert dead.plan.name in {peer.name for peer in broker(world).core._election.peers}
     assert has_ended(world, job)
 
 
@@ -190,7 +190,7 @@ def test_a_home_asks_the_broker_why_a_job_waits():
     home.asked()
     world.touch(home)
     run(world, 1.0)
-    assert home.whys[waiting.number][0].rule is Rule.MACHINE_BUSY
+    assert home.explanations[waiting.number][0].rule is Rule.MACHINE_BUSY
 
 
 def test_every_broker_draws_with_what_a_machine_counted_that_is_gone():
@@ -209,7 +209,7 @@ def test_every_broker_draws_with_what_a_machine_counted_that_is_gone():
     run(world, 15.0)
     for _ in range(2):
         core = broker(world).core.broker
-        assert core.state.standings.usage_s(account, WALL_S + world.now_s) > 25.0
+        assert core.state.usage.usage_s(account, WALL_S + world.now_s) > 25.0
         world.go_down(broker(world))
         run(world, 15.0)
 

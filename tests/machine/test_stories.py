@@ -349,11 +349,11 @@ def test_nothing_adds_up_where_all_has_finished():
     machine.finish()
     parts = machine.machine
     home, queues = parts.home, parts.broker.state.queues
-    posts = home.posts
+    posts = home.requests
     assert (home.jobs, posts._counts, posts._due, posts._stamps) == ({}, {}, {}, {})
-    assert (posts._bound, home._recording._folded_at) == ({}, {})
-    assert (queues.entries, queues.accounts, list(queues.kinds)) == ({}, {}, [])
-    assert parts.broker.state.standings._runs == {}
+    assert (posts._bound, home._log._folded_at) == ({}, {})
+    assert (queues.entries, queues.accounts, list(queues.classes)) == ({}, {}, [])
+    assert parts.broker.state.usage._runs == {}
     assert parts.node.claims() == []
     assert len(parts.node._capabilities) == 4
     assert len(parts.broker.state.machines["ume"].capabilities) == 4

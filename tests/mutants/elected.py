@@ -13,7 +13,7 @@ from typing import Any
 from iriai.broker.intake.sessions import Sessions
 from iriai.home.request_publisher import RequestPublisher
 from iriai.machine.core import Machine
-from iriai.node.admission import Admission, everybody
+from iriai.node.admission import Admission, admit_everybody
 from iriai.node.offer_builder import Capabilities
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
@@ -28,7 +28,7 @@ def _still_good(whole: Any, capabilities: Capabilities, capability: Any) -> floa
 
 
 def _judges_nobody(whole: Any, admission: Admission, run: Any, wall_s: float) -> Any:
-    admission._judge_user = everybody
+    admission._judge_user = admit_everybody
     return whole(admission, run, wall_s)
 
 
@@ -37,10 +37,12 @@ ELECTED: dict[str, tuple[Patch, int]] = {
     "BrokerIs is never sent": (lost_message(BrokerIs), 2),
     "a machine tells a new broker nothing": (instead(Machine, "_resend_all", nothing), 3),
     "a node tells a new broker nothing": (
-        around(Machine, "_resend_all", lambda _whole, self: self._home and self._home.post_anew()),
+        around(
+            Machine, "_resend_all", lambda _whole, self: self._home and self._home.resend_requests()
+        ),
         3,
     ),
-    "a home tells a new broker nothing": (instead(RequestPublisher, "anew", nothing), 43),
+    "a home tells a new broker nothing": (instead(RequestPublisher, "resend", nothing), 43),
     "a machine does not see that its broker began anew": (
         instead(Machine, "_is_of_term", nothing),
         3,

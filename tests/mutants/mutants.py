@@ -205,7 +205,7 @@ NAMED: dict[str, Patch] = {
     ),
     "a node forgets what waits for a place": instead(Node, "_see_to_waiting", nothing),
     "a node says nothing again when a link is back": instead(Node, "_link_up", nothing),
-    "a node does not report anew to a broker that is back": instead(Node, "report_anew", nothing),
+    "a node does not report anew to a broker that is back": instead(Node, "resend_report", nothing),
     "a node does not compare claims with what runs": instead(Node, "_reconcile", nothing),
     "a node asks for no lease": instead(LeaseRenewal, "due", lambda *_: iter(())),
     "a node takes any answer for a renewal of today": around(
@@ -256,7 +256,7 @@ NAMED: dict[str, Patch] = {
     "a home does not say what it wants after an end": around(
         Attempts,
         "_end",
-        lambda whole, each, *args: (whole(each, *args), each._posts._due.clear()),
+        lambda whole, each, *args: (whole(each, *args), each._requests._due.clear()),
     ),
     "a task that was ended for its memory is taken for completed": around(
         Attempts,

@@ -63,7 +63,7 @@ def test_the_ad_is_told_to_a_new_broker_alone():
     node = owned("true")
     node.run(1)
     assert node.idle.ad is None
-    node.node.report_anew()
+    node.node.resend_report()
     node.settle()
     assert node.idle.ad == machine_ad(STATIC, "true")
 

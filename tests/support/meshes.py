@@ -48,7 +48,7 @@ class Meshed:
         if not is_outward_only:
             door = socket.create_server(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{door.getsockname()[1]}"
-            self.mesh.doorway.open([door])
+            self.mesh.acceptor.open([door])
 
     @property
     def member(self) -> Member:

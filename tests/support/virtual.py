@@ -138,9 +138,9 @@ class VirtualMachine:
         if configuration is not None:
             self.simulated.plan = replace(self.simulated.plan, configuration=configuration)
         if not self.launcher.is_up:
-            self.launcher.come_up(self.now_s)
+            self.launcher.start(self.now_s)
             self.launcher.is_up = False
-        self.simulated.come_up(self.now_s)
+        self.simulated.start(self.now_s)
         self.turn()
 
     def crash(self, *, is_durable: bool) -> None:

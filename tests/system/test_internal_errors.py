@@ -73,19 +73,19 @@ def test_a_guarded_timer_ends_nothing_else(monkeypatch: pytest.MonkeyPatch):
 
 def test_whoever_a_core_failed_over_is_shunned_longer_each_time(tmp_path: Path):
     culprits = Culprits(str(tmp_path))
-    assert culprits.shunned(0.0) == []
+    assert culprits.blocked(0.0) == []
     for times in range(1, 12):
         culprits.blame("oni", "End", _failed("no"), 1000.0)
-        [(machine, for_s, words)] = Culprits(str(tmp_path)).shunned(1000.0)
+        [(machine, for_s, words)] = Culprits(str(tmp_path)).blocked(1000.0)
         assert machine == "oni"
         assert for_s == min(SHUN_MAX_S, SHUN_MIN_S * 2 ** (times - 1))
         assert "End" in words
-    assert Culprits(str(tmp_path)).shunned(1000.0 + SHUN_MAX_S) == []
+    assert Culprits(str(tmp_path)).blocked(1000.0 + SHUN_MAX_S) == []
     culprits.blame("oni", "End", _failed("no"), 1000.0 + 3 * SHUN_MAX_S)
-    [(_, for_s, _)] = culprits.shunned(1000.0 + 3 * SHUN_MAX_S)
+    [(_, for_s, _)] = culprits.blocked(1000.0 + 3 * SHUN_MAX_S)
     assert for_s == SHUN_MIN_S
 
 
 def test_a_damaged_file_of_culprits_shuns_nobody(tmp_path: Path):
     (tmp_path / FILE).write_text('{"oni": {"times": 1e400}}')
-    assert Culprits(str(tmp_path)).shunned(0.0) == []
+    assert Culprits(str(tmp_path)).blocked(0.0) == []

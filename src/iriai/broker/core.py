@@ -59,8 +59,8 @@ class SchedulingCycle:
     def __init__(self, state: BrokerState, ahead: Prefetcher, rng: Random) -> None:
         self._state = state
         self._ahead = ahead
-        self._dice = DecisionRng(rng)
-        self.planning: PlanDriver | None = planning_of(state)
+        self._rng_of_decisions = DecisionRng(rng)
+        self.plan_driver: PlanDriver | None = planning_of(state)
         """What plans in the place of passes; None: nothing does."""
         self._left: SchedulingPass | None = None
         """A pass that was left before its end."""
@@ -76,7 +76,7 @@ class SchedulingCycle:
     @property
     def wake_s(self) -> float | None:
         """When a policy wants to be asked at the latest; None: it does not say."""
-        return None if self.planning is None else self.planning.wake_s
+        return None if self.plan_driver is None else self.plan_driver.wake_s
 
     def woken(self) -> None:
         """An alarm rang: what had arrived was taken in, so that passes may take a turn again."""
@@ -84,13 +84,13 @@ class SchedulingCycle:
 
     def run(self, now: Instant, *, has_changed: bool) -> list[PassResult]:
         """Go on with the pass that was left, or begin one where anything changed."""
-        if self.planning is not None:
-            return [self.planning.run(self._dice, now)]
+        if self.plan_driver is not None:
+            return [self.plan_driver.run(self._rng_of_decisions, now)]
         if has_changed:
             self._left = None
         if not self._state.may_start_something:
             self._left = None  # what it had left to start was withdrawn, or was all started
-            self._state.rooms.end()
+            self._state.placement.end()
             return self._hand_out_ahead(now)
         outcome = self._go_on(now)
         return [outcome] if self.is_left else [outcome, *self._hand_out_ahead(now)]
@@ -100,16 +100,16 @@ class SchedulingCycle:
         state = self._state
         if now.steady_s != self._turn_s:
             self._turn_s, self._work = now.steady_s, 0
-        work = state.rooms.work
-        current = self._left or SchedulingPass(state, self._dice, now)
+        work = state.placement.work
+        current = self._left or SchedulingPass(state, self._rng_of_decisions, now)
         outcome = current.run(state.settings.turn_work_max - self._work)
-        self._work += state.rooms.work - work
+        self._work += state.placement.work - work
         self._left = None if current.is_over else current
         return outcome
 
     def _hand_out_ahead(self, now: Instant) -> list[PassResult]:
         """Nothing that waits could start now: what comes next where short tasks run."""
-        return [self._ahead.run(self._dice, now)] if self._ahead.is_due else []
+        return [self._ahead.run(self._rng_of_decisions, now)] if self._ahead.is_due else []
 
 
 MINUTE_S = 60.0
@@ -125,25 +125,27 @@ class Broker:
         order = settings.configuration.order
         fading, rule = decay_of(order), ChargeRule.of(order)
         self.state = BrokerState(settings, UsageAccounts(fading, rule))
-        self.attendance = Sessions(machine)
-        self.abroad = Federation(machine, self.state, rng)
+        self.sessions = Sessions(machine)
+        self.federation = Federation(machine, self.state, rng)
         ahead = Prefetcher(self.state, machine)
-        self._deciding = SchedulingCycle(self.state, ahead, rng)
+        self._cycle = SchedulingCycle(self.state, ahead, rng)
         self._quiet = OffpeakPublisher(OffpeakRule.named(order.offpeak))
-        self._under_way = PendingMatches(machine, self.state, self.abroad)
+        self._pending = PendingMatches(machine, self.state, self.federation)
         self._left_alone = Quarantine(self.state)
-        self._ends = FailureAttribution(self.state, self._left_alone)
+        self._failures = FailureAttribution(self.state, self._left_alone)
         self._reports = NodeReports(
             self.state,
-            self.attendance,
+            self.sessions,
             self._quiet,
-            self._under_way,
+            self._pending,
             self._left_alone,
-            self._ends,
+            self._failures,
             ahead,
             ClaimedUse(machine, fading, rule),
         )
-        self._wants = JobRequests(self.state, self.attendance, self.abroad, self._deciding.planning)
+        self._wants = JobRequests(
+            self.state, self.sessions, self.federation, self._cycle.plan_driver
+        )
         self._said: list[Effect] = []
         self._asked: dict[JobId, None] = {}
         """Jobs whose homes ask why they wait."""
@@ -153,13 +155,13 @@ class Broker:
             Idle: self._idle,
             Counted: self._reports.counted,
             Want: self._want,
-            Wants: self._all_told,
+            Wants: self._all_resent,
             Withdraw: self._withdraw,
             Explain: self._explain,
             Decline: self._decline,
-            Summary: self.abroad.receive,
-            Forward: self.abroad.receive,
-            Returned: self.abroad.receive,
+            Summary: self.federation.receive,
+            Forward: self.federation.receive,
+            Returned: self.federation.receive,
             Wake: self._wake,
             LinkDown: self._link_down,
             LinkUp: self._link_up,
@@ -167,13 +169,13 @@ class Broker:
 
     def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
         """It is new; these are there, and will tell it what they have."""
-        self.attendance.term = term
-        self.attendance.begin(peers, now.steady_s)
+        self.sessions.term = term
+        self.sessions.begin(peers, now.steady_s)
         self._must_pass = True
 
     def peers_changed(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
         """It is the broker of `cluster`; those are all clusters of the site."""
-        self.abroad.peers_changed(cluster, neighbours)
+        self.federation.peers_changed(cluster, neighbours)
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
         """Take one message in; nothing is decided before `end_turn`."""
@@ -182,7 +184,7 @@ class Broker:
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: one policy pass, if anything changed."""
-        attendance, now_s = self.attendance, now.steady_s
+        attendance, now_s = self.sessions, now.steady_s
         effects: list[Effect] = [*self._quiet.publish(self.state.machines, now_s)]
         effects += attendance.receipts()
         effects += self._reports.drain()
@@ -192,17 +194,17 @@ class Broker:
         is_complete = attendance.is_complete(now_s)
         if not is_complete:
             effects += self._alarm.by(attendance.until_s)
-        elif self._must_pass or self._deciding.is_left or self.abroad.must_pass:
+        elif self._must_pass or self._cycle.is_left or self.federation.must_pass:
             effects += self._pass(now)
-            self.abroad.passed()
-        effects += self._abroad(now, is_complete=is_complete)
+            self.federation.passed()
+        effects += self._federate(now, is_complete=is_complete)
         for job in self._asked:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
         self._asked.clear()
         if self.state.matching.follows_clock:
             effects += self._alarm.by(now_s + MINUTE_S - now.wall_s % MINUTE_S)
-        wake_s = self._deciding.wake_s
+        wake_s = self._cycle.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
         for at_s in (self._quiet.next_s, attendance.silent_s, self.state.exclusions.next_s):
@@ -210,10 +212,10 @@ class Broker:
                 effects += self._alarm.by(at_s)
         return effects
 
-    def _abroad(self, now: Instant, *, is_complete: bool) -> list[Effect]:
+    def _federate(self, now: Instant, *, is_complete: bool) -> list[Effect]:
         """What brokers of other clusters are told, once no more can start here."""
-        abroad = self.abroad
-        is_calm = is_complete and not self._deciding.is_left
+        abroad = self.federation
+        is_calm = is_complete and not self._cycle.is_left
         effects = abroad.end_turn(now, is_calm=is_calm)
         next_s = now.steady_s if abroad.must_pass else abroad.next_s
         if next_s < inf and (is_calm or next_s > now.steady_s):
@@ -222,14 +224,14 @@ class Broker:
 
     def _pass(self, now: Instant) -> list[Effect]:
         """Decide, and what is to be looked at after that."""
-        has_changed = self._must_pass or self.abroad.must_pass
-        self._must_pass = self.abroad.must_pass = False
+        has_changed = self._must_pass or self.federation.must_pass
+        self._must_pass = self.federation.must_pass = False
         effects: list[Effect] = []
-        for outcome in self._deciding.run(now, has_changed=has_changed):
-            effects += self._under_way.announce(outcome)
-        if self._deciding.is_left:
+        for outcome in self._cycle.run(now, has_changed=has_changed):
+            effects += self._pending.announce(outcome)
+        if self._cycle.is_left:
             effects += self._alarm.by(now.steady_s)
-        review_in_s = self._under_way.review_in_s
+        review_in_s = self._pending.review_in_s
         if review_in_s is not None:
             effects += self._alarm.by(now.steady_s + review_in_s)
         for until_s in self._left_alone.until_s():
@@ -238,15 +240,15 @@ class Broker:
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
         """Why a job's first waiting task has not started; the main reason first."""
-        new = self.attendance.reason(now.steady_s)
+        new = self.sessions.reason(now.steady_s)
         if new is not None:
             return [new]
-        elsewhere = self.abroad.explain(job, now.steady_s)
+        elsewhere = self.federation.explain(job, now.steady_s)
         if elsewhere and job not in self.state.queues.entries:
             return elsewhere
         reasons = explain(self.state, job, now)
-        if self._deciding.planning is not None:
-            reasons = self._deciding.planning.explain(job, reasons, now)
+        if self._cycle.plan_driver is not None:
+            reasons = self._cycle.plan_driver.explain(job, reasons, now)
         return reasons + elsewhere
 
     def never_runs(self, want: Want) -> list[Reason]:
@@ -258,7 +260,7 @@ class Broker:
 
     def failing_on(self, machine: str) -> list[str]:
         """Whose tasks fail at once there and not elsewhere, in words."""
-        return self._ends.failing_on(machine)
+        return self._failures.failing_on(machine)
 
     @property
     def is_offpeak(self) -> bool:
@@ -276,7 +278,7 @@ class Broker:
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
         self.state.check()
-        self._under_way.check()
+        self._pending.check()
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -289,14 +291,14 @@ class Broker:
     def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
         self._must_pass |= self._wants.withdraw(withdraw, now.steady_s)
 
-    def _all_told(self, wants: Wants, now: Instant) -> None:
-        self._must_pass |= self._wants.all_told(wants, now.steady_s)
+    def _all_resent(self, wants: Wants, now: Instant) -> None:
+        self._must_pass |= self._wants.all_resent(wants, now.steady_s)
 
     def _explain(self, explain: Explain, now: Instant) -> None:
         self._asked[explain.job] = None  # told after the pass of this turn
 
     def _decline(self, decline: Decline, now: Instant) -> None:
-        self._must_pass |= self._under_way.decline(decline)
+        self._must_pass |= self._pending.decline(decline)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._away(event.machine, now)
@@ -315,7 +317,7 @@ class Broker:
             if view.is_forgotten:
                 self._drop(view, now)
         self._must_pass |= self._wants.forget_home(machine)
-        self._under_way.drop_home(machine)
+        self._pending.drop_home(machine)
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
         """Nothing yet: the machine will report whole."""
@@ -354,20 +356,20 @@ class Broker:
         self._reports.forget_usage(machine)
 
     def _drop(self, view: MachineView, now: Instant) -> None:
-        self._under_way.give_up(view)
+        self._pending.give_up(view)
         self.state.drop_machine(view, now.steady_s)
-        self.attendance.forget(view.name)
-        self._ends.forget(view.name)
+        self.sessions.forget(view.name)
+        self._failures.forget(view.name)
         self._left_alone.forget(view.name)
         self._must_pass = True
 
     def _wake(self, wake: Wake, now: Instant) -> None:
         self._alarm.rang()
-        self._deciding.woken()
-        self._must_pass |= not self._deciding.is_left
-        for machine in self.attendance.silent(now.steady_s):
+        self._cycle.woken()
+        self._must_pass |= not self._cycle.is_left
+        for machine in self.sessions.silent(now.steady_s):
             self._away(machine, now)
         self.state.exclusions.expire(now.steady_s)
-        has_freed, told = self._under_way.review(now.steady_s)
+        has_freed, told = self._pending.review(now.steady_s)
         self._said += told
         self._must_pass |= has_freed | self._left_alone.review(now.steady_s)

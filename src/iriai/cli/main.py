@@ -29,11 +29,11 @@ def _run() -> int:
     # meanwhile, and taking everything apart at the end, were a third of its CPU time
     # (docs/adr/0030-command-line.md).
     gc.disable()
-    from iriai.cli.framework.registry import run_words
+    from iriai.cli.framework.registry import run_arguments
 
     gc.freeze()
     gc.enable()
-    return run_words(sys.argv[1:])
+    return run_arguments(sys.argv[1:])
 
 
 def _open_standard_streams() -> None:

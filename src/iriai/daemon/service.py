@@ -103,7 +103,7 @@ class Service:
             settings.configuration.identity.minimum_uid,
             self._payloads,
             self._descriptors,
-            self._descriptor_gone,
+            self._descriptor_changed,
         )
         self._launcher.home = lambda: settings.home
         self._engine = Engine(machine, self._writer, self._launcher, settings.home)
@@ -117,8 +117,8 @@ class Service:
         if settings.role.has_node:
             self._launcher.on_event = self._sensor.on_event
         self._launcher.on_epilog_failed = self._epilog_failed
-        self._past = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
-        self._unstored = DeferredReplies(self._engine, self._writer)
+        self._history = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
+        self._deferred = DeferredReplies(self._engine, self._writer)
         users = Permissions(
             settings.configuration,
             settings.single_uid,
@@ -126,7 +126,7 @@ class Service:
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:
             self._follow_front_end()
-        self._cluster = ClusterAuthority(settings, self._engine, users, self._begin_anew)
+        self._cluster = ClusterAuthority(settings, self._engine, users, self._restart)
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now) | self._cluster.handlers()
         ads = AdHandlers(settings, self._engine, users, self._inquirer, self._others)
@@ -140,7 +140,7 @@ class Service:
         )
         self._limited.watch(self._clients.limits())
         self._cluster.begin(self._clients, handlers)
-        self._open_to_strangers()
+        self._serve_unauthenticated()
         machine.begin(now)
 
     def _home(self, users: Permissions) -> Handlers:
@@ -153,10 +153,10 @@ class Service:
         submissions = Submissions(settings, users, self._payloads)
         fits = FeasibilityRequests(settings, engine, self._inquirer, self._others, feasibility)
         jobs = self._jobs = JobHandlers(
-            settings, engine, submissions, fits, self._descriptors, self._past, self._unstored
+            settings, engine, submissions, fits, self._descriptors, self._history, self._deferred
         )
         self._limited.watch(jobs.limits())
-        engine.on_settled = jobs.job_finished
+        engine.on_job_finished = jobs.job_finished
         engine.on_changed = jobs.waits.job_changed
         self._notify_users()
         engine.carrier = links
@@ -199,10 +199,10 @@ class Service:
             Seed(each.name, each.addresses, each.is_outward_only) for each in network.present()
         )
 
-    def _open_to_strangers(self) -> None:
+    def _serve_unauthenticated(self) -> None:
         """Newcomers and people elsewhere come through the same door."""
-        if self._network is not None and self._cluster.strangers is not None:
-            self._network.mesh.doorway.on_anonymous = self._cluster.strangers.serve
+        if self._network is not None and self._cluster.unauthenticated is not None:
+            self._network.mesh.acceptor.on_anonymous = self._cluster.unauthenticated.serve
 
     def _of_every_machine(self, now: Instant) -> Handlers:
         """What every machine answers."""
@@ -211,7 +211,7 @@ class Service:
             settings,
             engine,
             self._launcher,
-            self._past,
+            self._history,
             self._writer,
             self._network or self._links or self._uplink,
             self._sensor,
@@ -220,7 +220,7 @@ class Service:
             self._limited,
             self._down,
         )
-        nodes = DrainHandlers(settings, engine, self._unstored, self._links)
+        nodes = DrainHandlers(settings, engine, self._deferred, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
         table = NodeTables(
             settings, engine, self._links, self._sensor, self._inquirer, self._others, seen
@@ -243,7 +243,7 @@ class Service:
             self._engine,
             self._writer,
             self._store,
-            lambda number: self._past.outcome(SelectedJobs(JobId(home, number))),
+            lambda number: self._history.outcome(SelectedJobs(JobId(home, number))),
             self._payloads,
             self._launcher,
             jobs.sendmail,
@@ -291,8 +291,8 @@ class Service:
         if self._uplink is not None:
             self._uplink.connect()
         if self._network is not None:
-            for machine, for_s, words in self._culprits.shunned(read_clocks("culprits").wall_s):
-                self._network.mesh.shun(machine, words, for_s)
+            for machine, for_s, words in self._culprits.blocked(read_clocks("culprits").wall_s):
+                self._network.mesh.block(machine, words, for_s)
             self._network.begin()
         listener = self._settings.listener
         listener.setblocking(False)
@@ -345,7 +345,7 @@ class Service:
         else:
             self._loop.call_soon(self._end, 0)
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Exit because the configuration changed on disk; the supervisor restarts us with it."""
         self._settings.announce_again()
         self._loop.call_soon(self._end, 0)
@@ -375,7 +375,7 @@ class Service:
             return
         log.error("the store cannot be written: %s", failure)
         if failure.passing:
-            self._loop.call_soon_threadsafe(self._engine.request, self._unstored.refuse)
+            self._loop.call_soon_threadsafe(self._engine.request, self._deferred.refuse)
         else:
             self._loop.call_soon_threadsafe(self._fail, failure)
 
@@ -394,7 +394,7 @@ class Service:
 
         self._engine.request(drain)
 
-    def _descriptor_gone(self, attempt: AttemptId) -> None:
+    def _descriptor_changed(self, attempt: AttemptId) -> None:
         """An attempt cannot start: what its client passed did not outlive an earlier daemon."""
         now = read_clocks("descriptor")
         self._engine.event(

@@ -79,7 +79,7 @@ class NodeSessions:
 
     def acknowledge(self, attempt: AttemptId, machine: str) -> None:
         """An end was told; it is stored before this leaves."""
-        self._say(machine, Acknowledge(attempt))
+        self._send(machine, Acknowledge(attempt))
 
     def current(self, attempt: AttemptId) -> JobState | None:
         """The job, where this is the attempt of its task that holds a claim."""
@@ -97,7 +97,7 @@ class NodeSessions:
         if job is not None:
             self._stop_if_cancelled(attempt, job)
         elif attempt.home == self._home:
-            self._say(machine, Stop(attempt, EndCause.LOST, 0.0))
+            self._send(machine, Stop(attempt, EndCause.LOST, 0.0))
         return job
 
     # --- other machines --------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class NodeSessions:
         machine = renew.machine
         self.leases.answer(machine, now_s)
         confirmed = tuple(a for a in renew.unconfirmed if self.reported(a, machine) is not None)
-        self._say(machine, Renewed(self._home, renew.asked_steady_s, confirmed))
+        self._send(machine, Renewed(self._home, renew.asked_steady_s, confirmed))
 
     def check(self) -> None:
         """Raise where leases and attempts on other machines are not the same."""
@@ -156,17 +156,17 @@ class NodeSessions:
     ) -> None:
         # An attempt on the home's own machine shares its fate, and needs no lease.
         lease_s = None if machine == self._home else lease_of(job.spec)
-        self._say(machine, Run(attempt, job.spec_of(attempt.index), capability, lease_s))
+        self._send(machine, Run(attempt, job.spec_of(attempt.index), capability, lease_s))
 
     def _stop_if_cancelled(self, attempt: AttemptId, job: JobState) -> None:
         task = job.tasks[attempt.index]
         if task.stopping:
-            self._say(task.machine, Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s))
+            self._send(task.machine, Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s))
 
     def _attempt(self, job: JobState, index: int, task: ActiveTask) -> AttemptId:
         return AttemptId(self._home, job.number, index, task.attempt)
 
-    def _say(self, machine: str, message: ToNode) -> None:
+    def _send(self, machine: str, message: ToNode) -> None:
         self.unsaid.append(Send(machine, Part.NODE, message))
 
 
@@ -183,15 +183,15 @@ class Attempts:
         effects: list[Effect],
     ) -> None:
         self._home = home
-        self._posts = posts
+        self._requests = posts
         self._changes = recording.changes
-        self._aftermath = aftermath
+        self._completion = aftermath
         self._effects = effects
         self._jobs = jobs
         self.nodes = NodeSessions(home, jobs)
-        self.observed = MachineStats()
+        self.stats = MachineStats()
         """What machines do beside what they say."""
-        self.notices = Incidents()
+        self.incidents = Incidents()
         self._ahead: dict[AttemptId, str] = {}
         """The machines at which attempts wait that were handed out ahead, as those last said."""
         self._begun_wall_s: dict[AttemptId, float] = {}
@@ -209,21 +209,21 @@ class Attempts:
         """The first task of a job that waits is to run where it was matched."""
         index, machine = job.first_waiting(), match.machine
         attempt = AttemptId(self._home, job.number, index, job.next_attempt(index))
-        self._posts.bound(attempt, machine, match.capability, is_own=not match.broker)
+        self._requests.bound(attempt, machine, match.capability, is_own=not match.broker)
         job.attempted(index, attempt.attempt, machine)
         self._changes.attempted(job.number, index, attempt.attempt, machine)
         self.nodes.run(attempt, job, machine, match.capability, now.steady_s)
 
     def is_bound(self, match: Match) -> bool:
         """Whether a match came before, and what it led to is under way."""
-        bound = self._posts.bound_to(match.machine, match.capability)
+        bound = self._requests.bound_to(match.machine, match.capability)
         return bound is not None and self.nodes.current(bound) is not None
 
     # --- what nodes say --------------------------------------------------------------------------
 
     def accepted(self, accepted: Accepted, _now: Instant) -> None:
         """The node has the claim; that the process runs is told by `Begun`."""
-        if not self._may_tell(accepted.machine, accepted.attempt):
+        if not self._may_report(accepted.machine, accepted.attempt):
             return
         job = self.nodes.reported(accepted.attempt, accepted.machine)
         if job is not None and accepted.is_ahead:
@@ -234,14 +234,14 @@ class Attempts:
     def refused(self, refusal: Refusal, _now: Instant) -> None:
         """The node does not run it: the task waits again."""
         job = self.nodes.current(refusal.attempt)
-        if job is not None and self._may_tell(refusal.reason.machine, refusal.attempt):
-            self.observed.refused(refusal.reason)
+        if job is not None and self._may_report(refusal.reason.machine, refusal.attempt):
+            self.stats.refused(refusal.reason)
             refused = (EndCause.REFUSED, None, None)
             self._end(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def begun(self, begun: Begun, _now: Instant) -> None:
         """The process runs."""
-        if not self._may_tell(begun.machine, begun.attempt):
+        if not self._may_report(begun.machine, begun.attempt):
             return
         job = self.nodes.reported(begun.attempt, begun.machine)
         if job is None:
@@ -250,26 +250,26 @@ class Attempts:
         self._begun_wall_s[begun.attempt] = begun.started_wall_s
         _, number, index, attempt = begun.attempt
         if job.tasks[index].state is TaskState.CLAIMED:
-            self.observed.begun += 1
+            self.stats.begun += 1
             job.started(index, attempt)
             self._changes.started(number, index, attempt)
 
     def ended(self, end: End, _now: Instant) -> None:
         """It is over, and this is what it came to."""
         result = end.result
-        if not self._may_tell(result.machine, end.attempt):
+        if not self._may_report(result.machine, end.attempt):
             return
         self.nodes.acknowledge(end.attempt, result.machine)
         job = self.nodes.current(end.attempt)
         if job is None:  # repeated, or of an attempt that was replaced: the first result stands
             return
         self._effects.append(Persist(result))
-        self.observed.ended(result, job.spec)
+        self.stats.ended(result, job.spec)
         self._end(job, end.attempt, result.cause, result.exit_code, result.signal)
 
     def renew(self, renew: Renew, now: Instant) -> None:
         """A node asks for the leases of what it has from here."""
-        own = tuple(a for a in renew.unconfirmed if self._may_tell(renew.machine, a))
+        own = tuple(a for a in renew.unconfirmed if self._may_report(renew.machine, a))
         self.nodes.renew(replace(renew, unconfirmed=own), now.steady_s)
 
     def link_up(self, event: LinkUp, _now: Instant) -> None:
@@ -283,13 +283,13 @@ class Attempts:
             self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
             self._end(job, attempt, EndCause.LOST, None, None)
 
-    def _may_tell(self, machine: str, attempt: AttemptId) -> bool:
+    def _may_report(self, machine: str, attempt: AttemptId) -> bool:
         """Whether news of an attempt come from where it is; of one that is over none count."""
         job = self.nodes.current(attempt)
         if job is None or job.tasks[attempt.index].machine == machine:
             return True
         given = job.tasks[attempt.index].machine
-        self.notices.note("not-its-own", machine, f"it spoke of {attempt}, which {given} has")
+        self.incidents.note("not-its-own", machine, f"it spoke of {attempt}, which {given} has")
         return False
 
     def _end(
@@ -310,7 +310,7 @@ class Attempts:
         end = (index, attempt.attempt, cause, exit_code, signal)
         self._changes.ended(job.number, end, refusal)
         if index in job.tasks or (job.spec.throttle is not None and job.waiting):
-            self._posts.changed(job.number)
+            self._requests.changed(job.number)
         if final is not None:
-            self._aftermath.task_ended(job, index, final)
-        self._aftermath.finish_if_over(job)
+            self._completion.task_ended(job, index, final)
+        self._completion.finish_if_over(job)

@@ -204,8 +204,8 @@ class Completion:
     ) -> None:
         """A job that is over is taken out of `jobs`."""
         self._jobs = jobs
-        self._posts = posts
-        self._recording = recording
+        self._requests = posts
+        self._log = recording
         self._effects = effects
         self.dependents = Dependents()
         self.finished = RecentOutcomes()
@@ -250,9 +250,9 @@ class Completion:
         self.dependents.drop(number, job.open_after)
         self.dependents.ended(number, None, job.worst.cause)
         self.finished.add(job)
-        self._posts.forget(number)
+        self._requests.forget(number)
         self._effects.append(JobSettled(number, has_notice(job)))
-        self._recording.finished(job)
+        self._log.finished(job)
 
     def _notify_dependents(self, job: JobState) -> None:
         """Tasks of a job have ended: of those that wait for it some may be due."""
@@ -271,18 +271,18 @@ class Completion:
         job = self._jobs.get(number)
         if job is None or dependency not in job.open_after:
             return
-        self._posts.changed(number)
+        self._requests.changed(number)
         if dependency.condition.holds(cause):
             self._dependencies_met(job, ((dependency, cause),))
             return
         self.dependents.drop(number, job.open_after)
         failed = DependencyFailed(dependency, cause)
         job.apply(failed)
-        self._recording.changes.other(number, failed)
+        self._log.changes.other(number, failed)
         self.withdrawn(job)
 
     def _dependencies_met(self, job: JobState, met: EndsMet) -> None:
         """Some of what a job waits for has ended as it should."""
         change = DependencyMet(met)
         job.apply(change)
-        self._recording.changes.other(job.number, change)
+        self._log.changes.other(job.number, change)

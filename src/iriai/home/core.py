@@ -70,15 +70,15 @@ class Home:
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
-        self.posts = RequestPublisher(name, self.jobs, beside)
+        self.requests = RequestPublisher(name, self.jobs, beside)
         self._effects: list[Effect] = []
         """What is asked for, in order; its parts add to it."""
-        self._recording = EventLog(self.jobs)
-        self._aftermath = Completion(self.jobs, self.posts, self._recording, self._effects)
+        self._log = EventLog(self.jobs)
+        self._completion = Completion(self.jobs, self.requests, self._log, self._effects)
         self._attempts = Attempts(
-            name, self.jobs, self.posts, self._recording, self._aftermath, self._effects
+            name, self.jobs, self.requests, self._log, self._completion, self._effects
         )
-        self.observed = self._attempts.observed
+        self.stats = self._attempts.stats
         """What machines do beside what they say."""
         self._nodes = self._attempts.nodes
         self._alarm = Timer(Part.HOME)
@@ -97,12 +97,12 @@ class Home:
         }
         for stored in jobs:
             self._restore(stored)
-        self._aftermath.dependents.restore(self.jobs, ended)
+        self._completion.dependents.restore(self.jobs, ended)
 
     @property
     def outcomes(self) -> Mapping[int, TaskEnd]:
         """How jobs ended that finished lately, by number."""
-        return self._aftermath.finished.outcomes
+        return self._completion.finished.outcomes
 
     # --- what clients ask ------------------------------------------------------------------------
 
@@ -118,13 +118,13 @@ class Home:
         `ended`: how those ended that `unknown_ends` named. Raises `NotFound` or `Refused` where it
         waits for what is not there, or what can never be.
         """
-        met = self._known().ends_met(spec.after, ended) if spec.after else ()
+        met = self._known().dependencies_met(spec.after, ended) if spec.after else ()
         number = self._next_number
         self._next_number += 1
         job = self.jobs[number] = JobState(number, spec, now.wall_s)
         self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
-        self._aftermath.wait(job, met)
-        self.posts.changed(number)
+        self._completion.wait(job, met)
+        self.requests.changed(number)
         return JobId(self.name, number)
 
     def unknown_ends(self, after: tuple[Dependency, ...]) -> list[Dependency]:
@@ -134,7 +134,7 @@ class Home:
 
     def would_wait_for(self, after: tuple[Dependency, ...], ended: Ends) -> list[Reason]:
         """What of `after` has not ended; raises as `submit` would."""
-        met = dict(self._known().ends_met(after, ended))
+        met = dict(self._known().dependencies_met(after, ended))
         return explain_open(tuple(each for each in after if each not in met), self.jobs)
 
     def alter(
@@ -151,12 +151,12 @@ class Home:
             return None
         change, met = planned
         if "after" in change.now.fields:
-            self._aftermath.dependents.drop(number, job.open_after)
+            self._completion.dependents.drop(number, job.open_after)
         job.apply(change)
-        self._recording.changes.other(number, change)
+        self._log.changes.other(number, change)
         if "after" in change.now.fields:
-            self._aftermath.wait(job, met)
-        self.posts.changed(number)
+            self._completion.wait(job, met)
+        self.requests.changed(number)
         return change
 
     def cancel(self, number: int, indices: tuple[int, ...], by: str) -> int:
@@ -170,10 +170,10 @@ class Home:
             return 0
         changed = job.cancelled(concerned)
         if changed:
-            self._recording.changes.other(number, Cancelled(concerned, by))
-            self.posts.changed(number)
+            self._log.changes.other(number, Cancelled(concerned, by))
+            self.requests.changed(number)
             self._nodes.stop(job, frozenset(concerned))
-            self._aftermath.withdrawn(job)
+            self._completion.withdrawn(job)
         return changed
 
     def hold(self, number: int, by: str) -> int:
@@ -191,8 +191,8 @@ class Home:
         if is_held and not job.waiting:
             raise Refused("nothing-waits", f"{JobId(self.name, number)} has no task that waits")
         job.apply(change)
-        self._recording.changes.other(number, change)
-        self.posts.changed(number)
+        self._log.changes.other(number, change)
+        self.requests.changed(number)
         return job.waiting
 
     def job(self, number: int) -> JobState:
@@ -235,23 +235,23 @@ class Home:
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: post wants that changed other than by matches."""
-        if self._aftermath.dependents.is_due:
-            self._aftermath.notify_due()
-        if self.posts.are_due:
-            for message in self.posts.drain(now):
+        if self._completion.dependents.is_due:
+            self._completion.notify_due()
+        if self.requests.are_due:
+            for message in self.requests.drain(now):
                 self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
         return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """At the end of a turn: its changes as events, one for each job and run of like changes."""
-        self._effects.extend(self._recording.drain(now))
-        self._aftermath.end_turn()
+        self._effects.extend(self._log.drain(now))
+        self._completion.end_turn()
         return self._drain_effects()
 
     def finished_counts(self, number: int) -> tuple[int, int]:
         """Tasks of a job that finished lately: (completed, ended in any other way)."""
-        return self._aftermath.finished.counts(number)
+        return self._completion.finished.counts(number)
 
     def explain(self, number: int) -> list[Reason]:
         """What in the home itself keeps the job's waiting tasks from starting."""
@@ -266,9 +266,9 @@ class Home:
         self._nodes.rejoin(now.steady_s)
         return self._drain_effects()
 
-    def post_anew(self) -> None:
+    def resend_requests(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
-        self.posts.anew()
+        self.requests.resend()
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
@@ -276,14 +276,14 @@ class Home:
             job.check()
             assert not job.is_finished, f"job {job.number} has finished and is still kept"
         self._nodes.check()
-        self._aftermath.dependents.check(self.jobs)
+        self._completion.dependents.check(self.jobs)
 
     # --- what brokers say ------------------------------------------------------------------------
 
     def _match(self, match: Match, now: Instant) -> None:
         number = match.job.number
         if self._attempts.is_bound(match):
-            self.posts.changed(number)  # it came twice: the broker is told how many wait
+            self.requests.changed(number)  # it came twice: the broker is told how many wait
             return
         job = self.jobs.get(number)
         if job is None or not job.ready:
@@ -299,7 +299,7 @@ class Home:
         in_s = promise.start_in_s
         change = Promised(None if in_s is None else now.wall_s + in_s, promise.machine)
         job.apply(change)
-        self._recording.changes.other(job.number, change)
+        self._log.changes.other(job.number, change)
 
     def _explained(self, explained: Explained, now: Instant) -> None:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
@@ -315,7 +315,7 @@ class Home:
 
     def _set_alarm(self, now: Instant) -> None:
         next_s = self._nodes.leases.next_s
-        if self._aftermath.dependents.is_due:  # the others are told in turns that follow at once
+        if self._completion.dependents.is_due:  # the others are told in turns that follow at once
             next_s = now.steady_s
         if next_s is not None:
             self._effects.extend(self._alarm.by(next_s))
@@ -329,15 +329,15 @@ class Home:
             job.apply(event.change)
             job.sequence = event.sequence
         if stored.events:
-            self._recording.restored(job.number, stored.events[0].sequence)
+            self._log.restored(job.number, stored.events[0].sequence)
         self.jobs[job.number] = job
-        self.posts.changed(job.number)
+        self.requests.changed(job.number)
 
     def _drain_effects(self) -> list[Effect]:
         effects = self._effects.copy()
         self._effects.clear()
         if self._nodes.unsaid:
             effects += self._nodes.drain()
-        if self._attempts.notices.unsaid:
-            effects += self._attempts.notices.drain()
+        if self._attempts.incidents.unsaid:
+            effects += self._attempts.incidents.drain()
         return effects

@@ -50,7 +50,7 @@ class JobLookup(NamedTuple):
             raise NotFound("no-such-task", f"there is no task {dependency.on} to wait for")
         return None if job.task_state(task) is TaskState.FINISHED else NOT_ENDED
 
-    def ends_met(self, after: tuple[Dependency, ...], ended: Ends) -> EndsMet:
+    def dependencies_met(self, after: tuple[Dependency, ...], ended: Ends) -> EndsMet:
         """Those of `after` that have ended as they should; `ended` has what the store told.
 
         Raises `NotFound`, or `Refused` where one can never hold.
@@ -80,7 +80,7 @@ class JobLookup(NamedTuple):
             return None
         after = new.applied(job.spec).after if "after" in new.fields else ()
         check_no_cycle(self.jobs, self.home, job.number, after)
-        return Altered(new.undone(job.spec), new, by), self.ends_met(after, ended)
+        return Altered(new.undone(job.spec), new, by), self.dependencies_met(after, ended)
 
 
 def check_possible(dependency: Dependency, cause: EndCause) -> None:

@@ -53,7 +53,7 @@ class RequestPublisher:
         """The ready tasks of a job are others than the broker knows."""
         self._due[number] = None
 
-    def anew(self) -> None:
+    def resend(self) -> None:
         """The broker is new, or can be reached again: it is told every want."""
         self._counts.clear()
         self._due = dict.fromkeys(self._jobs)

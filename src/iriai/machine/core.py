@@ -122,12 +122,12 @@ class Machine:
         self._home = home
         self._broker = broker
         self._broker_at = broker_at or name
-        self._succession = succession
+        self._election = succession
         self._make_broker = make_broker
         self._term = 0.0
         """That of the broker which was told everything."""
-        self._posting = Retransmission()
-        self._neighbours: tuple[ClusterPeer, ...] = ()
+        self._retransmission = Retransmission()
+        self._peer_clusters: tuple[ClusterPeer, ...] = ()
         """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
         """What other machines counted, as the directory has it: kept of one that is gone as well.
@@ -172,22 +172,22 @@ class Machine:
     @property
     def peers(self) -> tuple[BrokerCandidate, ...]:
         """The members of its cluster that are there, itself among them; nobody outside of one."""
-        return self._succession.peers if self._succession is not None else ()
+        return self._election.peers if self._election is not None else ()
 
     @property
-    def has_neighbours(self) -> bool:
+    def has_peer_clusters(self) -> bool:
         """Whether there are other clusters, to which work can be passed on."""
-        return len(self._neighbours) > 1  # its own is among them
+        return len(self._peer_clusters) > 1  # its own is among them
 
     @property
-    def neighbours(self) -> tuple[ClusterPeer, ...]:
+    def peer_clusters(self) -> tuple[ClusterPeer, ...]:
         """The other clusters of the site, and who of each is to be asked first."""
-        return tuple(each for each in self._neighbours if each.cluster != self.cluster)
+        return tuple(each for each in self._peer_clusters if each.cluster != self.cluster)
 
     @property
     def cluster(self) -> str:
         """The name of its cluster; empty where it has none."""
-        return self._succession.cluster if self._succession is not None else ""
+        return self._election.cluster if self._election is not None else ""
 
     def follow(self, machine: str) -> None:
         """From now on its broker is that machine's."""
@@ -196,7 +196,7 @@ class Machine:
     def begin(self, now: Instant) -> None:
         """After construction from a store: the home asks again for what it does not know."""
         self._now_s = now.steady_s
-        if self._succession is not None:
+        if self._election is not None:
             self._sync(now)
         if self._home is not None:
             self._route(self._home.rejoin(now))
@@ -224,14 +224,14 @@ class Machine:
 
     def _others_changed(self, event: LinkUp | LinkDown | PeersChanged, now: Instant) -> None:
         """Another machine can be reached, or not any more, or came, or went."""
-        succession = self._succession
+        succession = self._election
         if isinstance(event, PeersChanged):
             if succession is not None:
-                self._neighbours = event.neighbours
+                self._peer_clusters = event.neighbours
                 self._route(succession.peers_changed(event.peers, now))
                 self._sync(now)
                 if self._broker is not None:
-                    self._broker.peers_changed(succession.cluster, self._neighbours)
+                    self._broker.peers_changed(succession.cluster, self._peer_clusters)
             return
         for part in self.parts:
             self._route(self._dispatch(part, event, now))
@@ -270,13 +270,13 @@ class Machine:
         if self._broker is not None:
             self._broker.member_forgotten(machine, now)
         if self._home is not None:
-            self._home.observed.forget(machine)
+            self._home.stats.forget(machine)
 
     def end_turn(self, now: Instant) -> Turn:
         """Deliver, decide, record: the turn's records and what must wait for them."""
         self._now_s = now.steady_s
         if self._broker_at != self.name:
-            self._say_again(now)
+            self._resend(now)
         home, node, inbox = self._home, self._node, self._inbox
         for _ in range(ROUNDS_MAX):
             if inbox:
@@ -289,7 +289,7 @@ class Machine:
                 self._deliver(now)
             if self._broker is not None:
                 self._route(self._broker.end_turn(now))
-            if not inbox and (node is None or node.is_settled):
+            if not inbox and (node is None or node.is_idle):
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")
@@ -356,48 +356,48 @@ class Machine:
             if self._broker is None:
                 self._route([Send(sender, _SUCCESSION, BrokerIs(self._broker_at))])
                 return
-        elif part is _BROKER and self._succession is not None:
-            self._route(self._succession.posted(sender, now))
+        elif part is _BROKER and self._election is not None:
+            self._route(self._election.posted(sender, now))
             if self._broker is None:
                 return  # it was told who is
         if isinstance(message, _OF_SUCCESSION):
-            if not self._is_of_neighbour(sender, message):
-                self._of_succession(sender, message, now)
+            if not self._is_of_peer_cluster(sender, message):
+                self._of_election(sender, message, now)
         elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
             return  # it was the broker a moment ago, or says so
         else:
             self._route(self._dispatch(part, message, now))
 
-    def _is_of_neighbour(self, sender: str, message: Message) -> bool:
+    def _is_of_peer_cluster(self, sender: str, message: Message) -> bool:
         """Whether a machine of another cluster, to which the broker spoke, says who is broker."""
         if self._broker is None or not isinstance(message, BrokerIs):
             return False
-        return self._broker.abroad.neighbours.corrected(sender, message.broker)
+        return self._broker.federation.peers.corrected(sender, message.broker)
 
-    def _of_succession(
+    def _of_election(
         self, sender: str, message: AskBroker | BrokerIs | Heard, now: Instant
     ) -> None:
         if isinstance(message, Heard) and sender == self._broker_at:
-            self._posting.acknowledged(message, now.steady_s)
+            self._retransmission.acknowledged(message, now.steady_s)
             if message.is_lacking and self._node is not None:
-                self._node.report_anew()
-        if self._succession is not None:
-            self._route(self._succession.receive(sender, message, now))
+                self._node.resend_report()
+        if self._election is not None:
+            self._route(self._election.receive(sender, message, now))
             self._sync(now)
         elif isinstance(message, Heard) and sender == self._broker_at:
             self._is_of_term(message.term)
 
     def _sync(self, now: Instant) -> None:
         """Have a broker where it is this machine's turn, and follow whoever it is."""
-        succession = self._succession
+        succession = self._election
         assert succession is not None
         if not succession.is_broker:
             self._broker = None
-        elif self._broker is None or self._broker.attendance.term != succession.term:
+        elif self._broker is None or self._broker.sessions.term != succession.term:
             assert self._make_broker is not None
             self._broker = self._make_broker()
             self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
-            self._broker.peers_changed(succession.cluster, self._neighbours)
+            self._broker.peers_changed(succession.cluster, self._peer_clusters)
             self._send_counters(self._broker, now)
         if succession.broker != self._broker_at:
             self._broker_at = succession.broker
@@ -445,37 +445,37 @@ class Machine:
 
     def _resend_all(self) -> None:
         """The broker is new, or what this machine said to it may be lost."""
-        self._posting.begin(self._now_s)
+        self._retransmission.begin(self._now_s)
         if self._node is not None:
-            self._node.report_anew()
+            self._node.resend_report()
         if self._home is not None:
-            self._home.post_anew()
+            self._home.resend_requests()
 
     def _woken(self, event: Wake, now: Instant) -> None:
         """The alarm of what lies between the parts and the broker; `end_turn` sees to posts."""
         self._alarm_s = None
         if self._beat_s is not None and self._beat_s <= now.steady_s:
             self._beat_s = None
-            assert self._succession is not None
-            self._route(self._succession.handle(event, now))
+            assert self._election is not None
+            self._route(self._election.handle(event, now))
             self._sync(now)
 
-    def _say_again(self, now: Instant) -> None:
+    def _resend(self, now: Instant) -> None:
         """What the broker of another machine has not acknowledged, or has not heard for long."""
-        posting = self._posting
+        posting = self._retransmission
         if posting.next_s > now.steady_s:
             return
         is_report, wants = posting.overdue(now.steady_s)
-        is_quiet = posting.is_quiet(now.steady_s)
+        is_quiet = posting.is_refresh_due(now.steady_s)
         if self._node is not None and (is_report or is_quiet):
-            self._node.report_anew()
+            self._node.resend_report()
         if self._home is not None:
-            self._home.posts.again(wants)
+            self._home.requests.again(wants)
             if is_quiet:
-                self._home.posts.refresh()
-        posting.spoke(now.steady_s)
-        if self._succession is not None and (is_report or wants):
-            self._route(self._succession.doubt(now))
+                self._home.requests.refresh()
+        posting.sent(now.steady_s)
+        if self._election is not None and (is_report or wants):
+            self._route(self._election.suspect(now))
             self._sync(now)
 
     def _set_alarm(self) -> None:
@@ -484,7 +484,7 @@ class Machine:
             return
         due_s = inf if self._beat_s is None else self._beat_s
         if self._broker_at != self.name:
-            due_s = min(due_s, self._posting.next_s)
+            due_s = min(due_s, self._retransmission.next_s)
         alarm_s = self._alarm_s
         if alarm_s is None or due_s < alarm_s or due_s > alarm_s + PUT_OFF_S:
             self._alarm_s = due_s
@@ -510,7 +510,7 @@ class Machine:
         if part is _HOME:
             return self.home.handle(event, now)  # type: ignore[arg-type]
         if part is _BROKER:
-            if self._broker is None and self._succession is not None:
+            if self._broker is None and self._election is not None:
                 return []  # it was for one that is no more; another will be told all
             return self.broker.handle(event, now)  # type: ignore[arg-type]
         if part is _SUCCESSION:
@@ -544,6 +544,6 @@ class Machine:
     def _note(self, message: Message) -> None:
         """What is said to the broker of another machine is to be acknowledged."""
         if isinstance(message, Idle):
-            self._posting.reported(message.incarnation, message.version, self._now_s)
+            self._retransmission.reported(message.incarnation, message.version, self._now_s)
         elif isinstance(message, Want | Withdraw):
-            self._posting.wanted(message.job.number, message.stamp, self._now_s)
+            self._retransmission.wanted(message.job.number, message.stamp, self._now_s)

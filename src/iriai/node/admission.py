@@ -20,7 +20,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.node.claims import Claims
 from iriai.node.offer_builder import Availability, Capabilities, Load, OfferBuilder
-from iriai.node.settings import JudgeUser, everybody
+from iriai.node.settings import JudgeUser, admit_everybody
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Admission:
         availability: Availability,
         report: OfferBuilder,
         agreement: RequirementsCheck,
-        judge_user: JudgeUser = everybody,
+        judge_user: JudgeUser = admit_everybody,
     ) -> None:
         self._judge_user = judge_user
         self._machine = machine

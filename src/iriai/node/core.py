@@ -129,7 +129,7 @@ class Node:
         ended before the restart, and others may have their place."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
-        self._is_settled = False
+        self._is_idle = False
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -148,7 +148,7 @@ class Node:
             LauncherLost: self._launcher_lost,
             Wake: self._wake,
             Renewed: self._renewed,
-            Quiet: self._quiet,
+            Quiet: self._set_offpeak,
             Charging: self._meter.charge_by,
             PrologFailed: self._prolog_failed,
             LoadMeasured: self._load_measured,
@@ -166,14 +166,14 @@ class Node:
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Take one event in; the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
-        self._is_settled = False
+        self._is_idle = False
         return self._drain_effects()
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: tell the broker what is idle and what was counted."""
-        if self._is_settled:
+        if self._is_idle:
             return []
-        self._is_settled = True
+        self._is_idle = True
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
@@ -194,13 +194,13 @@ class Node:
         return self._drain_effects()
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing was heard, and nothing asked for, since it was settled."""
-        return self._is_settled
+        return self._is_idle
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start nothing more until `resume`; what runs goes on."""
-        self._is_settled = False
+        self._is_idle = False
         self._availability.drained = drained = Drained(reason, by, now.wall_s)
         self._effects.append(Persist(drained))
         self._report.is_due = True
@@ -209,7 +209,7 @@ class Node:
         """Start tasks again; False: nothing kept it from that."""
         if self.drained is None:
             return False
-        self._is_settled = False
+        self._is_idle = False
         self._availability.drained = None
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
@@ -227,14 +227,14 @@ class Node:
 
     def rules_changed(self) -> None:
         """Tasks of users that were turned away may be run now, or the other way round."""
-        self._is_settled = False
+        self._is_idle = False
         self._report.rules += 1
         self._report.is_due = True
 
-    def report_anew(self) -> None:
+    def resend_report(self) -> None:
         """The broker is new, or can be reached again: it is told everything."""
-        self._is_settled = False
-        self._report.begin_anew()
+        self._is_idle = False
+        self._report.restart()
 
     def running(self) -> list[AttemptId]:
         """The attempts that hold a claim, in the order in which it was granted."""
@@ -281,7 +281,7 @@ class Node:
             self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
-        self._say_again(held)
+        self._resend(held)
 
     def unavailable(self) -> Reason | None:
         """Why nothing can be started here now; None: it can."""
@@ -291,11 +291,11 @@ class Node:
         """A home asks again for an attempt that has its claim."""
         held.spec = run.spec
         if held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
-            self._say_again(held)
+            self._resend(held)
         else:
             self._launch(held, now)
 
-    def _say_again(self, held: HeldClaim) -> None:
+    def _resend(self, held: HeldClaim) -> None:
         """What its home may not have heard."""
         attempt = held.claim.attempt
         if held.end is not None:
@@ -479,7 +479,7 @@ class Node:
         """What was said to a home there may be lost."""
         for held in self._claims.all():
             if held.claim.attempt.home == event.machine and held.claim.lease_s is not None:
-                self._say_again(held)
+                self._resend(held)
         self._leases.ask_soon(event.machine, now.steady_s)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
@@ -504,7 +504,7 @@ class Node:
             self._launch(held, now)
         self._effects.append(RenewLeases(renewed.home, renewed.asked_steady_s))
 
-    def _quiet(self, quiet: Quiet, now: Instant) -> None:
+    def _set_offpeak(self, quiet: Quiet, now: Instant) -> None:
         if self._meter.set_offpeak(quiet.is_offpeak, now):
             self._sample()  # what was used so far was used in the hour that is over
 

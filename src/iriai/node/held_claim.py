@@ -77,12 +77,12 @@ class Meter:
         self._rule = rule
         self._speed = speed
         self._ledger = ledger
-        self._quiet = OffpeakHours()
+        self._offpeak = OffpeakHours()
 
     def set_offpeak(self, is_offpeak: bool, now: Instant) -> bool:
         """What the broker says of the hour; whether it is another than before."""
-        was_offpeak = self._quiet.is_quiet(now.steady_s)
-        self._quiet.set_published(is_offpeak, now.steady_s)
+        was_offpeak = self._offpeak.is_offpeak(now.steady_s)
+        self._offpeak.set_published(is_offpeak, now.steady_s)
         return was_offpeak is not is_offpeak
 
     @property
@@ -101,7 +101,7 @@ class Meter:
     def started(self, held: HeldClaim) -> None:
         """The attempt's process runs: off-peak time before its start does not count."""
         assert held.started_steady_s is not None
-        held.quiet_mark_s = self._quiet.so_far_s(held.started_steady_s)
+        held.quiet_mark_s = self._offpeak.so_far_s(held.started_steady_s)
 
     def read(self, held: HeldClaim, ran_s: float, cpu_s: float, now: Instant) -> None:
         """The attempt has run so long and used so much in all: count what was not counted yet.
@@ -116,7 +116,7 @@ class Meter:
             speed=self._speed,
             urgency=held.claim.urgency,
         )
-        quiet_part = self._quiet_part(held, ran_s, now)
+        quiet_part = self._offpeak_part(held, ran_s, now)
         more_s = max(0.0, whole_s - held.metered_s)
         held.metered_s += more_s
         more_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
@@ -125,14 +125,14 @@ class Meter:
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
 
-    def _quiet_part(self, held: HeldClaim, ran_s: float, now: Instant) -> float:
+    def _offpeak_part(self, held: HeldClaim, ran_s: float, now: Instant) -> float:
         """How much of the stretch since the last reading was off-peak, 0 to 1; it is noted down."""
-        so_far_s = self._quiet.so_far_s(now.steady_s)
+        so_far_s = self._offpeak.so_far_s(now.steady_s)
         stretch_s = max(0.0, ran_s - total_s(held.factors))
         quiet_s = min(stretch_s, max(0.0, so_far_s - held.quiet_mark_s))
         held.quiet_mark_s = so_far_s
         if stretch_s <= 0.0:
-            return 1.0 if self._quiet.is_quiet(now.steady_s) else 0.0
+            return 1.0 if self._offpeak.is_offpeak(now.steady_s) else 0.0
         parts = [(1.0, stretch_s - quiet_s), (self._rule.offpeak_factor, quiet_s)]
         if held.factors and held.factors[-1][0] != 1.0:
             parts.reverse()  # what went on comes before what began

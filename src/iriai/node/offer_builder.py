@@ -261,7 +261,7 @@ class OfferBuilder:
         self._turned_away: list[TurnedAway] = []
         self._charged: dict[AttemptId, float] = {}
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """The broker is new, or may not have heard what it was told."""
         self.is_due = self.is_whole = True
 

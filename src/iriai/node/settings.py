@@ -15,7 +15,7 @@ JudgeUser = Callable[[str, str, float], str]
 and the wall clock."""
 
 
-def everybody(_home: str, _user: str, _wall_s: float) -> str:
+def admit_everybody(_home: str, _user: str, _wall_s: float) -> str:
     """Refuse nobody."""
     return ""
 
@@ -35,7 +35,7 @@ class NodeSettings:
     """`[jobs] end_slack_s`."""
     load_max: float | None = None
     """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
-    judge_user: JudgeUser = everybody
+    judge_user: JudgeUser = admit_everybody
     """Whose tasks the machine runs."""
     ad: MachineAd | None = None
     """What the machine says of itself, and its owner of whom it serves; None: its capacity."""

@@ -62,7 +62,7 @@ def check_copy(path: Path) -> Contents:
         return _contents(connection)
 
 
-def begin_anew(path: Path, next_number: int) -> None:
+def start_as_new(path: Path, next_number: int) -> None:
     """Have the copy at `path` go on as a store that its original knows nothing of.
 
     Jobs are numbered from `next_number`, and the node begins an incarnation that was never there.

@@ -80,7 +80,7 @@ class DaemonChild(Child):
         """As it said."""
         return has_started(self._end)
 
-    def last_word(self) -> ExitReport | None:
+    def exit_report(self) -> ExitReport | None:
         """Why it ended, or is about to; None where it said nothing."""
         return read_ending(self._end)
 

@@ -44,7 +44,7 @@ class DaemonProbe(NamedTuple):
         return has_launcher and self.supervisor_pid is not None
 
 
-def standing_of(paths: StatePaths) -> DaemonProbe | None:
+def probe(paths: StatePaths) -> DaemonProbe | None:
     """The daemon that answers now, or None.
 
     Raises:

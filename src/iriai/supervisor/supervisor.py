@@ -153,7 +153,7 @@ class Supervisor:
             if part.watched is None or not part.watched.ended():
                 continue
             lived_s, code = part.reap(now_s)
-            said = self._daemon.last_word()
+            said = self._daemon.exit_report()
             if part is self._daemon:
                 self._daemon_ended(said, lived_s, code)
             elif said is not None and said.kill:

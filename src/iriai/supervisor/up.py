@@ -19,7 +19,7 @@ from iriai.daemon.startup.settings import read_configuration, settle_directory
 from iriai.daemon.startup.state_directory import absolute_paths, check_space
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
-from iriai.supervisor.daemon_probe import DaemonProbe, standing_of
+from iriai.supervisor.daemon_probe import DaemonProbe, probe
 from iriai.supervisor.supervisor import retry_now, supervisor_command
 from iriai.system.exit_report import read_ending
 from iriai.system.lock_file import lock_holder
@@ -68,7 +68,7 @@ def bring_up(
     checked = _check(directory, user, wanted)
     paths = checked.paths
     _let_it_end(paths)
-    standing = standing_of(paths)
+    standing = probe(paths)
     if standing is not None and standing.is_complete:
         return standing
     since_s = time.time()
@@ -98,7 +98,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     checked = _check(directory, user, wanted)
     paths = checked.paths
     _let_it_end(paths)
-    standing = standing_of(paths)
+    standing = probe(paths)
     if standing is not None and standing.is_complete:
         return standing
     if retry_now(paths):
@@ -150,7 +150,7 @@ def _await_answer(
     deadline_s = time.monotonic() + START_WAIT_S
     standing = None
     while time.monotonic() < deadline_s:
-        standing = standing_of(paths)
+        standing = probe(paths)
         if standing is not None and standing.is_complete:
             return standing._replace(started=True)
         # Our own supervisor has the last word, once it has ended; of another we ask the daemon.

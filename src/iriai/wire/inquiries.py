@@ -66,7 +66,7 @@ def encode_question(question: Question) -> bytes:
     return _encode(question)
 
 
-def encode_told(told: Told) -> bytes:
+def encode_response(told: Told) -> bytes:
     """For `Inform`."""
     return _encode(told)
 
@@ -76,6 +76,6 @@ def decode_question(content: bytes) -> Question:
     return decoded(_questions, content)
 
 
-def decode_told(content: bytes) -> Told:
+def decode_response(content: bytes) -> Told:
     """The answer in `content`; raises `msgspec.MsgspecError`."""
     return decoded(_told, content)

@@ -104,7 +104,7 @@ def test_a_broker_that_dies_is_missed_by_gossip_and_found_again():
     [second] = trial.broker_names()
     assert second != name
 
-    world.come_up(world.machines[name])
+    world.start_machine(world.machines[name])
     assert until(trial, lambda: take_it_for(MemberState.ALIVE), 120.0)
     assert until(trial, lambda: len(machines[name].peers.members) == 11, 120.0)
     assert until(trial, lambda: trial.broker_names() == [name], 120.0)
@@ -125,7 +125,7 @@ def test_what_a_machine_counted_counts_when_it_is_gone_until_it_is_too_old(monke
     def usage_s() -> float:
         [broker] = trial.broker_names()
         core = world.machines[broker].core.broker
-        return core.state.standings.usage_s(account, WALL_S + world.now_s)
+        return core.state.usage.usage_s(account, WALL_S + world.now_s)
 
     before_s = usage_s()
     world.power_off(world.machines[gone])
@@ -183,6 +183,6 @@ def until(trial: Trial, condition: Callable[[], bool], within_s: float) -> bool:
 
 def _is_candidate(trial: Trial, machine: SimulatedMachine) -> bool:
     """Whether it asks its broker each second, or is it."""
-    succession = machine.core._succession
+    succession = machine.core._election
     assert succession is not None
     return machine.plan.name in succession.candidates

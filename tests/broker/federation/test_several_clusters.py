@@ -21,7 +21,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
 from iriai.plugins.orders import order_named
 from iriai.policy.draw.order import OrderSettings
-from iriai.protocol.delivery.authorization import may_say
+from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import LinkDown, Part, Send, Wake
 from iriai.protocol.messages.scheduling import BrokerIs, Forward, Returned, Summary, Vacancy, Want
@@ -131,7 +131,7 @@ def test_what_is_returned_waits_again_and_is_not_sent_there_at_once():
 def test_a_cluster_whose_room_is_taken_up_is_not_looked_at_again():
     core = broker(EAST)
     turn(core, 1.0, summary(3), want(1, count=5))
-    assert not core.abroad.neighbours.get("east").rooms
+    assert not core.federation.peers.get("east").capacities
 
 
 def test_what_waits_is_looked_through_again_only_after_something_changed(monkeypatch):
@@ -152,7 +152,7 @@ def test_what_waits_is_looked_through_again_only_after_something_changed(monkeyp
     assert looks == [1.0, 1.5]
     assert told(turn(core, 6.0), Summary)
     assert looks == [1.0, 1.5]
-    assert core.abroad.next_s == 1.5 + forwarding.BUSY_S  # it may be asked again then
+    assert core.federation.next_s == 1.5 + forwarding.BUSY_S  # it may be asked again then
     assert told(turn(core, 1.5 + forwarding.BUSY_S), Forward)
 
 
@@ -173,7 +173,7 @@ def test_of_so_many_jobs_it_is_known_who_returned_them(monkeypatch):
         sends = turn(core, float(number), summary(1), want(number))
         [forward] = told(sends, Forward)
         turn(core, number + 0.5, Returned("e0", forward.number, 1, unfit))
-    told_why = [core.abroad.explain(JobId("w0", number), 4.0)[0].had for number in (1, 2, 3)]
+    told_why = [core.federation.explain(JobId("w0", number), 4.0)[0].had for number in (1, 2, 3)]
     assert ["its answer" in words for words in told_why] == [False, True, True]
 
 
@@ -209,7 +209,7 @@ def test_what_was_started_is_of_the_cluster_that_answered():
 def test_a_forward_without_an_answer_is_said_again_to_whoever_is_broker_and_then_comes_back():
     core = broker(EAST)
     [first] = told(turn(core, 1.0, summary(1), want(1)), Forward)
-    assert core.abroad.neighbours.corrected("e0", "e1")
+    assert core.federation.peers.corrected("e0", "e1")
     again = [each for each in turn(core, 2.1) if isinstance(each[1], Forward)]
     assert again == [("e1", first)]
     turn(core, 11.5)
@@ -221,9 +221,9 @@ def test_what_its_client_bound_to_a_host_is_never_passed_on():
     bound = replace(want(1), only_on=("w0", "w1"))
     assert not told(turn(core, 1.0, summary(3), bound), Forward)
     assert core.state.queues.entries[bound.job].count == 1
-    assert "only on w0 and w1" in core.abroad.explain(bound.job, 1.0)[0].had
-    assert core.abroad.may_run_elsewhere(want(1))
-    assert not core.abroad.may_run_elsewhere(bound)
+    assert "only on w0 and w1" in core.federation.explain(bound.job, 1.0)[0].had
+    assert core.federation.may_run_elsewhere(want(1))
+    assert not core.federation.may_run_elsewhere(bound)
 
 
 def test_a_want_is_passed_on_with_all_that_it_says():
@@ -245,7 +245,7 @@ def test_what_was_passed_on_of_a_home_that_is_gone_does_not_come_back():
     turn(core, 2.0, LinkDown("w1"))
     turn(core, 12.0, Wake(Part.BROKER))
     assert not core.state.queues.entries
-    assert core.abroad.next_s > 12.5  # nothing is to be said again
+    assert core.federation.next_s > 12.5  # nothing is to be said again
 
 
 # --- guests --------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_who_speaks_for_a_cluster_is_spoken_to_until_it_is_silent():
 
 def test_nobody_speaks_for_another():
     forward = Forward("e0", 4, "east", 1, want(1, home="e1"))
-    assert may_say("e0", "w0", forward)
-    assert not may_say("e1", "w0", forward)
-    assert not may_say("e1", "w0", summary(1))
-    assert may_say("e1", "w0", BrokerIs("e0"))
+    assert is_authorized("e0", "w0", forward)
+    assert not is_authorized("e1", "w0", forward)
+    assert not is_authorized("e1", "w0", summary(1))
+    assert is_authorized("e1", "w0", BrokerIs("e0"))

@@ -53,7 +53,7 @@ class Park:
     def seek(self, need: Resources) -> None:
         able = [v for v in self.machines if v.is_open and need.fits_in(v.calendar.free)]
         expected = sorted(able, key=MachineView.rank)
-        assert list(self.open.with_room(need)) == expected, f"{need}"
+        assert list(self.open.with_capacity(need)) == expected, f"{need}"
 
 
 @given(st.lists(acts, max_size=60))

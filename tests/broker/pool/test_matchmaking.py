@@ -179,10 +179,10 @@ def test_a_new_incarnation_replaces_what_was_known():
     broker = LoneBroker()
     running = as_running(want(7, cpus=2))
     broker.tell(broker.idle(2, began=(running,)))
-    assert broker.broker.state.standings.running_cpus(running.account) == 2
+    assert broker.broker.state.usage.running_cpus(running.account) == 2
     broker.tell(broker.idle(incarnation=2, version=1))
     assert broker.broker.state.machines[HOME].calendar.free == CAPACITY
-    assert broker.broker.state.standings.running_cpus(running.account) == 0
+    assert broker.broker.state.usage.running_cpus(running.account) == 0
 
 
 def test_what_nobody_knows_of_is_no_trouble():

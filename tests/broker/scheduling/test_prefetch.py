@@ -141,10 +141,10 @@ def test_a_task_that_waits_counts_until_it_is_given_back():
     )
     news = {"machine": ahead.machine, "capacity": ONE, "whole": False}
     pair.broker.tell(pair.broker.idle(0, waiting=(waiting,), spent=(ahead.capability,), **news))
-    assert state.standings.running_cpus(ann) == 3
+    assert state.usage.running_cpus(ann) == 3
     back = (attempt(1, 0, 3),)
     pair.broker.tell(pair.broker.idle(0, ended=back, refused=back, **news))
-    assert state.standings.running_cpus(ann) == 2
+    assert state.usage.running_cpus(ann) == 2
     assert not state.machines[ahead.machine].calendar.ahead
 
 

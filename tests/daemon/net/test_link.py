@@ -227,8 +227,8 @@ def test_an_operators_wish_is_answered():
 def test_a_link_is_kept_up_by_pings_alone():
     async def body(front: End, back: End) -> None:
         for end in (front, back):
-            heard_s = end.link._hearing.heard_s
-            await until(lambda e=end, h=heard_s: e.link._hearing.heard_s > h)
+            heard_s = end.link._keepalive.received_s
+            await until(lambda e=end, h=heard_s: e.link._keepalive.received_s > h)
         assert not front.over
 
     story(body, LOCAL._replace(silence_s=0.05))

@@ -51,7 +51,7 @@ def test_a_link_that_breaks_is_made_again_and_both_are_told(tmp_path):
         ume, take = meshes.add("ume", "take")
         ume.say("take", 1)
         await until(lambda: take.heard() == [1])
-        link = ume.mesh._neighbours["take"].link
+        link = ume.mesh._peers["take"].link
         link.end("pulled out")
         up_down_up = [("LinkUp", "take"), ("LinkDown", "take"), ("LinkUp", "take")]
         await until(lambda: ume.told() == up_down_up and take.is_linked("ume"))
@@ -88,7 +88,7 @@ def test_what_waits_in_vain_is_lost_and_a_machine_that_comes_later_is_told_of(
         gone = replace(take.member, addresses=("127.0.0.1:1",))
         ume.book.update([gone])
         ume.say("take", 1)
-        await until(lambda: not ume.mesh._neighbours["take"].held)
+        await until(lambda: not ume.mesh._peers["take"].held)
         ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         ume.say("take", 2)
@@ -109,7 +109,7 @@ def test_machines_that_can_only_dial_are_reached_and_reach_each_other(tmp_path):
         ran.say("kiku", 4)
         await until(lambda: sorted(kiku.heard()) == [1, 4])
         await until(lambda: ume.heard() == [2] and ran.heard() == [3])
-        assert ran.mesh._neighbours["kiku"].is_direct is False
+        assert ran.mesh._peers["kiku"].is_direct is False
         carried = [m.mesh.circuits.relay.carried_bytes for m in (ume, take, matsu)]
         assert sum(carried) > 0
 
@@ -190,7 +190,7 @@ def test_two_of_one_name_break_each_others_links_ever_more_slowly(tmp_path):
             take.say("ume", 1)
             await until(lambda: ume.heard() == [1])
             copy.say("ume", 2)
-            both = [each.mesh._neighbours["ume"] for each in (take, copy)]
+            both = [each.mesh._peers["ume"] for each in (take, copy)]
             # Links are made all the time: that alone is no reason to be quick again.
             await until(lambda: all(each.pause_s >= 8 * RETRY_MIN_S for each in both))
         finally:
@@ -204,7 +204,7 @@ def test_after_a_link_that_lasted_attempts_begin_anew(tmp_path, monkeypatch):
         ume, take = meshes.add("ume", "take")
         ume.say("take", 1)
         await until(lambda: take.heard() == [1])
-        neighbour = ume.mesh._neighbours["take"]
+        neighbour = ume.mesh._peers["take"]
         neighbour.pause_s = 10.0
         monkeypatch.setattr("iriai.daemon.net.peer_connection.LASTED_S", 0.0)
         neighbour.link.end("pulled out")
@@ -227,9 +227,9 @@ def test_an_ejected_machine_is_cut_off_and_stays_out(tmp_path):
         ume.mesh.trust_changed()
         await until(lambda: not ume.is_linked("take"))
         take.say("ume", 2)
-        await until(lambda: "ejected by ann" in take.mesh._neighbours["ume"].problem)
+        await until(lambda: "ejected by ann" in take.mesh._peers["ume"].problem)
         assert ume.heard() == []
-        assert any("ejected" in row for row in ume.mesh.offences.rows(0.0))
+        assert any("ejected" in row for row in ume.mesh.violations.rows(0.0))
 
     story(tmp_path, body)
 
@@ -290,7 +290,7 @@ def test_an_address_that_nobody_could_look_up_is_no_address(tmp_path):
         unspeakable = (f"{'x' * 64}.lab:6174", "a..b:6174")
         ume.book.update([replace(take.member, addresses=unspeakable)])
         ume.say("take", 1)
-        await until(lambda: "is not an address" in ume.mesh._neighbours["take"].problem)
+        await until(lambda: "is not an address" in ume.mesh._peers["take"].problem)
         ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         await until(take.heard)

@@ -14,7 +14,7 @@ from iriai.daemon.net.circuits import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Rel
 from iriai.daemon.transport import tls_stream as tls_module
 from iriai.identity.trust.tls import client_context
 from iriai.model.ids import AttemptId
-from iriai.protocol.delivery.authorization import may_say
+from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Acknowledge
 from iriai.system.frames import frame
@@ -28,7 +28,7 @@ from tests.support.trusted import TrustedCluster
 
 
 def offences(machine: Meshed) -> str:
-    return "\n".join(machine.mesh.offences.rows(0.0))
+    return "\n".join(machine.mesh.violations.rows(0.0))
 
 
 async def dial(machine: Meshed, trusted) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -55,7 +55,7 @@ def test_a_certificate_of_another_authority_is_refused_on_both_sides(tmp_path):
         foreign.mesh.begin()
         foreign.book.update([ume.member])
         foreign.say("ume", 1)
-        await until(lambda: "certificate" in foreign.mesh._neighbours["ume"].problem)
+        await until(lambda: "certificate" in foreign.mesh._peers["ume"].problem)
         await until(lambda: offences(ume))
         assert ume.heard() == []
         await still_works(meshes, take, ume, 2)
@@ -127,7 +127,7 @@ def test_a_frame_of_ten_megabytes_costs_the_connection(tmp_path, is_linked):
         await reader.read()  # until it is closed
         writer.close()
         if is_linked:
-            assert "a frame of 10485760 bytes" in ume.mesh._neighbours["kiku"].problem
+            assert "a frame of 10485760 bytes" in ume.mesh._peers["kiku"].problem
         else:
             await until(lambda: "a frame of 10485760 bytes" in offences(ume))
         await still_works(meshes, take, ume, 1)
@@ -143,8 +143,8 @@ def test_what_is_no_frame_of_a_link_ends_it_and_is_told_to_its_sender(tmp_path):
         writer.write(frame(msgspec.msgpack.encode([99, "from the future"])))
         await until(
             lambda: (
-                "violates the protocol" in ume.mesh._neighbours["kiku"].problem
-                if "kiku" in ume.mesh._neighbours
+                "violates the protocol" in ume.mesh._peers["kiku"].problem
+                if "kiku" in ume.mesh._peers
                 else False
             )
         )
@@ -183,7 +183,7 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
         most = doorway_module.STRANGERS.of_source
         await until(lambda: f"{most} of its connections" in offences(ume))
-        assert ume.mesh.doorway.unproved <= most
+        assert ume.mesh.acceptor.unauthenticated_count <= most
         for reader, writer in silent:
             assert await reader.read() == b""  # all are closed in the end
             writer.close()
@@ -206,7 +206,7 @@ def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, m
             for number in range(1, 9)
             for _ in range(2)
         ]
-        await until(lambda: ume.mesh.doorway.unproved == strangers.in_all)
+        await until(lambda: ume.mesh.acceptor.unauthenticated_count == strangers.in_all)
         [kiku] = meshes.add("kiku", is_outward_only=True)  # nobody knows where it is
         await still_works(meshes, kiku, ume, 1)
         for _, writer in silent:
@@ -234,13 +234,13 @@ def test_where_no_descriptor_is_left_the_door_rests_and_then_opens_again(tmp_pat
 
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
-        doorway = ume.mesh.doorway
+        doorway = ume.mesh.acceptor
         [door] = doorway._listeners
         doorway._accept(Exhausted(door))
         assert len(tried) == 1
         assert not asyncio.get_running_loop().remove_reader(door.fileno())
         assert "limit of open descriptors" in offences(ume)
-        doorway._rest(door)
+        doorway._pause(door)
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)
@@ -270,7 +270,7 @@ def test_silent_circuits_through_one_member_give_way_to_those_through_another(
         ume, take = meshes.add("ume", "take")
         take.say("ume", 1)
         await until(lambda: ume.is_linked("take") and take.is_linked("ume"))
-        link = take.mesh._neighbours["ume"].link
+        link = take.mesh._peers["ume"].link
         most = mesh_module.RELAYED.of_source
         for number in range(2 * most):
             link.send_frame(Carry(f"m{number}", "ume", number, b""))
@@ -311,7 +311,7 @@ def test_a_member_that_floods_is_cut_off_for_a_while(tmp_path, monkeypatch):
         kiku.say("ume", *range(5000))
         await until(lambda: "a flood" in offences(ume))
         kiku.say("ume", 5000)
-        await until(lambda: "sent too much" in kiku.mesh._neighbours["ume"].problem)
+        await until(lambda: "sent too much" in kiku.mesh._peers["ume"].problem)
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)
@@ -377,8 +377,8 @@ def test_a_machine_opens_only_so_many_circuits():
 
 def test_nobody_speaks_of_the_tasks_of_another_home():
     acknowledge = Acknowledge(AttemptId("ume", 1, 0, 1))
-    assert may_say("ume", "take", acknowledge)
-    assert not may_say("oni", "take", acknowledge)
+    assert is_authorized("ume", "take", acknowledge)
+    assert not is_authorized("oni", "take", acknowledge)
 
 
 def test_what_a_machine_may_not_say_is_named_and_not_heard(tmp_path):
@@ -395,4 +395,4 @@ def test_what_a_machine_may_not_say_is_named_and_not_heard(tmp_path):
 
 
 def may_say_to(receiver: str):
-    return lambda sender, part, message: may_say(sender, receiver, message)
+    return lambda sender, part, message: is_authorized(sender, receiver, message)

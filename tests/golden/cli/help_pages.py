@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from iriai.cli.framework.registry import root_command, run_words
+from iriai.cli.framework.registry import root_command, run_arguments
 from tests.golden.cli.golden_file import FOLDER
 
 PAGES = FOLDER / "help"
@@ -67,7 +67,7 @@ def pages() -> dict[str, str]:
 
 def _printed(words: tuple[str, ...]) -> str:
     with redirect_stdout(io.StringIO()) as printed:
-        code = run_words((*words, "--help"))
+        code = run_arguments((*words, "--help"))
     assert code == 0, words
     return "\n".join(line.rstrip() for line in printed.getvalue().strip("\n").split("\n")) + "\n"
 

@@ -158,7 +158,9 @@ def wire_families() -> Iterator[Family]:
     yield family(
         "inquiry-questions", by_tag(Question), inquiries.encode_question, inquiries.decode_question
     )
-    yield family("inquiry-answers", by_tag(Told), inquiries.encode_told, inquiries.decode_told)
+    yield family(
+        "inquiry-answers", by_tag(Told), inquiries.encode_response, inquiries.decode_response
+    )
     yield family("to-launcher", by_tag(ToLauncher), _framed, _unframed(reads(ToLauncher)))
     yield family("from-launcher", by_tag(FromLauncher), _framed, _unframed(reads(FromLauncher)))
 

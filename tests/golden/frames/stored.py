@@ -138,7 +138,7 @@ def _signed() -> Iterator[Family]:
         "doubt": doubts.signed_content(value_of(Doubt)),
         "operator-request": operator_request._signed(value_of(operator_request._Request)),
         "machine": machine_identity.SIGNATURE_CONTEXT,
-        "operator-request-word": operator_request.request_word(OPERATOR).encode(),
+        "operator-request-word": operator_request.request_text(OPERATOR).encode(),
         "operator-opens": sealed_secrets.raw_public(OPERATOR.opening.public_key()),
     }
     for subject in SubjectKind:

@@ -9,7 +9,7 @@ from iriai.identity.certificates.authority import Authority
 from iriai.identity.cluster_state import ClusterState
 from iriai.identity.documents.cluster_document import document_body
 from iriai.identity.documents.operator_key import Operator, OperatorKey, load_key, new_key
-from iriai.identity.documents.operator_request import operator_of, request_word
+from iriai.identity.documents.operator_request import operator_of, request_text
 from iriai.identity.documents.operator_roster import (
     NAMED_MAX,
     NamedMember,
@@ -41,7 +41,7 @@ def follow(lab: Lab, **change) -> None:
 def asked(lab: Lab, name: str) -> tuple[OperatorKey, RosterOperator]:
     """A key of somebody, and what they are to become."""
     key = OperatorKey.generate(name)
-    return key, operator_of(request_word(key), lab.authority(), lab.clock())
+    return key, operator_of(request_text(key), lab.authority(), lab.clock())
 
 
 def opened(state: ClusterState, key: OperatorKey) -> Authority:
@@ -168,7 +168,7 @@ def first_authority(lab: Lab) -> bytes:
 
 
 def test_a_word_that_was_altered_makes_nobody_an_operator(lab: Lab):
-    word = request_word(OperatorKey.generate("bob"))
+    word = request_text(OperatorKey.generate("bob"))
     for wrong in (word[:-3], word[:40] + "A" + word[41:], "iriai-join-x", word * 3):
         problem = refusal(operator_of, wrong, lab.authority(), lab.clock())
         assert isinstance(problem, UsageProblem)
@@ -178,7 +178,7 @@ def test_a_key_becomes_an_operators_when_the_roster_names_it(lab: Lab):
     place = str(lab.directory / "bob")
     key = new_key(place, "bob", "plum")
     assert refusal(Operator.load, place, lambda: "plum").code == "no-operator-yet"
-    fresh = operator_of(request_word(key), lab.authority(), lab.clock())
+    fresh = operator_of(request_text(key), lab.authority(), lab.clock())
     follow(lab, add=fresh)
     for listed in (lab.state.roster.operators, ()):  # the certificate is kept
         operator = Operator.load(place, lambda: "plum", listed)

@@ -45,8 +45,8 @@ def test_where_nothing_is_known_it_is_peak():
 def test_news_hold_for_a_minute():
     hours = OffpeakHours()
     hours.set_published(True, 100.0)
-    assert hours.is_quiet(159.9)
-    assert not hours.is_quiet(160.0)
+    assert hours.is_offpeak(159.9)
+    assert not hours.is_offpeak(160.0)
     assert hours.so_far_s(1000.0) == 60.0
 
 

@@ -8,7 +8,7 @@ from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.protocol.delivery.authorization import is_of_cluster, may_say
+from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
 from iriai.protocol.messages.output import AskOutput, Output
 from iriai.protocol.messages.scheduling import (
     Accepted,
@@ -65,20 +65,20 @@ def name(message: object) -> str:
 
 @pytest.mark.parametrize("message", OF_HOME, ids=name)
 def test_a_home_speaks_of_its_own(message):
-    assert may_say(HOME, NODE, message)
-    assert not may_say(LIAR, NODE, message)
+    assert is_authorized(HOME, NODE, message)
+    assert not is_authorized(LIAR, NODE, message)
 
 
 @pytest.mark.parametrize("message", OF_NODE, ids=name)
 def test_a_node_speaks_for_itself(message):
-    assert may_say(NODE, HOME, message)
-    assert not may_say(LIAR, HOME, message)
+    assert is_authorized(NODE, HOME, message)
+    assert not is_authorized(LIAR, HOME, message)
 
 
 @pytest.mark.parametrize("message", OF_BROKER, ids=name)
 def test_a_broker_speaks_for_itself(message):
-    assert may_say(NODE, HOME, message)
-    assert not may_say(LIAR, HOME, message)
+    assert is_authorized(NODE, HOME, message)
+    assert not is_authorized(LIAR, HOME, message)
 
 
 @pytest.mark.parametrize("message", OF_BROKER[:2], ids=name)
@@ -89,5 +89,5 @@ def test_and_for_its_own_cluster(message):
 
 @pytest.mark.parametrize("message", TO_HOME, ids=name)
 def test_a_home_hears_of_its_own_alone(message):
-    assert may_say(NODE, HOME, message)
-    assert not may_say(NODE, LIAR, message)
+    assert is_authorized(NODE, HOME, message)
+    assert not is_authorized(NODE, LIAR, message)

@@ -37,7 +37,7 @@ class Held:
         return self.table.merge(Carried(entry, 0.0), sender, self.now)
 
     def shunned(self) -> list[str]:
-        return [each.machine for each in self.table.checks.drain_shunned()]
+        return [each.machine for each in self.table.checks.drain_blocked()]
 
 
 def signed(machine: str, version: int) -> Entry:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.protocol.election.site_view import SiteView
-from iriai.protocol.messages.candidates import BrokerCandidate, neighbours_of
+from iriai.protocol.messages.candidates import BrokerCandidate, peer_clusters_of
 from iriai.protocol.messages.effects import PeersChanged
 from iriai.protocol.messages.members import Member, MemberState
 
@@ -49,7 +49,7 @@ def all_together(known: dict[str, Member]) -> PeersChanged:
     for each in known.values():
         if each.is_present and each.cluster == "site":
             clusters.setdefault(each.cluster_called, []).append(BrokerCandidate.of(each))
-    return PeersChanged(tuple(clusters.get("west", ())), neighbours_of(clusters))
+    return PeersChanged(tuple(clusters.get("west", ())), peer_clusters_of(clusters))
 
 
 @given(st.lists(st.lists(members, max_size=4), max_size=8))

@@ -18,7 +18,7 @@ from iriai.model.usage import Usage
 from iriai.protocol.messages.scheduling import Counted, End, Idle, Renew, Renewed
 from iriai.wire.codec import decode_reply, decode_request, request_frame
 from iriai.wire.greetings import Greeting, decode_greeting, greeting_frame
-from iriai.wire.inquiries import AskMatchFor, decode_question, decode_told, encode_question
+from iriai.wire.inquiries import AskMatchFor, decode_question, decode_response, encode_question
 from iriai.wire.joining import RenewCertificate
 from iriai.wire.links import Batch, Ping, decode_link_frame, link_frame
 from iriai.wire.parts import Envelope, pack, unpack
@@ -72,7 +72,7 @@ def test_a_renewal_of_a_certificate_at_no_time_is_malformed():
 def test_nested_values_in_what_links_bring_are_malformed(depth: int):
     """T3c, T3d: in a frame, in a message within it, and in a question."""
     deep = b"\x81\xa7unknown" + b"\x91" * depth + b"\xc0"
-    for read in (decode_question, decode_told, decode_greeting, decode_link_frame):
+    for read in (decode_question, decode_response, decode_greeting, decode_link_frame):
         with pytest.raises(msgspec.MsgspecError):
             read(deep)
     with pytest.raises(msgspec.MsgspecError):
@@ -86,7 +86,7 @@ OUTSIDE = [
     (decode_link_frame, link_frame(Ping(1.0))[4:]),
     (decode_greeting, greeting_frame(Greeting(1, 1, "1", "ume", "take", "i"))[4:]),
     (decode_question, encode_question(AskMatchFor("Cpus > 1", "g", "u"))),
-    (decode_told, msgspec.msgpack.encode({"type": "fit"})),
+    (decode_response, msgspec.msgpack.encode({"type": "fit"})),
     (decode_reply, msgspec.msgpack.encode([2, 1, 2, "code", "message", "hint"])),
 ]
 

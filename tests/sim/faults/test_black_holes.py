@@ -88,12 +88,12 @@ def test_a_script_that_fails_everywhere_is_run_as_fast_as_ever():
 def test_tasks_are_kept_away_from_them_in_worlds_of_faults(monkeypatch):
     """What the invariants of other tests are checked on does happen there."""
     kept_away: list[str] = []
-    keep_away = BrokerState.keep_away
+    keep_away = BrokerState.exclude
 
     def seen(state, machine, *arguments):
         kept_away.append(machine)
         keep_away(state, machine, *arguments)
 
-    monkeypatch.setattr(BrokerState, "keep_away", seen)
+    monkeypatch.setattr(BrokerState, "exclude", seen)
     assert [seed for seed in range(1, 31) if fails(scenario_of(seed))] == []
     assert kept_away

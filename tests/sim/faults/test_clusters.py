@@ -9,7 +9,7 @@ import pytest
 from iriai.broker.federation.forwarding import HOPS_MAX
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
-from iriai.protocol.delivery.authorization import is_of_cluster, may_say
+from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
 from iriai.protocol.messages.scheduling import Decline, Forward, Match, Message, Returned, Summary
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
@@ -140,7 +140,7 @@ def test_the_broker_of_the_other_cluster_dies_and_its_successor_goes_on():
     run(world, 25.0)
     assert broker_of(world, "east") is not first
     assert started(world, "east") > begun
-    world.come_up(first)
+    world.start_machine(first)
     run(world, 120.0)
     assert all(has_ended(world, job) for job in jobs)
 
@@ -215,7 +215,7 @@ def test_each_machine_says_what_it_may_and_speaks_for_no_other_cluster():
 
 def _only_what_it_may(said, send, sender, each) -> None:
     said.append(each.message)
-    assert may_say(sender.plan.name, each.machine, each.message)
+    assert is_authorized(sender.plan.name, each.machine, each.message)
     assert is_of_cluster(sender.plan.cluster, each.message)
     send(sender, each)
 
@@ -246,7 +246,7 @@ def test_a_task_is_passed_on_twice_at_most():
 def test_what_starts_at_the_second_hop_is_answered_for_at_once():
     world = clusters("west", "east", "north", machines=1)
     run(world, 1.0)  # what was said of north is heard, and forgotten
-    broker_of(world, "west").core.broker.abroad.neighbours.get("north").rooms.clear()
+    broker_of(world, "west").core.broker.federation.peers.get("north").capacities.clear()
     heard: list[Forward] = []
     for machine in world.machines.values():
         machine.on_send = partial(_to_north_through_east, heard, machine.on_send)

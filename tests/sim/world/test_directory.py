@@ -152,7 +152,7 @@ def test_a_flood_is_cut_off_and_named_and_others_are_served():
     answers = [len(sends(m0.peers.handle(offer, now(world)))) for _ in range(5000)]
 
     assert sum(answers) <= MESSAGES_A_PERIOD_MAX * PERIODS
-    assert m0.peers.notices.counts["flood", "m2"] > 4000
+    assert m0.peers.incidents.counts["flood", "m2"] > 4000
     other = Delivered("m1", Part.DIRECTORY, Offer(1))
     assert sends(m0.peers.handle(other, now(world)))
 
@@ -181,7 +181,7 @@ def test_an_outline_of_another_shape_is_named():
     world = joined(2)
     m0 = world.machines["m0"]
     m0.peers.handle(Delivered("m1", Part.DIRECTORY, Outline((1, 2, 3))), now(world))
-    assert ("malformed-outline", "m1") in m0.peers.notices.counts
+    assert ("malformed-outline", "m1") in m0.peers.incidents.counts
 
 
 def test_certificates_travel_before_what_they_prove():

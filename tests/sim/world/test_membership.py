@@ -148,7 +148,7 @@ def test_a_replayed_leave_changes_nothing():
     world.run_until(world.now_s + 10.0)
     left = [
         carried
-        for carried in world.machines["m0"].peers.kept(now(world))
+        for carried in world.machines["m0"].peers.snapshot(now(world))
         if carried.entry.machine == "m2"
     ]
     world.add("m2", ["m0"])

@@ -60,7 +60,7 @@ def test_a_daemon_that_dies_leaves_its_tasks_alone():
     run(world, 5.0)
     world.go_down(world.machines["b1"])
     run(world, 5.0)
-    world.come_up(world.machines["b1"])
+    world.start_machine(world.machines["b1"])
     run(world, 30.0)
     assert causes(world, job) == ["completed"]
     assert len(starts(world, job)) == 1
@@ -72,7 +72,7 @@ def test_a_front_end_that_comes_back_takes_its_jobs_up_again():
     run(world, 5.0)
     world.go_down(front(world))
     run(world, 10.0)
-    world.come_up(front(world))
+    world.start_machine(front(world))
     run(world, 100.0)
     assert [causes(world, job) for job in jobs] == [["completed"]] * 8
     assert all(len(starts(world, job)) == 1 for job in jobs)
@@ -120,6 +120,6 @@ def test_a_crash_loses_what_was_not_synced_and_never_more():
     late = submit(world, "ume")
     world.run_until(6.1)
     world.go_down(machine)
-    world.come_up(machine)
+    world.start_machine(machine)
     assert list(machine.store.accepted) == [early.number]
     assert late not in world.accepted

@@ -32,12 +32,12 @@ class Federation:
 
     def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
         """`rng` gives a seed once there are other clusters, not before."""
-        self.neighbours = PeerClusters(machine)
+        self.peers = PeerClusters(machine)
         self._state = state
         self._rng = rng
-        self._dice: DecisionRng | None = None
-        self._onward = Forwarder(machine, self.neighbours)
-        self._guests = ForwardedJobs(machine)
+        self._rng_of_decisions: DecisionRng | None = None
+        self._forwarder = Forwarder(machine, self.peers)
+        self._forwarded = ForwardedJobs(machine)
         self.must_pass = False
         """Whether something waits, or not any more, that the last pass did not know."""
         self._may_choose = False
@@ -45,9 +45,9 @@ class Federation:
 
     def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
-        self.neighbours.peers_changed(own, neighbours)
-        if len(self.neighbours) and self._dice is None:
-            self._dice = DecisionRng(self._rng)
+        self.peers.peers_changed(own, neighbours)
+        if len(self.peers) and self._rng_of_decisions is None:
+            self._rng_of_decisions = DecisionRng(self._rng)
 
     # --- what other brokers say ------------------------------------------------------------------
 
@@ -56,17 +56,17 @@ class Federation:
         self._may_choose = True
         match message:
             case Summary():
-                self.neighbours.took(message, now.steady_s)
+                self.peers.took(message, now.steady_s)
             case Forward():
                 self._come(message, now.steady_s)
             case Returned():
-                self.must_pass |= self._onward.returned(message, self._state, now.steady_s)
+                self.must_pass |= self._forwarder.returned(message, self._state, now.steady_s)
 
     def _come(self, forward: Forward, now_s: float) -> None:
-        self.neighbours.asked(forward.broker)
+        self.peers.received_forward(forward.broker)
         want = forward.want
-        is_known = want.job in self._state.queues.entries or self._onward.has(want.job)
-        if want.count > 0 and self._guests.come(forward, is_known=is_known):
+        is_known = want.job in self._state.queues.entries or self._forwarder.has(want.job)
+        if want.count > 0 and self._forwarded.receive(forward, is_known=is_known):
             account = self._state.counts_for(want.account)
             self._state.put(guest_want(want, account), now_s)
             self.must_pass = True
@@ -76,23 +76,27 @@ class Federation:
     def waits_here(self, want: Want, queued: int) -> int:
         """The home told a want; how many of its tasks wait here, of which `queued` did before."""
         job = want.job
-        if job in self._guests.open:  # its home is of this cluster now
-            self._guests.answer(job)
-        return self._onward.wanted(job, want.count, queued) if self._onward.has(job) else want.count
+        if job in self._forwarded.open:  # its home is of this cluster now
+            self._forwarded.answer(job)
+        return (
+            self._forwarder.wanted(job, want.count, queued)
+            if self._forwarder.has(job)
+            else want.count
+        )
 
     def forget(self, job: JobId) -> None:
         """The job is wanted no more."""
-        self._onward.forget(job)
-        self._guests.forget(job)
+        self._forwarder.forget(job)
+        self._forwarded.forget(job)
 
     def forget_home(self, home: str) -> None:
         """A home is gone: nobody waits for what becomes of its tasks."""
-        for job in self._onward.jobs_of(home) + self._guests.jobs_of(home):
+        for job in self._forwarder.jobs_of(home) + self._forwarded.jobs_of(home):
             self.forget(job)
 
     def is_over(self, entry: QueuedJob) -> bool:
         """Whether a match that came to nothing was of a job that nobody here waits for any more."""
-        return is_guest(entry.want) and entry.want.job not in self._guests.open
+        return is_guest(entry.want) and entry.want.job not in self._forwarded.open
 
     # --- after a pass ----------------------------------------------------------------------------
 
@@ -104,24 +108,29 @@ class Federation:
         """What other brokers are told; `is_calm`: nothing that waits here could start here now."""
         effects: list[Effect] = []
         sends: list[Send]
-        if self._onward.next_s <= now.steady_s:
-            sends, has_come_back = self._onward.review(self._state, now.steady_s)
+        if self._forwarder.next_s <= now.steady_s:
+            sends, has_come_back = self._forwarder.review(self._state, now.steady_s)
             effects += sends
             self.must_pass |= has_come_back
-        self._may_choose |= self._onward.retry_s <= now.steady_s
-        if is_calm and self._dice is not None and self._may_choose and not self.must_pass:
-            self._dice.begin()
-            sends, self._may_choose = self._onward.choose(
-                self._state, self._guests, self._dice, now
+        self._may_choose |= self._forwarder.retry_s <= now.steady_s
+        if (
+            is_calm
+            and self._rng_of_decisions is not None
+            and self._may_choose
+            and not self.must_pass
+        ):
+            self._rng_of_decisions.begin()
+            sends, self._may_choose = self._forwarder.choose(
+                self._state, self._forwarded, self._rng_of_decisions, now
             )
-            self._dice.decided(len(sends))
+            self._rng_of_decisions.decided(len(sends))
             effects += sends
         if is_calm and not self.must_pass:
             self._send_back()
-        if self._guests.unsaid:
-            effects += self._guests.drain()
-        if self.neighbours.known and is_calm:
-            effects += self.neighbours.summaries_due(self._state, self._waiting, now.steady_s)
+        if self._forwarded.unsaid:
+            effects += self._forwarded.drain()
+        if self.peers.known and is_calm:
+            effects += self.peers.summaries_due(self._state, self._waiting, now.steady_s)
         return effects
 
     @property
@@ -131,35 +140,35 @@ class Federation:
     @property
     def next_s(self) -> float:
         """When it wants to be woken."""
-        next_s = min(self._onward.next_s, self._onward.retry_s)
-        if self.neighbours.known:
-            next_s = min(next_s, self.neighbours.next_s(self._state, self._waiting))
+        next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
+        if self.peers.known:
+            next_s = min(next_s, self.peers.next_s(self._state, self._waiting))
         return next_s
 
     def _send_back(self) -> None:
         """Guests that were not started, and could not be passed on, are returned."""
         queues = self._state.queues
-        for job, guest in list(self._guests.open.items()):
+        for job, guest in list(self._forwarded.open.items()):
             entry = queues.entries.get(job)
             if entry is not None:
                 guest.returned += entry.count
                 guest.reason = None if entry.kind.is_possible else _unfit(entry)
                 self._state.remove(job)
                 self.must_pass = True  # what it stood before may have a place kept now
-            if not self._onward.has(job):
-                self._guests.answer(job)
+            if not self._forwarder.has(job):
+                self._forwarded.answer(job)
 
     # --- for people ------------------------------------------------------------------------------
 
     def may_run_elsewhere(self, want: Want) -> bool:
         """Whether another cluster may have a machine that is large enough, by what is known."""
         return not want.only_on and any(
-            other.heard_s == -inf or other.may_hold(want.resources) for other in self.neighbours
+            other.last_contact_s == -inf or other.may_hold(want.resources) for other in self.peers
         )
 
     def explain(self, job: JobId, now_s: float) -> list[Reason]:
         """Why a job that waits here has not been started by other clusters."""
-        there = self._onward.clusters_of(job)
+        there = self._forwarder.clusters_of(job)
         told = [
             Reason(Rule.PASSED_ON, "a machine there that takes it", f"it was forwarded to {name}")
             for name in there
@@ -168,7 +177,7 @@ class Federation:
         if entry is not None and not is_guest(entry.want):
             told += [
                 Reason(Rule.OTHER_CLUSTERS, f"free resources in {other.cluster}", words)
-                for other in list(self.neighbours)[:CLUSTERS_TOLD_MAX]
+                for other in list(self.peers)[:CLUSTERS_TOLD_MAX]
                 if other.cluster not in there
                 for words in [self._why_not(entry, other, now_s)]
             ]
@@ -178,14 +187,14 @@ class Federation:
         need, only_on = entry.want.resources, entry.want.only_on
         if only_on:
             return f"it runs only on {' and '.join(only_on)}, where such input can be passed"
-        reason = self._onward.why_not(entry.want.job, other.cluster)
-        if other.heard_s == -inf:
+        reason = self._forwarder.why_not(entry.want.job, other.cluster)
+        if other.last_contact_s == -inf:
             return "its broker has not reported yet what is free there"
         if reason is not None:
             return f"its answer: {reason}"
         if not other.may_hold(need):
             return "no machine there is large enough"
-        return f"it had none by its last report, {max(0.0, now_s - other.heard_s):.0f} s ago"
+        return f"it had none by its last report, {max(0.0, now_s - other.last_contact_s):.0f} s ago"
 
 
 def _unfit(entry: QueuedJob) -> Reason:

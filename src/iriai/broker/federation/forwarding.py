@@ -88,7 +88,7 @@ class Forwarder:
 
     def __init__(self, machine: str, neighbours: PeerClusters) -> None:
         self._machine = machine
-        self._neighbours = neighbours
+        self._peers = neighbours
         self._of_jobs: dict[JobId, dict[int, ForwardedBatch]] = {}
         """By number."""
         self._jobs: dict[int, JobId] = {}
@@ -161,8 +161,8 @@ class Forwarder:
         count = max(0, message.count)
         if count:
             shun_s = BUSY_S if message.reason is None else UNFIT_S
-            self._shun(job, passed.cluster, now_s + shun_s, message.reason)
-            other = self._neighbours.get(passed.cluster)
+            self._avoid(job, passed.cluster, now_s + shun_s, message.reason)
+            other = self._peers.get(passed.cluster)
             if other is not None and message.reason is None:
                 other.lacks(passed.entry.want.resources)
             self._give_back(passed, count, state)
@@ -170,7 +170,7 @@ class Forwarder:
             self._drop(passed)  # of guests that were started their home tells its own broker
         return count > 0
 
-    def _shun(self, job: JobId, cluster: str, until_s: float, reason: Reason | None) -> None:
+    def _avoid(self, job: JobId, cluster: str, until_s: float, reason: Reason | None) -> None:
         shunned = self._shunned.pop(job, {})  # it is the last to be forgotten now
         shunned[cluster] = (until_s, reason)
         self._shunned[job] = shunned
@@ -182,15 +182,15 @@ class Forwarder:
         sends, has_come_back = [], False
         for passed in [each for of_job in self._of_jobs.values() for each in of_job.values()]:
             if passed.until_s <= now_s:
-                other = self._neighbours.get(passed.cluster)
+                other = self._peers.get(passed.cluster)
                 if other is not None and not passed.is_answered:
-                    other.rooms.clear()  # nobody is there, for all that is known
+                    other.capacities.clear()  # nobody is there, for all that is known
                 self._give_back(passed, passed.count, state)
                 self._drop(passed)
                 has_come_back = True
             elif not passed.is_answered and passed.told_s + RESEND_S <= now_s:
                 passed.told_s = now_s
-                sends += self._say(passed)
+                sends += self._send(passed)
         self.next_s = min(
             (each.next_s for of_job in self._of_jobs.values() for each in of_job.values()),
             default=inf,
@@ -225,7 +225,7 @@ class Forwarder:
         is for another turn.
         """
         self.retry_s = inf
-        if not self._is_room_for_any(state):
+        if not self._is_capacity_for_any(state):
             return [], False
         sends: list[Send] = []
         left = TASKS_MAX
@@ -234,14 +234,14 @@ class Forwarder:
             for other, count in self._split(entry, left, state, guests, dice, now.steady_s):
                 left -= count
                 sends += self._pass_on(entry, other, count, state, guests, now)
-            if left <= 0 or not any(other.rooms for other in self._neighbours):
+            if left <= 0 or not any(other.capacities for other in self._peers):
                 break
         return sends, left <= 0
 
-    def _is_room_for_any(self, state: BrokerState) -> bool:
+    def _is_capacity_for_any(self, state: BrokerState) -> bool:
         """Whether any that waits may find a place, before what waits is put in order."""
-        needs = dict.fromkeys(kind.key.resources for kind in state.queues.kinds)
-        return any(other.fits(need) for other in self._neighbours for need in needs)
+        needs = dict.fromkeys(kind.key.resources for kind in state.queues.classes)
+        return any(other.fits(need) for other in self._peers for need in needs)
 
     def _split(
         self,
@@ -278,8 +278,8 @@ class Forwarder:
         shunned = self._shunned.get(job, {})
         there = self.clusters_of(job)
         others = []
-        for other in self._neighbours:
-            if other.rooms and other.cluster != origin and other.cluster not in there:
+        for other in self._peers:
+            if other.capacities and other.cluster != origin and other.cluster not in there:
                 until_s, _ = shunned.get(other.cluster, (-inf, None))
                 if until_s <= now_s:
                     others.append(other)
@@ -301,8 +301,8 @@ class Forwarder:
         self._number = max(self._number + 1, int(now.wall_s * 1000.0))
         guest = guests.open.get(want.job)
         hops = 1 if guest is None else guest.hops + 1
-        told = told_of(want, entry, count, now)
-        cluster = self._neighbours.own
+        told = forwarded_want(want, entry, count, now)
+        cluster = self._peers.own
         forward = Forward(self._machine, self._number, cluster, hops, told)
         passed = ForwardedBatch(entry, forward, other.cluster, now.steady_s)
         passed.is_copy = count == entry.count and _is_head(state, want.job)
@@ -312,14 +312,14 @@ class Forwarder:
         self.next_s = min(self.next_s, passed.next_s)
         self._of_jobs.setdefault(want.job, {})[self._number] = passed
         self._jobs[self._number] = want.job
-        return self._say(passed)
+        return self._send(passed)
 
-    def _say(self, passed: ForwardedBatch) -> list[Send]:
-        other = self._neighbours.get(passed.cluster)
+    def _send(self, passed: ForwardedBatch) -> list[Send]:
+        other = self._peers.get(passed.cluster)
         if other is None or not other.broker:
             return []
         passed.asked.add(other.broker)
-        return [Send(self._neighbours.summary(other), Part.BROKER, passed.forward)]
+        return [Send(self._peers.summary(other), Part.BROKER, passed.forward)]
 
 
 def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
@@ -336,7 +336,7 @@ def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
     return shares
 
 
-def told_of(want: Want, entry: QueuedJob, count: int, now: Instant) -> Want:
+def forwarded_want(want: Want, entry: QueuedJob, count: int, now: Instant) -> Want:
     """The want as another broker is told it."""
     waited_s = max(want.waited_s, now.steady_s - entry.precedence.queued_at_s)
     return Want(**(unpromised(want) | {"waited_s": waited_s, "count": count}))
@@ -348,7 +348,7 @@ def _is_head(state: BrokerState, job: JobId) -> bool:
 
 def _aside(state: BrokerState) -> Iterator[QueuedJob]:
     """What none of the own machines could ever run; lines may end while this goes on."""
-    kinds = [kind for kind in state.queues.kinds if not kind.is_possible]
+    kinds = [kind for kind in state.queues.classes if not kind.is_possible]
     places = (place for kind in kinds for line in kind.lines for place in line.heap)
     for job in [precedence.job for precedence in islice(places, LOOKS_MAX)]:
         entry = state.queues.entries.get(job)

@@ -79,12 +79,12 @@ class PeerCluster:
         self.candidates = neighbour.candidates
         self.broker = neighbour.candidates[0] if neighbour.candidates else ""
         """Who is taken to speak for it."""
-        self.rooms: list[RemoteCapacity] = []
+        self.capacities: list[RemoteCapacity] = []
         self.largest: tuple[Resources, ...] = ()
         self.is_waiting = False
         """Whether it has more than it can serve."""
-        self.heard_s = -inf
-        self.told_s = -inf
+        self.last_contact_s = -inf
+        self.last_summary_s = -inf
         self.knows_free = False
         """Whether it was told that something is free, and has not tried to make use of it yet."""
         self.knows_waiting = False
@@ -92,19 +92,19 @@ class PeerCluster:
 
     def fits(self, need: Resources) -> int:
         """How many tasks of that need may find a place there."""
-        return sum(room.fits(need) for room in self.rooms)
+        return sum(room.fits(need) for room in self.capacities)
 
     def reserve(self, need: Resources, count: int) -> None:
         """So many were passed on there."""
-        for room in self.rooms:
+        for room in self.capacities:
             taken = min(count, room.fits(need))
             room.reserve(need, taken)
             count -= taken
-        self.rooms = [room for room in self.rooms if not room.is_empty]
+        self.capacities = [room for room in self.capacities if not room.is_empty]
 
     def lacks(self, need: Resources) -> None:
         """It had no place for a task of that need: what seems to have one is out of date."""
-        self.rooms = [room for room in self.rooms if not room.fits(need)]
+        self.capacities = [room for room in self.capacities if not room.fits(need)]
 
     def may_hold(self, need: Resources) -> bool:
         """Whether a machine of it is large enough, by what is known."""
@@ -163,7 +163,7 @@ class PeerClusters:
             return False
         if sender == other.broker and broker != sender:
             other.broker = broker
-            other.told_s = -inf
+            other.last_summary_s = -inf
         return True
 
     def summary(self, other: PeerCluster) -> str:
@@ -173,7 +173,7 @@ class PeerClusters:
 
     def _summary_for_first(self, other: PeerCluster) -> None:
         other.broker = other.candidates[0] if other.candidates else ""
-        other.told_s = -inf
+        other.last_summary_s = -inf
 
     # --- what they have --------------------------------------------------------------------------
 
@@ -184,14 +184,16 @@ class PeerClusters:
             return
         other.broker = summary.broker
         self._spoken[summary.broker] = summary.cluster
-        other.rooms = [RemoteCapacity(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]]
+        other.capacities = [
+            RemoteCapacity(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]
+        ]
         other.largest = summary.largest[:LARGEST_MAX]
         other.is_waiting = summary.waiting > 0
-        other.heard_s = now_s
+        other.last_contact_s = now_s
         if other.is_waiting:
             other.knows_free = False
 
-    def asked(self, broker: str) -> None:
+    def received_forward(self, broker: str) -> None:
         """A broker passed something on: it has counted down what it was told."""
         other = self.known.get(self._spoken.get(broker, ""))
         if other is not None:
@@ -205,18 +207,18 @@ class PeerClusters:
         due = [other for other in self if self._due_s(other, waiting) <= now_s]
         if free and self._news_s <= now_s:
             eager = [each for each in self if _would_like_to_know(each) and each not in due]
-            eager.sort(key=lambda other: other.told_s)
+            eager.sort(key=lambda other: other.last_summary_s)
             due += eager[: max(NEWS_MAX, free)]
             if eager:
                 self._news_s = now_s + NEWS_S
         if not due:
             return []
-        vacancies, largest = vacancies_of(state), _largest(state.park.capacities())
+        vacancies, largest = vacancies_of(state), _largest(state.pool.capacities())
         summary = Summary(self._machine, self.own, vacancies, largest, waiting)
         for other in due:
-            if other.told_s > -inf and other.heard_s + STALE_S <= now_s:
+            if other.last_summary_s > -inf and other.last_contact_s + STALE_S <= now_s:
                 self._summary_for_first(other)
-            other.told_s = now_s
+            other.last_summary_s = now_s
             other.knows_free, other.knows_waiting = bool(vacancies), waiting > 0
         return [Send(self.summary(other), Part.BROKER, summary) for other in due]
 
@@ -231,7 +233,7 @@ class PeerClusters:
         if not other.broker:
             return inf
         is_news = waiting and not other.knows_waiting
-        return other.told_s + (WAITS_S if is_news else TELL_S)
+        return other.last_summary_s + (WAITS_S if is_news else TELL_S)
 
 
 def _would_like_to_know(other: PeerCluster) -> bool:
@@ -241,13 +243,13 @@ def _would_like_to_know(other: PeerCluster) -> bool:
 
 def _free_machines(state: BrokerState) -> int:
     """Those where something could be started, and that are kept for nobody."""
-    return len(state.park.open) - sum(name in state.park.open for name in state.reserved)
+    return len(state.pool.open) - sum(name in state.pool.open for name in state.reserved)
 
 
 def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
     """What is free, and kept for nobody: machines with about as many free cpus together."""
     alike: dict[tuple[int, bool], tuple[int, Resources]] = {}
-    for view in state.park.open.with_room(Resources(1)):
+    for view in state.pool.open.with_capacity(Resources(1)):
         if view.name in state.reserved:
             continue
         free = view.calendar.free

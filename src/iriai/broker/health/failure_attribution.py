@@ -232,7 +232,7 @@ class FailureAttribution:
 
     def ended(self, view: MachineView, idle: Idle, attempt: AttemptId, now_s: float) -> None:
         """A task has ended, as `idle` says; to be told before its claim is given up."""
-        account = self._state.standings.whose(attempt)
+        account = self._state.usage.whose(attempt)
         if account is None:
             return
         if attempt in idle.refused or attempt in idle.lost or idle.whole:
@@ -270,6 +270,6 @@ class FailureAttribution:
         if row is None:
             return
         words = row.words(account)
-        self._state.keep_away(view.name, failed.attempt, account, words, row.until_s)
+        self._state.exclude(view.name, failed.attempt, account, words, row.until_s)
         if row.pauses and view.back_off.fails(account.user, now_s):
             self._left_alone.add(view)

@@ -36,11 +36,11 @@ class NodeReports:
             order.idle_weight, order.gpu_weight, order.memory_weight, order.offpeak_factor
         )
         self._state = state
-        self._attendance = attendance
+        self._sessions = attendance
         self._quiet = quiet
-        self._under_way = under_way
+        self._pending = under_way
         self._left_alone = left_alone
-        self._ends = ends
+        self._failures = ends
         self._ahead = ahead
         self._claimed = claimed
         self._accounts = KnownAccounts()
@@ -59,7 +59,7 @@ class NodeReports:
         if self._claimed.refuses(counted, now):
             self._said += self._claimed.drain_incidents()
             return
-        standings, machine = self._state.standings, counted.machine
+        standings, machine = self._state.usage, counted.machine
         self._count(machine, counted.rows)
         view = self._state.machines.get(machine)
         for attempt, charge_s in counted.charged:
@@ -72,7 +72,7 @@ class NodeReports:
         self._count(machine, rows)
 
     def _count(self, machine: str, rows: Iterable[LedgerRow]) -> None:
-        standings = self._state.standings
+        standings = self._state.usage
         for row in rows:
             if self._accounts.takes(machine, row.account):
                 standings.counted(machine, row, self._state.counts_for(row.account))
@@ -81,14 +81,14 @@ class NodeReports:
         """What a machine counted counts no more."""
         self._claimed.forget(machine)
         for account in self._accounts.forget(machine):
-            self._state.standings.forget(machine, account, self._state.counts_for(account))
+            self._state.usage.forget(machine, account, self._state.counts_for(account))
 
     def receive(self, idle: Idle, now: Instant) -> bool:
         """Take a report in; whether a pass may come to something now."""
         if self._claimed.refuses_report(idle):
             self._said += self._claimed.drain_incidents()
             return False
-        self._attendance.contacted(idle.machine, now.steady_s)
+        self._sessions.contacted(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)
         if not self._may_take(idle, view):
             return False
@@ -101,7 +101,7 @@ class NodeReports:
         was_available = view.is_available
         view.advertised(idle)
         known = (idle.incarnation, idle.version)
-        self._attendance.reported(idle.machine, known, is_lacking=False)
+        self._sessions.reported(idle.machine, known, is_lacking=False)
         is_wider = self._state.measured(view)
         self._quiet.measured(idle)
         is_wider |= self._took_claims(view, idle, now)
@@ -114,9 +114,9 @@ class NodeReports:
         if view.is_available != was_available:
             self._state.availability_changed(view)
         elif is_wider or idle.capabilities or idle.whole or view.name in self._state.reserved:
-            self._state.park.grew(view)
+            self._state.pool.grew(view)
         else:
-            self._state.park.changed(view)
+            self._state.pool.changed(view)
             return self._ahead.is_due
         return True
 
@@ -124,16 +124,16 @@ class NodeReports:
         """Whether a report is news, and all news; else its node is told what is known."""
         known = (0, 0) if view is None else (view.incarnation, view.version)
         if view is not None and view.is_stale(idle):
-            self._attendance.reported(idle.machine, known, is_lacking=False)
+            self._sessions.reported(idle.machine, known, is_lacking=False)
             return False
         if not idle.whole and (view is None or not view.follows(idle)):
-            self._attendance.reported(idle.machine, known, is_lacking=True)
+            self._sessions.reported(idle.machine, known, is_lacking=True)
             return False
         return True
 
     def _new_view(self, idle: Idle) -> MachineView:
-        self._under_way.known_anew(idle.machine)
-        self._ends.forget(idle.machine)
+        self._pending.forget_machine(idle.machine)
+        self._failures.forget(idle.machine)
         self._left_alone.forget(idle.machine)
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
@@ -155,11 +155,11 @@ class NodeReports:
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:
-            self._ends.ended(view, idle, attempt, now.steady_s)
+            self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.end(view, attempt)
             self._ahead.ended(attempt)
         if idle.began and view.matched:
-            self._under_way.give_way(view)
+            self._pending.give_way(view)
         for running in idle.waiting:
             self._waits(view, running, now)
         return is_wider
@@ -171,7 +171,7 @@ class NodeReports:
         is_wider = False
         for capability in idle.spent:
             is_granted = capability in granted
-            matched = self._under_way.close(view, capability, is_granted=is_granted)
+            matched = self._pending.close(view, capability, is_granted=is_granted)
             if matched is None:
                 view.forget(capability)
             elif is_granted:
@@ -190,7 +190,7 @@ class NodeReports:
             self._state.end(view, running.attempt)  # if it waited there, it does no more
             self._state.began(view, running, account, now.steady_s)
             self._ahead.began(view, running, account, now.steady_s)
-            self._ends.began(account, running.attempt, view.name, now.steady_s)
+            self._failures.began(account, running.attempt, view.name, now.steady_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
         is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running, view)
@@ -205,4 +205,4 @@ class NodeReports:
         """
         if running.attempt in view.calendar.ahead:
             return False
-        return self._state.standings.whose(running.attempt) is not None
+        return self._state.usage.whose(running.attempt) is not None

@@ -33,22 +33,22 @@ class JobRequests:
         planning: PlanDriver | None,
     ) -> None:
         self._state = state
-        self._attendance = attendance
-        self._abroad = abroad
-        self._planning = planning
+        self._sessions = attendance
+        self._federation = abroad
+        self._plan_driver = planning
 
     def put(self, want: Want, now_s: float) -> bool:
         """A home says how many tasks of a job wait."""
         home = want.job.home
-        self._attendance.contacted(home, now_s)
-        self._attendance.wanted(home, want.job.number, want.stamp)
+        self._sessions.contacted(home, now_s)
+        self._sessions.wanted(home, want.job.number, want.stamp)
         known = self._state.queues.entries.get(want.job)
         if known is not None and 0 < want.stamp <= known.want.stamp:
             return False
         account = self._state.counts_for(want.account)
         if account != want.account:
             want = replace(want, account=account, group=want.account.group)
-        count = self._abroad.waits_here(want, known.count if known is not None else 0)
+        count = self._federation.waits_here(want, known.count if known is not None else 0)
         if count != want.count:
             want = replace(want, count=count, front=min(want.front, count))
         if not count:
@@ -60,25 +60,25 @@ class JobRequests:
 
     def _restore_promise(self, want: Want, start_s: float) -> None:
         """An earlier broker promised it a start."""
-        if self._planning is not None:
-            self._planning.restore(want.job, want.promised_machine, start_s)
+        if self._plan_driver is not None:
+            self._plan_driver.restore(want.job, want.promised_machine, start_s)
         else:
             self._state.heads.restore(want, want.promised_machine, start_s)
 
     def withdraw(self, withdraw: Withdraw, now_s: float) -> bool:
         """Nothing of a job waits any more, unless a later want came before this."""
         job = withdraw.job
-        self._attendance.contacted(job.home, now_s)
-        self._attendance.wanted(job.home, job.number, withdraw.stamp)
+        self._sessions.contacted(job.home, now_s)
+        self._sessions.wanted(job.home, job.number, withdraw.stamp)
         known = self._state.queues.entries.get(job)
         if known is not None and 0 < withdraw.stamp < known.want.stamp:
             return False
         return self._forget(job)
 
-    def all_told(self, wants: Wants, now_s: float) -> bool:
+    def all_resent(self, wants: Wants, now_s: float) -> bool:
         """A home has told all that it wants."""
-        self._attendance.contacted(wants.machine, now_s)
-        self._attendance.resent_all(wants.machine)
+        self._sessions.contacted(wants.machine, now_s)
+        self._sessions.resent_all(wants.machine)
         return True
 
     def forget_home(self, home: str) -> bool:
@@ -86,16 +86,16 @@ class JobRequests:
         has_changed = False
         for job in [job for job in self._state.queues.entries if job.home == home]:
             has_changed |= self._forget(job)
-        self._abroad.forget_home(home)
+        self._federation.forget_home(home)
         return has_changed
 
     def _forget(self, job: JobId) -> bool:
-        self._abroad.forget(job)
+        self._federation.forget(job)
         return self._forget_queued(job)
 
     def _forget_queued(self, job: JobId) -> bool:
-        if self._planning is not None:
-            self._planning.promised.pop(job, None)
+        if self._plan_driver is not None:
+            self._plan_driver.promised.pop(job, None)
         return self._state.remove(job)
 
 
@@ -115,7 +115,7 @@ class Sessions:
         """Told with each receipt; changes when the broker restarts."""
         self._reports: dict[str, tuple[tuple[int, int], bool]] = {}
         self._wants: dict[str, dict[int, int]] = {}
-        self._heard_s: dict[str, float] = {}
+        self._last_contact_s: dict[str, float] = {}
         """Other machines, the longest silent first."""
         self._nodes: dict[str, None] = {}
         """Awaited, and not heard of."""
@@ -199,32 +199,32 @@ class Sessions:
     def contacted(self, machine: str, now_s: float) -> None:
         """Something came from a machine."""
         if machine != self._machine:
-            self._heard_s.pop(machine, None)
-            self._heard_s[machine] = now_s
+            self._last_contact_s.pop(machine, None)
+            self._last_contact_s[machine] = now_s
 
     def forget(self, machine: str) -> None:
         """It is gone for good: nothing is expected of it."""
-        self._heard_s.pop(machine, None)
+        self._last_contact_s.pop(machine, None)
         self._nodes.pop(machine, None)
 
     def last_contact_ago_s(self, machine: str, now_s: float) -> float | None:
         """Since something came from a machine; None: it is the broker's own, or taken for gone."""
-        heard_s = self._heard_s.get(machine)
+        heard_s = self._last_contact_s.get(machine)
         return None if heard_s is None else now_s - heard_s
 
     def silent(self, now_s: float) -> list[str]:
         """Machines that are taken for gone from now on."""
         found = []
-        for machine, heard_s in self._heard_s.items():
+        for machine, heard_s in self._last_contact_s.items():
             if now_s - heard_s < SILENT_S:
                 break
             found.append(machine)
         for machine in found:
-            del self._heard_s[machine]
+            del self._last_contact_s[machine]
         return found
 
     @property
     def silent_s(self) -> float | None:
         """When someone may have been silent for too long."""
-        first = next(iter(self._heard_s.values()), None)
+        first = next(iter(self._last_contact_s.values()), None)
         return None if first is None else first + SILENT_S

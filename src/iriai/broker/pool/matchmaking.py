@@ -65,7 +65,7 @@ class UserExclusions:
         user = User(whose.home, whose.user)
         self._put(machine, user, _Word(now_s + REMEMBERED_S, whose.words))
 
-    def keep_away(self, machine: str, user: User, words: str, until_s: float) -> None:
+    def exclude(self, machine: str, user: User, words: str, until_s: float) -> None:
         """A user's tasks fail at once there, and do well elsewhere: none is tried until then."""
         said = self._said.get(machine)
         known = said.get(user) if said else None
@@ -166,7 +166,7 @@ class Matchmaking:
     def __init__(self, park: MachinePool) -> None:
         self.matches: Matches | None = None
         """None: no job and no machine has ever had requirements here."""
-        self._park = park
+        self._pool = park
 
     def key(self, want: Want) -> DemandKey | None:
         """What the want's tasks ask of machines, and owners may ask of them; None: nothing."""
@@ -229,7 +229,7 @@ class Matchmaking:
         from iriai.policy.matching.match import Matches
 
         self.matches = Matches()
-        for view in self._park.views.values():
+        for view in self._pool.views.values():
             self.matches.put(view.name, ad_of(view), measured(view))
 
 

@@ -81,7 +81,7 @@ class AvailableMachines:
         if rank is not None:
             self._order.remove(rank)
 
-    def with_room(self, need: Resources) -> Iterator[MachineView]:
+    def with_capacity(self, need: Resources) -> Iterator[MachineView]:
         """Those with that much free, in order; nothing may change while it is asked for more."""
         for known in self._lacking:
             if known.fits_in(need):

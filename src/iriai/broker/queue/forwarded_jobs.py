@@ -66,7 +66,7 @@ class ForwardedJobs:
         self.unsaid: list[Send] = []
         """What is to be sent."""
 
-    def come(self, forward: Forward, *, is_known: bool) -> bool:
+    def receive(self, forward: Forward, *, is_known: bool) -> bool:
         """Whether its tasks are to contend; else it is answered, or will be.
 
         `is_known`: the job waits here already, or was passed on from here.

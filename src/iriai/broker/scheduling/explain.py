@@ -132,7 +132,7 @@ def _on_machine(
     if head is not None and head.job == entry.want.job:
         reasons.append(_reserved(head, now))
     else:
-        before = state.rooms.head_before(view, kind)
+        before = state.placement.head_before(view, kind)
         if before is not None:
             reasons.append(_behind_head(before, now))
     return reasons or [ahead or _starting(view)]

@@ -37,8 +37,8 @@ class AccountShare(NamedTuple):
 
 def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
     """All accounts that have used, run or want something, by name."""
-    accounts = sorted({*state.standings, *state.queues.accounts})
-    usage = {account: state.standings.usage_s(account, now.wall_s) for account in accounts}
+    accounts = sorted({*state.usage, *state.queues.accounts})
+    usage = {account: state.usage.usage_s(account, now.wall_s) for account in accounts}
     groups = _group_standings(state, now.wall_s)
     waiting, active = [], []
     for account in accounts:
@@ -52,11 +52,11 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
             want.urgency,
             entry.precedence.queued_at_s if entry else inf,
             TaskId(want.job.home, want.job.number, 0),
-            state.standings.expected_s(account, want.resources, want.limit_s),
+            state.usage.expected_s(account, want.resources, want.limit_s),
         )
         if queue:
             waiting.append(contender)
-        if queue or state.standings.running_cpus(account):
+        if queue or state.usage.running_cpus(account):
             active.append(contender)
     wanted = shares_wanted(active, groups)
     rates = state.settings.order.rates(waiting, groups) if waiting else {}
@@ -66,12 +66,12 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
             account,
             state.right_of(account),
             usage[account],
-            state.standings.running_cpus(account),
+            state.usage.running_cpus(account),
             state.queues.accounts[account].ready if account in state.queues.accounts else 0,
             wanted.get(account),
             usage[account] / total_s if total_s else None,
             rates.get(account),
-            state.standings.advance_s(account, now.wall_s),
+            state.usage.advance_s(account, now.wall_s),
         )
         for account in accounts
     ]
@@ -83,8 +83,8 @@ def _group_standings(state: BrokerState, wall_s: float) -> Groups:
     if not configuration.groups:
         return {}
     usage: dict[str, float] = dict.fromkeys(configuration.groups, 0.0)
-    for account in state.standings:
-        usage_s = state.standings.usage_s(account, wall_s)
+    for account in state.usage:
+        usage_s = state.usage.usage_s(account, wall_s)
         usage[account.group] = usage.get(account.group, 0.0) + usage_s
     for account in state.queues.accounts:
         usage.setdefault(account.group, 0.0)

@@ -97,12 +97,12 @@ class Prefetcher:
             if views.get(view.name) is not view or now.steady_s >= place.until_s:
                 del self._places[attempt]
             elif view.ahead_capabilities and view.is_available and self._is_nobodys(view):
-                work -= 1 + len(state.draws.seats)
+                work -= 1 + len(state.contention.contenders)
                 del self._places[attempt]
                 decision = self._decide(place, dice, now)
                 if decision is not None:
                     decisions.append(decision)
-        told, state.heads.told = state.heads.told, []
+        told, state.heads.updates = state.heads.updates, []
         return PassResult(decisions, told)
 
     def _decide(self, place: PrefetchSlot, dice: DecisionRng, now: Instant) -> Decision | None:
@@ -119,7 +119,7 @@ class Prefetcher:
             reserved = state.heads.reserve(entry, now_s)
             if reserved is not None:
                 dice.decided()
-                state.rooms.shrank(reserved)
+                state.placement.shrank(reserved)
             return None
         if not self._is_short(entry.want.account, entry.want.limit_s):
             return None
@@ -129,7 +129,7 @@ class Prefetcher:
     def _is_short(self, account: Account, limit_s: float | None) -> bool:
         if limit_s is not None and limit_s <= SHORT_S:
             return True
-        usual_s = self._state.standings.usual_s(account)
+        usual_s = self._state.usage.usual_s(account)
         return usual_s is not None and usual_s <= SHORT_S
 
     def _is_nobodys(self, view: MachineView) -> bool:
@@ -156,12 +156,12 @@ class Prefetcher:
 
         As in a pass: of those within their burst, where there are any.
         """
-        state, draws = self._state, self._state.draws
-        draws.begin(now.wall_s, state.park.total_cpus)
+        state, draws = self._state, self._state.contention
+        draws.begin(now.wall_s, state.pool.total_cpus)
         draws.refresh()
         within: list[Contender] = []
         others: list[Contender] = []
-        for seat in draws.seats.values():
+        for seat in draws.contenders.values():
             entry = self._first(seat.queue, place, kept)
             if entry is None:
                 continue
@@ -173,7 +173,7 @@ class Prefetcher:
             return None
         dice.begin()
         account = state.settings.order.drawing(contenders, draws.groups).draw(dice)
-        return draws.seats[account].entry
+        return draws.contenders[account].entry
 
     def _first(self, queue: Queue, place: PrefetchSlot, kept: set[JobId]) -> QueuedJob | None:
         """A queue's first, if it fits there or a place may be kept for it; else what may fill in.
@@ -225,7 +225,7 @@ class PendingMatches:
         """`machine` is the broker's own: what is told to its home is not lost."""
         self._machine = machine
         self._state = state
-        self._abroad = abroad
+        self._federation = abroad
         self._views: dict[str, MachineView] = {}
         """Machines with matches under way."""
         self._is_told_away = False
@@ -274,16 +274,16 @@ class PendingMatches:
         if view is None or matched is None:
             return False
         view.give_back(decline.capability, matched)
-        self._state.park.grew(view)
+        self._state.pool.grew(view)
         return True
 
     def give_way(self, view: MachineView) -> None:
         """A claim was granted for a match that was thought to be lost: others have its place."""
         while view.is_overfull and (latest := view.last_matched) is not None:
             capability, matched = latest
-            self._come_to_nothing(view, capability, matched)
+            self._fail(view, capability, matched)
 
-    def known_anew(self, machine: str) -> None:
+    def forget_machine(self, machine: str) -> None:
         """Nothing is known of a machine any more, nor of its matches."""
         self._views.pop(machine, None)
 
@@ -323,9 +323,9 @@ class PendingMatches:
         """
         over = [(c, m) for c, m in view.matched.items() if m.until_s <= now_s]
         for capability, matched in over:
-            self._come_to_nothing(view, capability, matched)
+            self._fail(view, capability, matched)
         if over:
-            self._state.park.grew(view)
+            self._state.pool.grew(view)
         return bool(over)
 
     def _resend(self, view: MachineView, now_s: float) -> list[Effect]:
@@ -343,14 +343,14 @@ class PendingMatches:
                 effects.append(Send(job.home, Part.HOME, match))
         return effects
 
-    def _come_to_nothing(self, view: MachineView, capability: Capability, matched: Matched) -> None:
+    def _fail(self, view: MachineView, capability: Capability, matched: Matched) -> None:
         self.close(view, capability)
         view.give_back(capability, matched)
         self._wait_again(matched)
 
     def _wait_again(self, matched: Matched) -> None:
         """A match came to nothing: its task waits again, unless nobody here waits for it."""
-        if matched.is_wanted and not self._abroad.is_over(matched.entry):
+        if matched.is_wanted and not self._federation.is_over(matched.entry):
             self._state.queues.give_back(matched.entry)
 
     def _named_for(self, entry: QueuedJob) -> str:

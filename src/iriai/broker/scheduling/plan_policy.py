@@ -80,7 +80,7 @@ class PlanDriver:
             if not self._source.path:
                 raise
             self.mistake = PolicyError.of(self._source.path, error)
-        self._state.park.nothing_left()
+        self._state.pool.nothing_left()
         dice.decided(len(outcome.decisions) + len(outcome.told))
         return outcome
 
@@ -123,14 +123,14 @@ class PlanDriver:
             return f"there is no machine {start.machine!r:.60}"
         if not could_hold(entry.kind, view):
             return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
-        if not state.rooms.has_room(view, entry.kind):
+        if not state.placement.has_capacity(view, entry.kind):
             needed = _amount(kept_for(entry.kind, view))
             return f"{_name(start.job)} needs {needed}; {view.name} has {_amount(_free(view))} free"
         cap = state.running_cap(entry)
         if not cap.allowed:
             return f"{_name(start.job)}: {cap.reason()}"
         key = state.start(entry, view, now.steady_s)
-        state.park.changed(view)
+        state.pool.changed(view)
         self.promised.pop(start.job, None)
         outcome.decisions.append(Decision(entry, view, key))
         return ""
@@ -189,7 +189,7 @@ class _View:
     ) -> None:
         self._state = state
         self._promised = promised
-        self._dice = dice
+        self._rng_of_decisions = dice
         self._now = now
         self.machines: tuple[PlannedMachine, ...] = tuple(
             _Machine(state.machines[name], now.steady_s)
@@ -198,7 +198,7 @@ class _View:
         )
 
     def queue(self) -> Iterator[WaitingJob]:
-        for entry in in_order(self._state, self._dice, self._now):
+        for entry in in_order(self._state, self._rng_of_decisions, self._now):
             want = entry.want
             promise = self._promised.get(want.job)
             yield WaitingJob(

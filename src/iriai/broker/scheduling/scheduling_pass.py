@@ -61,12 +61,12 @@ class SchedulingPass:
 
     def __init__(self, state: BrokerState, dice: DecisionRng, now: Instant) -> None:
         self._state = state
-        self._dice = dice
+        self._rng_of_decisions = dice
         self._now = now
         self._order = state.settings.order
-        self._rooms = state.rooms
+        self._placement = state.placement
         self._heads = state.heads
-        self._draws = state.draws
+        self._contention = state.contention
         self._out: dict[Account, None] = {}
         """Accounts of which nothing more can start in this pass."""
         self._pool: list[ContenderState] | None = None
@@ -85,25 +85,25 @@ class SchedulingPass:
 
         It is left after about so much work, in looks at a machine, unless it `is_over` before.
         """
-        self._stop_at = self._rooms.work + work_max
+        self._stop_at = self._placement.work + work_max
         if not self._has_begun:
             self._begin()
-        self.is_over = self._rooms.scan_ahead(self._stop_at) and self._serve()
+        self.is_over = self._placement.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
-            self._rooms.end()
-        told, self._state.heads.told = self._state.heads.told, []
+            self._placement.end()
+        told, self._state.heads.updates = self._state.heads.updates, []
         decisions, self._decisions = self._decisions, []
         return PassResult(decisions, told)
 
     def _begin(self) -> None:
         state = self._state
         self._has_begun = True
-        self._dice.begin()
+        self._rng_of_decisions.begin()
         state.tick(self._now.wall_s)
-        self._rooms.begin(self._now.steady_s)
+        self._placement.begin(self._now.steady_s)
         self._place_heads()
-        if state.queues.shared is None and len(state.park.open):
-            self._draws.begin(self._now.wall_s, state.park.total_cpus)
+        if state.queues.shared is None and len(state.pool.open):
+            self._contention.begin(self._now.wall_s, state.pool.total_cpus)
             self._share_out()
 
     def _serve(self) -> bool:
@@ -113,7 +113,7 @@ class SchedulingPass:
 
     def _is_spent(self) -> bool:
         """Whether it is time to leave the pass; counts one draw."""
-        rooms = self._rooms
+        rooms = self._placement
         if rooms.work >= self._stop_at:
             return True
         rooms.work += DRAW_WORK
@@ -123,7 +123,7 @@ class SchedulingPass:
 
     def _serve_first(self, queue: Queue) -> bool:
         """One queue for all: its first that fits, until none does."""
-        while len(self._state.park.open):
+        while len(self._state.pool.open):
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
@@ -132,19 +132,19 @@ class SchedulingPass:
             if self._may_run_more(entry):
                 self._start_or_keep(entry)
             else:
-                self._rooms.stopped[entry.want.account] = None
+                self._placement.stopped[entry.want.account] = None
         return True
 
     def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until nothing is left."""
-        seats = self._draws.seats
-        while len(self._state.park.open):
+        seats = self._contention.contenders
+        while len(self._state.pool.open):
             if self._is_spent():
                 return False
             drawing = self._contest()
             if drawing is None:
                 break
-            account = drawing.draw(self._dice)
+            account = drawing.draw(self._rng_of_decisions)
             seat = seats[account]
             entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
             if entry is None or not self._may_run_more(entry):
@@ -168,12 +168,12 @@ class SchedulingPass:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
-            drawing = self._drawing = self._order.drawing(candidates, self._draws.groups)
+            drawing = self._drawing = self._order.drawing(candidates, self._contention.groups)
         return drawing
 
     def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
         """Something was started, or a place was kept: keep up those who contend."""
-        draws = self._draws
+        draws = self._contention
         if not seat.queue.order:
             drawing.leave(seat.account)
             return
@@ -195,35 +195,35 @@ class SchedulingPass:
         """
         if entry is seat.entry:
             return True
-        ratio = self._draws.renew(seat, entry)
-        return ratio >= 1.0 or self._dice.random() < ratio
+        ratio = self._contention.renew(seat, entry)
+        return ratio >= 1.0 or self._rng_of_decisions.random() < ratio
 
     def _leave_out(self, seat: ContenderState, capped: QueuedJob | None) -> None:
         """Nothing more of the account can start in this pass."""
         self._out[seat.account] = None
         if capped is not None:
-            self._draws.renew(seat, capped)
+            self._contention.renew(seat, capped)
             seat.queue.is_behind = True
 
     def _share_out(self) -> None:
         """Where a cap keeps accounts from running more, shares are those of the others."""
         if self._state.cap_cpus is not None:
-            seats = self._draws.seats.values()
-            self._draws.share_out([seat.account for seat in seats if self._contends(seat)])
+            seats = self._contention.contenders.values()
+            self._contention.share_out([seat.account for seat in seats if self._contends(seat)])
 
     def _candidates(self) -> list[Contender]:
         """Accounts of which something may start, or whose first task may have a place kept.
 
         Those within their burst; where only others are left, those (nothing stands idle).
         """
-        draws, out, has_cap = self._draws, self._out, self._state.cap_cpus is not None
+        draws, out, has_cap = self._contention, self._out, self._state.cap_cpus is not None
         draws.refresh()
-        mask = self._rooms.mask()
+        mask = self._placement.mask()
         within: list[Contender] = []
         others: list[Contender] = []
         pool: list[ContenderState] = []
         held = self._heads.held
-        for seat in draws.seats.values() if self._pool is None else self._pool:
+        for seat in draws.contenders.values() if self._pool is None else self._pool:
             queue = seat.queue
             if not queue.mask & mask and (queue.held == held or not self._may_reserve(queue)):
                 continue
@@ -253,14 +253,14 @@ class SchedulingPass:
             if first is seat.entry or not self._may_run_more(first):
                 queue.is_behind = True
                 return False
-            self._draws.renew(seat, first)
+            self._contention.renew(seat, first)
         if queue.is_behind:
             self._state.queues.catch_up(queue)
         return True
 
     def _may_start(self, queue: Queue) -> bool:
         """Whether something of it may fit, or its first task may have a place kept."""
-        return bool(queue.mask & self._rooms.mask()) or self._may_reserve(queue)
+        return bool(queue.mask & self._placement.mask()) or self._may_reserve(queue)
 
     def _may_reserve(self, queue: Queue) -> bool:
         """Whether the queue's first task may have a place kept."""
@@ -279,20 +279,20 @@ class SchedulingPass:
         first = self._first_of(queue)
         if first is None:
             return None
-        if self._rooms.place(first.kind) is not None or self._heads.may_reserve(first.kind):
+        if self._placement.place(first.kind) is not None or self._heads.may_reserve(first.kind):
             return self._state.queues.entry_of(first)
         return self._state.backfill.next_fill(self._fitting(queue))
 
     def _first_of(self, queue: Queue) -> SubQueue | None:
         """The queue's first line, of those whose accounts may run more."""
-        stopped = self._rooms.stopped
+        stopped = self._placement.stopped
         if stopped:
             return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
         return queue.order.first() if queue.order else None
 
     def _fitting(self, queue: Queue) -> Iterator[QueuedJob]:
         """The first entries of each kind that fit somewhere now."""
-        queues, rooms = self._state.queues, self._rooms
+        queues, rooms = self._state.queues, self._placement
         if len(queue.lines) == 1:
             return  # its first, which was looked at
         for line in queues.lines(queue, rooms.mask(len(queue.lines))):
@@ -310,7 +310,7 @@ class SchedulingPass:
     def _place_head(self, head: ReservedHead) -> None:
         state = self._state
         entry = state.queues.entries.get(head.job)
-        view = state.park.views.get(head.machine)
+        view = state.pool.views.get(head.machine)
         if entry is not None and entry.want.exclusive and view is not None:
             head.resources = view.calendar.capacity
         if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
@@ -329,7 +329,7 @@ class SchedulingPass:
         """Start it on its machine, or on another with new room; whether it did."""
         places = [view, *self._fresh_for(head, entry.kind)]
         for place in places:
-            if self._rooms.has_room(place, entry.kind):
+            if self._placement.has_capacity(place, entry.kind):
                 self._drop(head)
                 self._start(entry, place)
                 return True
@@ -338,14 +338,14 @@ class SchedulingPass:
     def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:
         """Plan it anew where something changed: earlier on another machine, if that is so."""
         now_s = self._now.steady_s
-        news = self._state.park.news
+        news = self._state.pool.news
         if not view.is_available:
             found = self._heads.earliest(kind, now_s)
             if found is not None:
                 self._move(head, view, found[0], kind)
                 return
         if view.name in news and self._heads.plan(head, view, now_s):
-            self._rooms.grew(view)
+            self._placement.grew(view)
         for other in self._fresh_for(head, kind):
             slot = other.calendar.earliest(kept_for(kind, other), now_s)
             if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
@@ -357,7 +357,7 @@ class SchedulingPass:
     ) -> None:
         kept = head.resources
         self._heads.move(head, new, kind, self._now.steady_s)
-        self._rooms.shrank(new)
+        self._placement.shrank(new)
         self._given_up(old.name, kept)
 
     def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> list[MachineView]:
@@ -365,7 +365,7 @@ class SchedulingPass:
         held = self._heads.by_machine
         able = (
             view
-            for view in self._state.park.news.values()
+            for view in self._state.pool.news.values()
             if view.name not in held
             and view.is_available
             and head.resources.fits_in(view.calendar.capacity)
@@ -382,35 +382,35 @@ class SchedulingPass:
         self._heads.changes += 1
         self._out.clear()
         self._pool = None
-        view = self._state.park.views.get(machine)
+        view = self._state.pool.views.get(machine)
         if view is not None:
-            self._rooms.grew(view)
+            self._placement.grew(view)
         if not self._state.backfill.passes_heads:
-            for other in list(self._state.park.views.values()):
+            for other in list(self._state.pool.views.values()):
                 if kept.fits_in(other.calendar.capacity):
-                    self._rooms.grew(other)
+                    self._placement.grew(other)
 
     # --- what is decided -------------------------------------------------------------------------
 
     def _start_or_keep(self, entry: QueuedJob) -> None:
-        view = self._rooms.place(entry.kind)
+        view = self._placement.place(entry.kind)
         if view is not None:
             self._start(entry, view)
             return
         reserved = self._heads.reserve(entry, self._now.steady_s)
         if reserved is not None:
-            self._dice.decided()
-            self._rooms.shrank(reserved)
+            self._rng_of_decisions.decided()
+            self._placement.shrank(reserved)
 
     def _start(self, entry: QueuedJob, view: MachineView) -> None:
         now_s = self._now.steady_s
         head = self._heads.by_machine.get(view.name)
         if head is not None:
             head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
-        self._dice.decided()
+        self._rng_of_decisions.decided()
         key = self._state.start(entry, view, now_s)
         self._decisions.append(Decision(entry, view, key))
-        self._rooms.shrank(view)
+        self._placement.shrank(view)
         if not entry.count:
             self._give_back_places(entry.want.job)
 

@@ -66,7 +66,7 @@ def _machines(state: BrokerState) -> list[MachineView]:
 def _profile(state: BrokerState, view: MachineView, now_s: float) -> AvailabilityProfile:
     claimed = []
     for key, resources, end_s in view.calendar.in_order():
-        left_s = state.standings.expected_left_s(key) or OVERDUE_S
+        left_s = state.usage.expected_left_s(key) or OVERDUE_S
         claimed.append(Claimed(resources, min(end_s, now_s + left_s)))
     return AvailabilityProfile(view.calendar.capacity, claimed, now_s)
 
@@ -74,7 +74,7 @@ def _profile(state: BrokerState, view: MachineView, now_s: float) -> Availabilit
 def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
     """As long as the account's runs usually take, or its limit if that is less."""
     want = entry.want
-    charge_s = state.standings.expected_s(want.account, want.resources, want.limit_s)
+    charge_s = state.usage.expected_s(want.account, want.resources, want.limit_s)
     return charge_s / rule.rate(want.resources)
 
 

@@ -29,7 +29,7 @@ class TaskClasses:
 
     def __init__(self) -> None:
         self.shapes = ShapeIndex()
-        self._kinds: dict[TaskClassKey, TaskClass] = {}
+        self._classes: dict[TaskClassKey, TaskClass] = {}
         self._of_shape: dict[int, dict[TaskClass, None]] = {}
         """By position of the shape."""
         self._unsettled: dict[TaskClass, None] = {}
@@ -39,17 +39,17 @@ class TaskClasses:
         """The shapes of those."""
 
     def __iter__(self) -> Iterator[TaskClass]:
-        return iter(list(self._kinds.values()))
+        return iter(list(self._classes.values()))
 
     def get(self, key: TaskClassKey) -> TaskClass | None:
         """The kind with that key, where some of it wait."""
-        return self._kinds.get(key)
+        return self._classes.get(key)
 
     def make(self, key: TaskClassKey) -> TaskClass:
         """A new kind, impossible until someone says otherwise."""
         together = 0 if key.exclusive else -1
         position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
-        kind = self._kinds[key] = TaskClass(key, position)
+        kind = self._classes[key] = TaskClass(key, position)
         self._of_shape.setdefault(position, {})[kind] = None
         return kind
 
@@ -65,7 +65,7 @@ class TaskClasses:
         del alike[kind]
         if not alike:
             del self._of_shape[kind.position]
-        del self._kinds[kind.key]
+        del self._classes[kind.key]
         if kind.demand is not None:
             kind.demand.leave()
 
@@ -134,7 +134,7 @@ class AccountQueues:
         """Waiting tasks of all accounts."""
         self.roster = 0
         """Counts up whenever an account begins or ceases to have something in order."""
-        self.kinds = TaskClasses()
+        self.classes = TaskClasses()
         self.shared: Queue | None = Queue() if rules.is_shared else None
         self.are_bounded = False
         """Whether it ever mattered which machine it is, beside what it has."""
@@ -201,14 +201,14 @@ class AccountQueues:
 
     def review(self) -> None:
         """Machines came or went: kinds that stood aside may contend, others may not."""
-        for kind in self.kinds:
+        for kind in self.classes:
             is_possible = self._could_ever_run(kind)
             if is_possible and not kind.is_possible:
                 self._admit(kind)
             elif kind.is_possible and not is_possible:
                 kind.is_possible = False
                 self.roster += 1
-                self.kinds.found_unplaceable(kind)
+                self.classes.found_unplaceable(kind)
                 for line in kind.lines:
                     line.queue.leave(line)
 
@@ -225,7 +225,7 @@ class AccountQueues:
         """Nothing of it was looked at for a while: all of it may fit."""
         queue.is_behind = False
         for line in queue.order:
-            self.kinds.unsettle(line.kind)
+            self.classes.unsettle(line.kind)
 
     def lines(self, queue: Queue, mask: Mask) -> Iterator[SubQueue]:
         """The lines of these shapes, in order."""
@@ -276,9 +276,9 @@ class AccountQueues:
             bounds,
             is_guest(want),
         )
-        kind = self.kinds.get(key)
+        kind = self.classes.get(key)
         if kind is None:
-            kind = self.kinds.make(key)
+            kind = self.classes.make(key)
             if key.demand is not None:
                 kind.demand = rules.matching.demand(key.demand).enter()
             if self._could_ever_run(kind):
@@ -289,7 +289,7 @@ class AccountQueues:
         """It contends from now on."""
         kind.is_possible = True
         self.roster += bool(kind.lines)
-        self.kinds.unsettle(kind)
+        self.classes.unsettle(kind)
         for line in kind.lines:
             line.queue.enter(line)
 
@@ -337,4 +337,4 @@ class AccountQueues:
         del line.queue.lines[line.kind]
         line.kind.lines.remove(line)
         if not line.kind.lines:
-            self.kinds.forget(line.kind)
+            self.classes.forget(line.kind)

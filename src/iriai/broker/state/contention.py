@@ -114,9 +114,9 @@ class Contention:
     ) -> None:
         self._configuration = configuration
         self._chance = order.head_chance
-        self._standings = standings
+        self._usage = standings
         self._queues = queues
-        self.seats: dict[Account, ContenderState] = {}
+        self.contenders: dict[Account, ContenderState] = {}
         """In the order in which the accounts began to wait."""
         self.groups: dict[str, GroupStanding] = {}
         """Empty without groups."""
@@ -135,9 +135,9 @@ class Contention:
         """All of them times the burst: an account may run its share of that."""
         self._shares: dict[Account, float] = {}
 
-    def came(self, want: Want) -> None:
+    def want_added(self, want: Want) -> None:
         """A want was put: if it is to go before what its account contends with, it contends."""
-        seat = self.seats.get(want.account)
+        seat = self.contenders.get(want.account)
         if seat is not None and want.urgency > seat.contender.urgency:
             self._more_urgent[want.account] = None
 
@@ -145,14 +145,14 @@ class Contention:
         """A pass begins: take in what changed since the last."""
         self._wall_s = wall_s
         is_old = self._is_old(wall_s)
-        changed = self._standings.drain_changed()
+        changed = self._usage.drain_changed()
         if is_old:
-            changed = self._begin_anew()
+            changed = self._restart()
         for account in changed:
             self._recount(account)
         if is_old or self._roster != self._queues.roster:
             self._seat_all()
-            self.share_out(list(self.seats))
+            self.share_out(list(self.contenders))
         if self._more_urgent:
             self._put_forward()
         if self._total_cpus != total_cpus:
@@ -163,27 +163,27 @@ class Contention:
     def _put_forward(self) -> None:
         """Let accounts contend with what is more urgent than what they contended with."""
         for account in self._more_urgent:
-            seat = self.seats.get(account)
+            seat = self.contenders.get(account)
             if seat is not None:
                 self.renew(seat, self._queues.entry_of(seat.queue.order.first()))
         self._more_urgent.clear()
 
     def refresh(self) -> list[Account]:
         """Take in what was matched since the pass began: it counts from now on. Whose it was."""
-        changed = self._standings.drain_changed()
+        changed = self._usage.drain_changed()
         for account in changed:
             self._recount(account)
         return changed
 
     def share_out(self, waiting: list[Account]) -> None:
         """These accounts wait: of those the shares are that the burst goes by."""
-        seats = [self.seats[account].contender for account in waiting]
+        seats = [self.contenders[account].contender for account in waiting]
         old, self._shares = self._shares, shares_wanted(seats, self.groups)
         if (len(old) <= 1) is not (len(self._shares) <= 1):
             self._forget_bursts()
             return
         # Who comes or goes changes the shares of its own group, mostly.
-        for account, seat in self.seats.items():
+        for account, seat in self.contenders.items():
             if old.get(account) != self._shares.get(account):
                 seat.is_within = None
 
@@ -197,7 +197,7 @@ class Contention:
     def is_within_burst(self, seat: ContenderState) -> bool:
         """Whether the account may start its task though others wait."""
         if seat.is_within is None:
-            running = self._standings.running_cpus(seat.account)
+            running = self._usage.running_cpus(seat.account)
             # The rule never binds an account that runs nothing.
             seat.is_within = not running or self._is_within(seat, running)
         return seat.is_within
@@ -210,20 +210,20 @@ class Contention:
         return is_below(seat.entry.want.resources.cpus, running_cpus, limit_cpus)
 
     def _forget_bursts(self) -> None:
-        for seat in self.seats.values():
+        for seat in self.contenders.values():
             seat.is_within = None
 
     def _seat_all(self) -> None:
         """A seat for each account with something in order; those that have one keep it."""
         self._roster = self._queues.roster
-        old, self.seats = self.seats, {}
+        old, self.contenders = self.contenders, {}
         for account, waiting in self._queues.accounts.items():
             if not waiting.queue.order:
                 continue
             seat = old.get(account)
             if seat is None or seat.queue is not waiting.queue:
                 seat = self._new_seat(account, waiting.queue)
-            self.seats[account] = seat
+            self.contenders[account] = seat
 
     def _new_seat(self, account: Account, queue: Queue) -> ContenderState:
         entry = self._queues.entry_of(queue.order.first())
@@ -242,22 +242,22 @@ class Contention:
             want.urgency,
             entry.precedence.queued_at_s,
             TaskId(want.job.home, want.job.number, 0),
-            self._standings.expected_s(account, want.resources, want.limit_s),
+            self._usage.expected_s(account, want.resources, want.limit_s),
         )
 
-    def _begin_anew(self) -> list[Account]:
+    def _restart(self) -> list[Account]:
         """Contenders are too old: all accounts are to be counted again."""
         self._made_wall_s = self._wall_s
-        self._mean_s = self._standings.mean_s
+        self._mean_s = self._usage.mean_s
         self._counted.clear()
         self.groups.clear()
         self._group_usage = dict.fromkeys(self._configuration.groups, 0.0)
         for name in self._group_usage:
             self._count_group(name)
-        return list({**dict.fromkeys(self._standings), **dict.fromkeys(self.seats)})
+        return list({**dict.fromkeys(self._usage), **dict.fromkeys(self.contenders)})
 
     def _is_old(self, wall_s: float) -> bool:
-        made_s, mean_s = self._made_wall_s, self._standings.mean_s
+        made_s, mean_s = self._made_wall_s, self._usage.mean_s
         if made_s is None:
             return True
         fading = decay_of(self._configuration.order)
@@ -270,11 +270,11 @@ class Contention:
     def _usage_s(self, account: Account) -> float:
         """As of when all were made: whenever it is counted again, it can be compared."""
         wall_s = self._wall_s if self._made_wall_s is None else self._made_wall_s
-        return self._standings.usage_s(account, wall_s)
+        return self._usage.usage_s(account, wall_s)
 
     def _recount(self, account: Account) -> None:
         usage_s = self._usage_s(account)
-        seat = self.seats.get(account)
+        seat = self.contenders.get(account)
         if seat is not None:
             seat.contender = self._contender(account, seat.entry, usage_s)
             seat.is_within = None

@@ -41,7 +41,7 @@ class Placement:
         reserved: dict[str, ReservedHead],
         backfill: Backfill,
     ) -> None:
-        self._park = park
+        self._pool = park
         self._queues = queues
         self._reserved = reserved
         self._backfill = backfill
@@ -77,7 +77,7 @@ class Placement:
 
         If the last was left before its end, what it saw holds but for what changed since.
         """
-        park = self._park
+        park = self._pool
         self._now_s = now_s
         self._looks += 1
         self.stopped.clear()
@@ -95,7 +95,7 @@ class Placement:
 
         Nothing is drawn before, so that what waits for the last machine contends for the first.
         """
-        self._park.news.clear()  # it was planned with
+        self._pool.news.clear()  # it was planned with
         ahead = self._ahead
         while len(ahead) > FEW_MACHINES:
             if self.work >= stop_at:
@@ -109,9 +109,9 @@ class Placement:
     def end(self) -> None:
         """Nothing more can start; what changes from now on is new room."""
         self._is_under_way = False
-        self._park.nothing_left()
-        if not len(self._park.open):
-            self._queues.kinds.found_all_unplaceable()
+        self._pool.nothing_left()
+        if not len(self._pool.open):
+            self._queues.classes.found_all_unplaceable()
         self._of_machine.clear()
         self._count.clear()
         self._unseen.clear()
@@ -130,14 +130,14 @@ class Placement:
     def shrank(self, view: MachineView) -> None:
         """Something was claimed there, or a place was kept."""
         self._found = None
-        self._park.changed(view)
+        self._pool.changed(view)
         if view.name in self._of_machine:
             self._unseen[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """A place that was kept there is free again."""
         self._found = None
-        self._park.grew(view)
+        self._pool.grew(view)
         self._looks += 1
         self._unseen[view.name] = view
 
@@ -153,7 +153,7 @@ class Placement:
             for mask in self._count:
                 self._union |= mask
         union = self._union & ~self._barren if self._barren_as_of == self._looks else self._union
-        return union | self._queues.kinds.unsettled
+        return union | self._queues.classes.unsettled
 
     def place(self, kind: TaskClass) -> MachineView | None:
         """The machine where a task of that kind should start now; None: there is none.
@@ -164,7 +164,7 @@ class Placement:
         if kind.looked == self._looks:
             return None
         if kind.key.capped in self.stopped:
-            self._queues.kinds.unsettle(kind)  # nothing is said of its room
+            self._queues.classes.unsettle(kind)  # nothing is said of its room
             return None
         if self._found is not None and self._found[0] is kind:
             return self._found[1]
@@ -173,17 +173,17 @@ class Placement:
             self._found = (kind, found)
         else:
             kind.looked = self._looks
-            self._queues.kinds.found_unplaceable(kind)
+            self._queues.classes.found_unplaceable(kind)
             self._fits_nowhere(kind)
         return found
 
     def admits(self, view: MachineView, kind: TaskClass) -> bool:
         """Whether a task of that kind may start on that machine now."""
-        return self.has_room(view, kind) and (
+        return self.has_capacity(view, kind) and (
             not self._reserved or self.head_before(view, kind) is None
         )
 
-    def has_room(self, view: MachineView, kind: TaskClass) -> bool:
+    def has_capacity(self, view: MachineView, kind: TaskClass) -> bool:
         """Whether it could start there if no place were kept for another."""
         key = kind.key
         return (
@@ -217,7 +217,7 @@ class Placement:
     def _fits_nowhere(self, kind: TaskClass) -> None:
         """If no kind of its shape fits anywhere, nobody need be drawn for it."""
         looks = self._looks
-        for other in self._queues.kinds.like(kind):
+        for other in self._queues.classes.like(kind):
             if other.looked != looks and other.is_possible:
                 return
         if self._barren_as_of != looks:
@@ -230,10 +230,10 @@ class Placement:
         return any(head.resources.fits_in(capacity) for head in self._reserved.values())
 
     def _is_simple(self, kind: TaskClass) -> bool:
-        return kind.is_settled and len(self._park.fresh) <= FEW_MACHINES
+        return kind.is_settled and len(self._pool.fresh) <= FEW_MACHINES
 
     def _among_fresh(self, kind: TaskClass) -> MachineView | None:
-        able = [view for view in self._park.fresh.values() if self.admits(view, kind)]
+        able = [view for view in self._pool.fresh.values() if self.admits(view, kind)]
         if len(able) <= 1:
             return able[0] if able else None
         if kind.demand is not None and kind.demand.is_ranked:
@@ -243,7 +243,7 @@ class Placement:
     def _among_open(self, kind: TaskClass) -> MachineView | None:
         if kind.demand is not None:
             return self._among_matching(kind, kind.demand)
-        for view in self._park.open.with_room(kind.key.resources):
+        for view in self._pool.open.with_capacity(kind.key.resources):
             self.work += 1
             if self.admits(view, kind):
                 return view
@@ -251,7 +251,7 @@ class Placement:
 
     def _among_matching(self, kind: TaskClass, demand: Demand) -> MachineView | None:
         """Among the machines that match, the best by rank, then as ever."""
-        views, are_many = self._park.views, len(self._park.open) > FEW_OPEN
+        views, are_many = self._pool.views, len(self._pool.open) > FEW_OPEN
         if demand.is_ranked and are_many:
             for names in demand.tiers():
                 able = list(self._able(kind, (views[name] for name in names)))
@@ -259,12 +259,12 @@ class Placement:
                     return min(able, key=MachineView.rank)
             return None
         if demand.is_ranked:
-            able = list(self._able(kind, self._park.open.with_room(kind.key.resources)))
+            able = list(self._able(kind, self._pool.open.with_capacity(kind.key.resources)))
             return _best(able, demand) if able else None
         if are_many and demand.count() <= FEW_OPEN:
             able = list(self._able(kind, (views[name] for name in demand.names())))
             return min(able, key=MachineView.rank, default=None)
-        return next(self._able(kind, self._park.open.with_room(kind.key.resources)), None)
+        return next(self._able(kind, self._pool.open.with_capacity(kind.key.resources)), None)
 
     def _able(self, kind: TaskClass, views: Iterable[MachineView]) -> Iterator[MachineView]:
         for view in views:
@@ -295,7 +295,7 @@ class Placement:
             return 0
         if not self._backfill.passes_heads and self._waits_for(view):
             return 0
-        shapes = self._queues.kinds.shapes
+        shapes = self._queues.classes.shapes
         together = -1 if len(view.calendar) else 0
         room = bins_of(view.calendar.free, None, together)
         head = self._reserved.get(view.name)

@@ -84,12 +84,12 @@ class _Draw:
         self._state = state
         self._rng = rng
         self._wall_s = now.wall_s
-        state.draws.begin(now.wall_s, state.park.total_cpus)
-        self._groups: dict[str, GroupStanding] = dict(state.draws.groups)
+        state.contention.begin(now.wall_s, state.pool.total_cpus)
+        self._groups: dict[str, GroupStanding] = dict(state.contention.groups)
         self._contenders: dict[Account, Contender] = {}
         self._next: dict[Account, tuple[QueuedJob, Iterator[QueuedJob]]] = {}
         for queue in list(state.queues.accounts.values()):
-            usage_s = state.standings.usage_s(queue.account, now.wall_s)
+            usage_s = state.usage.usage_s(queue.account, now.wall_s)
             self._advance(queue.account, _entries(state, queue.queue), usage_s)
 
     def entries(self) -> Iterator[QueuedJob]:
@@ -120,7 +120,7 @@ class _Draw:
             want.urgency,
             entry.precedence.queued_at_s,
             TaskId(want.job.home, want.job.number, 0),
-            self._state.standings.expected_s(account, want.resources, want.limit_s),
+            self._state.usage.expected_s(account, want.resources, want.limit_s),
         )
         if self._groups and account.group not in self._groups:
             right = self._state.settings.configuration.right_of_group(account.group)

@@ -45,9 +45,9 @@ class ReservedHeads:
         self.by_machine: dict[str, ReservedHead] = {}
         self.changes = 0
         """Counts up whenever a place could be kept for a kind for which none could before."""
-        self.told: list[PromiseUpdate] = []
+        self.updates: list[PromiseUpdate] = []
         """Taken at the end of each pass."""
-        self._park = park
+        self._pool = park
         self._capacities: tuple[Resources, ...] = ()
         """Of the machines that hold a head and take tasks."""
         self._held = 0
@@ -112,7 +112,7 @@ class ReservedHeads:
         """
         best: tuple[float, str, Slot, MachineView] | None = None
         looks = 0
-        for end_s, view in self._park.by_first_end(kind.key.resources):
+        for end_s, view in self._pool.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
                 continue
             if not could_hold(kind, view):
@@ -161,17 +161,17 @@ class ReservedHeads:
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
-        self.told.append(PromiseUpdate(head.job, head.machine, in_s))
+        self.updates.append(PromiseUpdate(head.job, head.machine, in_s))
 
     def _is_held(self, kind: TaskClass) -> bool:
         """Whether a head holds a machine that the kind may run on."""
-        views = (self._park.views.get(machine) for machine in self.by_machine)
+        views = (self._pool.views.get(machine) for machine in self.by_machine)
         return any(view and view.is_available and could_hold(kind, view) for view in views)
 
     def _refresh(self) -> None:
         held: dict[Resources, None] = {}
         for machine in self.by_machine:
-            view = self._park.views.get(machine)
+            view = self._pool.views.get(machine)
             if view is not None and view.is_available:
                 held[view.calendar.capacity] = None
         self._capacities = tuple(held)

@@ -60,11 +60,11 @@ class BrokerState:
         configuration = settings.configuration
         order = configuration.order
         self.settings = settings
-        self.standings = standings
+        self.usage = standings
         self.cap_cpus = order.running_cap_cpus
         self.backfill = BACKFILLS[order.backfill]
-        self.park = MachinePool()
-        self.matching = Matchmaking(self.park)
+        self.pool = MachinePool()
+        self.matching = Matchmaking(self.pool)
         self.exclusions = UserExclusions()
         rules = QueueRules(
             configuration.jobs.end_slack_s,
@@ -75,9 +75,9 @@ class BrokerState:
             self.exclusions.of,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
-        self.heads = ReservedHeads(self.park)
-        self.rooms = Placement(self.park, self.queues, self.heads.by_machine, self.backfill)
-        self.draws = Contention(configuration, settings.order, standings, self.queues)
+        self.heads = ReservedHeads(self.pool)
+        self.placement = Placement(self.pool, self.queues, self.heads.by_machine, self.backfill)
+        self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._of_users: dict[str, Account] = {}
         self._keys = 0
         self._must_review = False
@@ -86,7 +86,7 @@ class BrokerState:
     @property
     def machines(self) -> dict[str, MachineView]:
         """By name. To be changed through the methods of this class alone."""
-        return self.park.views
+        return self.pool.views
 
     @property
     def reserved(self) -> dict[str, ReservedHead]:
@@ -96,14 +96,14 @@ class BrokerState:
     @property
     def may_start_something(self) -> bool:
         """Whether a pass could come to anything now."""
-        return bool(self.reserved or (self.queues.entries and len(self.park.open)))
+        return bool(self.reserved or (self.queues.entries and len(self.pool.open)))
 
     # --- what changes ----------------------------------------------------------------------------
 
     def put(self, want: Want, now_s: float) -> None:
         """A job's want is new, or replaces what was known of it."""
         self.queues.put(want, now_s)
-        self.draws.came(want)
+        self.contention.want_added(want)
 
     def remove(self, job: JobId) -> bool:
         """A job's want is withdrawn; False where there is none."""
@@ -111,12 +111,12 @@ class BrokerState:
 
     def add_machine(self, view: MachineView) -> None:
         """A machine is new, or known anew: what the old view held is given up."""
-        old = self.park.views.get(view.name)
+        old = self.pool.views.get(view.name)
         if old is not None:
             self._end_all(old)
-        before = self.park.capacities()
-        self.park.put(view)
-        after = self.park.capacities()
+        before = self.pool.capacities()
+        self.pool.put(view)
+        after = self.pool.capacities()
         if self.matching.put(view):
             self.queues.regroup()
         if before != after:
@@ -128,20 +128,20 @@ class BrokerState:
     def drop_machine(self, view: MachineView, now_s: float) -> None:
         """A machine is gone for good: nothing is kept of it, and what it held is given up."""
         self._end_all(view)
-        self.rooms.drop(view)
-        self.park.drop(view)
+        self.placement.drop(view)
+        self.pool.drop(view)
         self.matching.drop(view.name)
         self.exclusions.forget(view.name)
         if self.heads.give_up(view.name, now_s):
-            for other in self.park.views.values():
-                self.park.grew(other)  # whatever the head kept others from
+            for other in self.pool.views.values():
+                self.pool.grew(other)  # whatever the head kept others from
         self.queues.review()
         self.heads.changes += 1
 
     def _end_all(self, view: MachineView) -> None:
         """No claim of a machine counts any more."""
         for key in (*view.calendar, *view.calendar.ahead):
-            self.standings.ended(key)
+            self.usage.ended(key)
 
     def start(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
         """Claim the place of a task that starts; it counts, and one less of its job waits."""
@@ -154,15 +154,13 @@ class BrokerState:
         """A task is to wait for a place; it counts as one that starts, and holds nothing yet."""
         key = view.match_ahead(entry, now_s)
         self._count_in(entry, view, key)
-        self.park.changed(view)
+        self.pool.changed(view)
         return key
 
     def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey) -> None:
         want = entry.want
         claimed = kept_for(entry.kind, view)
-        self.standings.began(
-            key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed
-        )
+        self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed)
         view.moved_in(self.tenant_of(want.account))
         self.queues.task_matched(entry)
 
@@ -171,7 +169,7 @@ class BrokerState:
         ends_in_s = running.ends_in_s
         stay_s = None if ends_in_s is None else AHEAD_WAIT_S + ends_in_s
         view.calendar.add_ahead(running.attempt, running.resources, now_s, stay_s)
-        self.park.changed(view)
+        self.pool.changed(view)
         self._count_running(view, running, account)
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
@@ -180,7 +178,7 @@ class BrokerState:
         self._count_running(view, running, account)
 
     def _count_running(self, view: MachineView, running: Running, account: Account) -> None:
-        self.standings.began(
+        self.usage.began(
             running.attempt,
             account,
             running.resources,
@@ -201,20 +199,20 @@ class BrokerState:
             return False
         view.ended += not was_granted
         self._count_out(view, key)
-        self.park.grew(view)
+        self.pool.grew(view)
         return True
 
     def _end_ahead(self, view: MachineView, key: ClaimKey) -> None:
         """What waited for a place has it, or never will."""
         if view.calendar.remove_ahead(key):
             if self._count_out(view, key):
-                self.park.grew(view)
+                self.pool.grew(view)
             else:
-                self.park.changed(view)
+                self.pool.changed(view)
 
     def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
         """A claim counts no more; whether someone may have a task there who had one."""
-        account = self.standings.ended(key)
+        account = self.usage.ended(key)
         tenant = self.tenant_of(account) if account is not None else ""
         if tenant:
             view.moved_out(tenant)
@@ -224,7 +222,7 @@ class BrokerState:
     def availability_changed(self, view: MachineView) -> None:
         """Whether a machine takes anything may have changed."""
         self.heads.changes += 1
-        self.park.grew(view)
+        self.pool.grew(view)
 
     # --- what holds ------------------------------------------------------------------------------
 
@@ -256,7 +254,7 @@ class BrokerState:
         use the cap up, and the promise would be broken by its own account.
         """
         account = entry.want.account
-        cpus = self.standings.running_cpus(account)
+        cpus = self.usage.running_cpus(account)
         for head in self.reserved.values():
             if head.job != entry.want.job:
                 reserved = self.queues.entries.get(head.job)
@@ -270,8 +268,8 @@ class BrokerState:
         if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
             return False
         if not kind.is_choosy:
-            return self.park.has_kind_for(resources)
-        views, bounds, demand = self.park.views, kind.key.bounds, kind.demand
+            return self.pool.has_kind_for(resources)
+        views, bounds, demand = self.pool.views, kind.key.bounds, kind.demand
         names = views if demand is None else demand.possible()
         return any(
             resources.fits_in(views[name].calendar.capacity)
@@ -283,13 +281,13 @@ class BrokerState:
         """A machine said that it does not run tasks of a user."""
         self.exclusions.add(machine, whose, now_s)
 
-    def keep_away(
+    def exclude(
         self, machine: str, attempt: AttemptId, account: Account, words: str, until_s: float
     ) -> None:
         """Tasks of the attempt's user fail at once there: none is started there until then."""
         entry = self.queues.entries.get(attempt.task.job)
         user = account.user if entry is None else user_of(entry.want)
-        self.exclusions.keep_away(machine, User(attempt.home, user), words, until_s)
+        self.exclusions.exclude(machine, User(attempt.home, user), words, until_s)
         self.heads.changes += 1
 
     def regroup_excluded(self) -> None:
@@ -310,8 +308,8 @@ class BrokerState:
         """A pass begins at that time: machines came, or it is another minute."""
         if self.matching.tick(wall_s):
             self.heads.changes += 1
-            for view in self.park.views.values():
-                self.park.grew(view)
+            for view in self.pool.views.values():
+                self.pool.grew(view)
         self.regroup_excluded()
         if self._must_review:
             self._must_review = False
@@ -332,11 +330,9 @@ class BrokerState:
 
     def check(self) -> None:
         """Raise where an invariant is broken, or an index is not what it is of."""
-        self.park.check()
+        self.pool.check()
         views = self.machines.values()
-        self.standings.check(
-            [key for view in views for key in (*view.calendar, *view.calendar.ahead)]
-        )
+        self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])
         for machine, head in self.reserved.items():
             assert machine == head.machine
             entry = self.queues.entries.get(head.job)

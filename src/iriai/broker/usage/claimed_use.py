@@ -118,7 +118,7 @@ class ClaimedUse:
         self._rule = rule
         self._bounds = UseBounds(fading)
         self._rates: dict[str, float] = {}
-        self._notices = Incidents()
+        self._incidents = Incidents()
 
     def measured(self, view: MachineView) -> None:
         """A machine said how large it is."""
@@ -134,7 +134,7 @@ class ClaimedUse:
             return False
         words = _impossible(idle)
         if words:
-            self._notices.note("size-beyond-bounds", idle.machine, words)
+            self._incidents.note("size-beyond-bounds", idle.machine, words)
         return bool(words)
 
     def refuses(self, counted: Counted, now: Instant) -> bool:
@@ -153,7 +153,7 @@ class ClaimedUse:
         words = next(filter(None, found), "")
         words = words or self._bounds.excess(machine, counted.rows, rate, now)
         if words:
-            self._notices.note("use-beyond-size", machine, words)
+            self._incidents.note("use-beyond-size", machine, words)
         return bool(words)
 
     def forget(self, machine: str) -> None:
@@ -162,7 +162,7 @@ class ClaimedUse:
 
     def drain_incidents(self) -> list[PeerNoticed]:
         """What is to be said since the last call."""
-        return self._notices.drain()
+        return self._incidents.drain()
 
 
 def _impossible(idle: Idle) -> str:

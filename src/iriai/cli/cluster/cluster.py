@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.cluster.trusting import trust_of, users_words
+from iriai.cli.cluster.trusting import trust_of, users_text
 from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import print_pairs
@@ -123,8 +123,8 @@ def _print(report: ClusterReport) -> None:
 def _trust_words(report: ClusterReport) -> str:
     """Return lines that say which homes are trusted on other machines, and for which users."""
     trust = trust_of(report)
-    lines = [f"{home}: {users_words(trust.homes[home])}" for home in trust.homes if home != OTHERS]
-    others = f"{'others' if lines else 'all homes'}: {users_words(trust.users_of(OTHERS))}"
+    lines = [f"{home}: {users_text(trust.homes[home])}" for home in trust.homes if home != OTHERS]
+    others = f"{'others' if lines else 'all homes'}: {users_text(trust.users_of(OTHERS))}"
     return "\n".join([*lines, others])
 
 

@@ -70,7 +70,7 @@ def join(
 
 def _tell_trust(paths: StatePaths, machine: str) -> None:
     """Print whose tasks this machine runs from now on, and whose of its own run elsewhere."""
-    from iriai.cli.cluster.trusting import users_words
+    from iriai.cli.cluster.trusting import users_text
     from iriai.daemon.startup.settings import read_configuration
     from iriai.identity.cluster_state import ClusterState
 
@@ -82,13 +82,13 @@ def _tell_trust(paths: StatePaths, machine: str) -> None:
         for home in trust.homes:
             where = "other machines" if home == OTHERS else home
             if home != machine:
-                print(f"  {where}, of {users_words(trust.users_of(home))}")
+                print(f"  {where}, of {users_text(trust.users_of(home))}")
         if OTHERS not in trust.homes:
-            print(f"  other machines, of {users_words(trust.users_of(OTHERS))}")
+            print(f"  other machines, of {users_text(trust.users_of(OTHERS))}")
         print("and of users who run 'iriai consent HOME' here; [homes] in iriai.toml changes that.")
     print(
         "Tasks that are submitted here run elsewhere for "
-        f"{users_words(trust.users_of(machine))}; an operator changes that with 'iriai trust "
+        f"{users_text(trust.users_of(machine))}; an operator changes that with 'iriai trust "
         f"{machine} --users all|ann,bob'."
     )
 

@@ -50,7 +50,7 @@ def request(
     )
     from iriai.identity.certificates.subject import name_rule
     from iriai.identity.documents.operator_key import load_key, new_key
-    from iriai.identity.documents.operator_request import request_word
+    from iriai.identity.documents.operator_request import request_text
 
     wanted = name or operator_name()
     if wrong := name_rule(wanted):
@@ -61,7 +61,7 @@ def request(
         key = load_key(directory, ask_passphrase)
     else:
         key = new_key(directory, wanted, ask_new_passphrase() if passphrase else "")
-    word = request_word(key)
+    word = request_text(key)
     if options.as_json:
         print_document({"name": key.name, "directory": directory, "word": word})
         return

@@ -120,7 +120,7 @@ def issuer_bundle(client: Client, machine: str) -> bytes:
     return bundle_of(issuer)
 
 
-def say_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
+def send_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
     """Sign, as an operator, that `home` is trusted for `users`; False if that is in force already.
 
     Raises a `Problem`.

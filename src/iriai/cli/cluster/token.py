@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.cluster.trusting import trust_of, users_words
+from iriai.cli.cluster.trusting import trust_of, users_text
 from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
@@ -129,10 +129,10 @@ def token(
 
 def _said_of(newcomer: Newcomer, client: Client) -> bytes:
     """Sign, as an operator, the options about a newcomer; return its issuer, for the token."""
-    from iriai.cli.cluster.operator_session import issuer_bundle, say_trust
+    from iriai.cli.cluster.operator_session import issuer_bundle, send_trust
 
     if newcomer.trust:
-        say_trust(client, newcomer.machine, parse_users(newcomer.trust))
+        send_trust(client, newcomer.machine, parse_users(newcomer.trust))
     return issuer_bundle(client, newcomer.machine) if newcomer.issuer else b""
 
 
@@ -142,7 +142,7 @@ def _consent_words(report: ClusterReport, machine: str) -> str:
     users = trust_of(report).users_of(machine)
     runs = (
         f"Tasks that are submitted on {machine or 'it'} run on other machines for "
-        f"{users_words(users)}: 'iriai trust {home} --users all|ann,bob|none' changes that."
+        f"{users_text(users)}: 'iriai trust {home} --users all|ann,bob|none' changes that."
     )
     return (
         f"{runs}\nRoot of {machine or 'that machine'} can act as these users elsewhere, and can "

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.cluster.trusting import users_words
+from iriai.cli.cluster.trusting import users_text
 from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
@@ -49,7 +49,7 @@ def trust(
     machine can act as these users on all other machines. No task runs as root elsewhere. Tasks of
     other users run elsewhere if these consent to it themselves ('iriai consent').
     """
-    from iriai.cli.cluster.operator_session import say_trust
+    from iriai.cli.cluster.operator_session import send_trust
 
     if bool(home) != bool(users):
         raise UsageProblem("usage", "a home needs --users", "add --users all|ann,bob")
@@ -57,12 +57,12 @@ def trust(
         if home:
             check_home(home)
             _require_cluster(client.cluster())
-            say_trust(client, home, parse_users(users))
+            send_trust(client, home, parse_users(users))
         report = client.cluster()
     if options.as_json:
         print_document({"trusted": report.trusted})
     elif home:
-        whom = users_words(parse_users(users))
+        whom = users_text(parse_users(users))
         where = "homes that are not named" if home == OTHERS else printable(home)
         print(f"Tasks that are submitted on {where} run elsewhere for {whom}.")
     else:
@@ -80,14 +80,14 @@ def _print(report: ClusterReport) -> None:
     rows = [
         (
             "all others" if row.home == OTHERS else printable(row.home),
-            users_words(row.users),
+            users_text(row.users),
             printable(row.operator),
             time.strftime("%Y-%m-%d", time.localtime(row.moment_ms / 1000)),
         )
         for row in (*named, *(row for row in report.trusted if row.home == OTHERS))
     ]
     if len(named) == len(report.trusted):
-        rows.append(("all others", users_words((ALL,)), "", ""))
+        rows.append(("all others", users_text((ALL,)), "", ""))
     print_table(_COLUMNS, rows)
 
 

@@ -18,7 +18,7 @@ def trust_of(report: ClusterReport) -> HomeTrust:
     return HomeTrust({row.home: row.users for row in report.trusted})
 
 
-def users_words(users: Iterable[str]) -> str:
+def users_text(users: Iterable[str]) -> str:
     """Return the users as a part of a sentence."""
     names = tuple(users)
     if ALL in names:

@@ -21,7 +21,7 @@ DEBUG_VARIABLE = "IRIAI_DEBUG"
 """Environment variable that shows the traceback of an internal error."""
 
 
-def run_words(words: Sequence[str]) -> int:
+def run_arguments(words: Sequence[str]) -> int:
     """Run the command in `words`; return the exit code."""
     try:
         result = root_command().main(args=list(words), prog_name="iriai", standalone_mode=False)

@@ -30,14 +30,14 @@ def change(
 ) -> int:
     """Apply `act` to `names` and print what changed; return the exit code."""
     changed = act(names)
-    tell_changed(changed, done, as_json=as_json)
+    print_changed(changed, done, as_json=as_json)
     if not as_json:
         for name, problem in changed.problems.items():
             remark(f"{name}: {problem}")
     return ExitCode.REFUSED if changed.problems else ExitCode.DONE
 
 
-def tell_changed(changed: Changed, done: str, *, as_json: bool) -> None:
+def print_changed(changed: Changed, done: str, *, as_json: bool) -> None:
     """Print how many tasks of which jobs were changed."""
     if as_json:
         print_document(changed)

@@ -10,7 +10,7 @@ import typer
 from iriai.cli.framework.command import WORK, GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.table import count_text
-from iriai.cli.jobs.bulk_change import change, tell_changed
+from iriai.cli.jobs.bulk_change import change, print_changed
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.changes import Changed
@@ -66,7 +66,7 @@ def _cancel_all(client: Client, *, everyone: bool, ask: bool, as_json: bool) -> 
         except Refused:  # the only one has finished meanwhile, which is as well
             rows = []
     # For the same reason problems with some of many are none.
-    tell_changed(Changed(changed.tasks), "cancelled", as_json=as_json)
+    print_changed(Changed(changed.tasks), "cancelled", as_json=as_json)
     if not rows and not as_json:
         print("There is nothing to cancel.")
 

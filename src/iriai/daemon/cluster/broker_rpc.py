@@ -37,9 +37,9 @@ from iriai.wire.inquiries import (
     Question,
     Told,
     decode_question,
-    decode_told,
+    decode_response,
     encode_question,
-    encode_told,
+    encode_response,
 )
 from iriai.wire.requests import AnswerBody
 
@@ -65,7 +65,7 @@ class ClusterReply(Generic[T]):
     """Why not."""
 
 
-def words_missing(words: list[ClusterReply[T]]) -> str:
+def missing_text(words: list[ClusterReply[T]]) -> str:
     """Which clusters did not answer, and why; empty: all did."""
     return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.told is None)
 
@@ -86,7 +86,7 @@ class ClusterRpc:
     @property
     def exist(self) -> bool:
         """Whether there are any."""
-        return self._engine.machine.has_neighbours
+        return self._engine.machine.has_peer_clusters
 
     @property
     def own(self) -> str:
@@ -104,7 +104,7 @@ class ClusterRpc:
 
         Else in a later turn, when all have answered, or have not in time.
         """
-        others = self._engine.machine.neighbours
+        others = self._engine.machine.peer_clusters
         words: dict[str, ClusterReply[T]] = {}
         asked: list[tuple[str, str]] = []
         for number, other in enumerate(others):
@@ -168,8 +168,8 @@ class BrokerRpc:
         self.send: Callable[[list[Send]], None] | None = None
         """Takes what is said to other machines; None: there are none."""
         self._engine = engine
-        self._notices = Incidents()
-        self._inquiries = Inquiries(INQUIRY_VERSION, self._notices)
+        self._incidents = Incidents()
+        self._inquiries = Inquiries(INQUIRY_VERSION, self._incidents)
         self._waiting: dict[int, Callable[[InquiryOver, Instant], None]] = {}
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
@@ -273,7 +273,7 @@ class BrokerRpc:
         sends = [each for each in effects if isinstance(each, Send)]
         if sends and self.send is not None:
             self.send(sends)
-        for effect in [*effects, *self._notices.drain()]:
+        for effect in [*effects, *self._incidents.drain()]:
             if isinstance(effect, WakeAt):
                 self._set_alarm(effect)
             elif isinstance(effect, Inquired):
@@ -281,7 +281,7 @@ class BrokerRpc:
             elif isinstance(effect, InquiryOver):
                 self._over(effect)
             elif isinstance(effect, PeerNoticed):
-                self._engine.on_noticed(effect)
+                self._engine.on_incident(effect)
 
     def _over(self, inquiry: InquiryOver) -> None:
         over = self._waiting.pop(inquiry.number)
@@ -296,12 +296,14 @@ class BrokerRpc:
         """Another machine asks: answered within a turn."""
 
         def handle(now: Instant) -> None:
-            told = encode_told(self._reply(inquired, now))
+            told = encode_response(self._reply(inquired, now))
             if len(told) > ANSWER_BYTES_MAX:
                 words = (
                     f"the answer has {len(told)} bytes, more than the {ANSWER_BYTES_MAX} that are "
                 )
-                told = encode_told(declined(Refused("too-long", f"{words}allowed", "ask for less")))
+                told = encode_response(
+                    declined(Refused("too-long", f"{words}allowed", "ask for less"))
+                )
             self._perform(self._inquiries.answer(inquired.machine, inquired.number, told))
 
         self._engine.request(handle)
@@ -356,7 +358,7 @@ def _read(inquiry: InquiryOver, broker: str) -> tuple[Told | None, str]:
     if inquiry.answer is None:
         return None, f"the broker {broker} did not answer within {PATIENCE_S:.0f} s"
     try:
-        told = decode_told(inquiry.answer)
+        told = decode_response(inquiry.answer)
     except msgspec.MsgspecError as error:
         return None, f"the answer of the broker {broker} cannot be read: {error}"
     if isinstance(told, Declined):

@@ -39,7 +39,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay_rule import decay_of
-from iriai.protocol.delivery.authorization import is_of_cluster, may_say
+from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
 from iriai.protocol.directory.entry_slices import EntrySlices
 from iriai.protocol.election.site_view import SiteView
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync
@@ -103,8 +103,8 @@ class ClusterNetwork:
         self._gossip = settings.configuration.gossip
         self._cluster = cluster
         self._engine = engine
-        self._noticed = IncidentLog()
-        engine.on_noticed = self._noticed.note
+        self._incidents = IncidentLog()
+        engine.on_incident = self._incidents.note
         self._take_document = take_document
         self._inquirer = inquirer
         inquirer.send = self.send
@@ -116,7 +116,7 @@ class ClusterNetwork:
         self._present: dict[str, Member] = {}
         self._entries = EntrySlices()
         identity, trust = cluster.identity, cluster.trust
-        self._steadiness = UptimeRecord(cluster.files, engine, self._announce)
+        self._uptime = UptimeRecord(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
         self.book = MemberBook(identity.name)
         self.book.update(_seed_member(each, identity.cluster) for each in cluster.seeds)
@@ -154,7 +154,7 @@ class ClusterNetwork:
     def begin(self) -> None:
         """Take connections, and say that this machine is there."""
         now = read_clocks("cluster")
-        self.mesh.doorway.open(list(self._settings.doors))
+        self.mesh.acceptor.open(list(self._settings.doors))
         self.mesh.begin()
         self._perform(self.peers.begin(now), now)
         der = self._cluster.identity.certificate.der
@@ -162,7 +162,7 @@ class ClusterNetwork:
         self.spread()
         self._peers_changed()
         self._publish_counters()
-        self._steadiness.begin()
+        self._uptime.begin()
         self._measure_links()
 
     def send(self, sends: list[Send]) -> None:
@@ -212,7 +212,7 @@ class ClusterNetwork:
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
         worst = max(offsets, key=lambda each: abs(each[0]), default=None)
         machine = self._engine.machine
-        observed = machine.home.observed
+        observed = machine.home.stats
         return ClusterSight(
             self._settings.configuration.cluster.name or self._cluster.identity.cluster,
             {state: states.count(state) for state in MemberState},
@@ -225,7 +225,7 @@ class ClusterNetwork:
             dict(observed.refusals),
             worst[0] if worst else None,
             worst[1] if worst else "",
-            self._steadiness.told,
+            self._uptime.told,
         )
 
     def members(self) -> tuple[MemberRow, ...]:
@@ -250,18 +250,18 @@ class ClusterNetwork:
 
     def trouble(self) -> list[str]:
         """What is wrong with links, and what others did that they should not."""
-        offences = self.mesh.offences.rows(read_clocks("cluster").steady_s)
-        noticed = self._noticed.rows() + self.proposals()
+        offences = self.mesh.violations.rows(read_clocks("cluster").steady_s)
+        noticed = self._incidents.rows() + self.proposals()
         return self._back_ends.trouble() + offences + noticed + self._clocks()
 
     def noticed(self) -> list[str]:
         """What parts noticed of other machines, a sentence each."""
-        return self._noticed.rows()
+        return self._incidents.rows()
 
     def proposals(self) -> list[str]:
         """Whom operators are told to throw out, and how."""
         ejected = {each.ejection.machine for each in self._cluster.trust.ejections}
-        return self._noticed.proposals(ejected)
+        return self._incidents.proposals(ejected)
 
     def _clocks(self) -> list[str]:
         """Machines whose clock is so far off that the ledger keeps their rows aside."""
@@ -277,7 +277,7 @@ class ClusterNetwork:
             if alarm is not None:
                 alarm.cancel()
         self._kept.close()
-        self._steadiness.close()
+        self._uptime.close()
         self._output.close()
         self.copies.close()
         self.mesh.close()
@@ -289,7 +289,7 @@ class ClusterNetwork:
         if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
             return True
         is_there = part in (Part.BROKER, Part.OUTPUT) or part in self._engine.machine.parts
-        return is_there and may_say(sender, self._settings.home, message)
+        return is_there and is_authorized(sender, self._settings.home, message)
 
     def _happened(self, event: MachineEvent) -> None:
         if isinstance(event, Delivered) and isinstance(event.message, Entries):
@@ -335,7 +335,7 @@ class ClusterNetwork:
             return True
         words = f"it is of {member.cluster_called}, but sent a message for {event.message.cluster}"
         now_s = read_clocks("cluster").steady_s
-        self.mesh.offences.note(event.sender, "not-its-own", words, now_s)
+        self.mesh.violations.note(event.sender, "not-its-own", words, now_s)
         return False
 
     def _of_output(self, event: Delivered) -> None:
@@ -370,11 +370,11 @@ class ClusterNetwork:
                     self._members_changed(members)
                 case EntriesChanged(entries, gone):
                     self._entries_changed(entries, now)
-                    self._gone(gone)
+                    self._member_gone(gone)
                 case PeerNoticed():
-                    self._noticed.note(effect)
+                    self._incidents.note(effect)
                 case PeerShunned(machine, reason, for_s):
-                    self.mesh.shun(machine, reason, for_s)
+                    self.mesh.block(machine, reason, for_s)
                 case _:
                     pass
 
@@ -383,12 +383,12 @@ class ClusterNetwork:
         for learned in self._ledger.learned(self.peers.aged(entries, now), now):
             self._engine.event(learned)
         for notice in self._ledger.drain_incidents():
-            self._noticed.note(notice)
+            self._incidents.note(notice)
         for entry in entries:
             if entry.kind in BY_OPERATORS:
                 self._take_document(document_kind(entry), entry.body, "the directory")
 
-    def _gone(self, keys: Iterable[EntryKey]) -> None:
+    def _member_gone(self, keys: Iterable[EntryKey]) -> None:
         """The directory keeps these no more; of whom it has no `member` it knows nothing."""
         for key in keys:
             if key.kind is EntryKind.MEMBER:
@@ -496,7 +496,7 @@ class ClusterNetwork:
             () if is_outward_only else (settings.address,),
             is_outward_only=is_outward_only,
             parts=tuple(settings.role.parts),
-            steadiness=round(self._steadiness.told, 3),
+            steadiness=round(self._uptime.told, 3),
             instance=instance,
             cluster_name=settings.configuration.cluster.name or "",
         )

@@ -37,7 +37,7 @@ class UptimeRecord:
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.TimerHandle | None = None
         wall_s = read_clocks("steadiness").wall_s
-        self._known = files.steadiness().seen(wall_s, there=False)
+        self._known = files.availability().seen(wall_s, there=False)
         self._kept_wall_s = wall_s
         self.told = self._known.value
         """What others are told, from 0 to 1."""
@@ -73,7 +73,7 @@ class UptimeRecord:
     def _keep(self, known: Steadiness) -> None:
         """Also in a thread: a disk may be slow."""
         if self._files.exist():
-            self._files.keep_steadiness(known)
+            self._files.keep_availability(known)
 
 
 def _tell(result: asyncio.Future[None]) -> None:

@@ -68,7 +68,7 @@ class Culprits:
         except OSError as failure:
             log.error("%s cannot be written: %s", self._path, failure)  # noqa: TRY400 - no bug
 
-    def shunned(self, now_wall_s: float) -> list[tuple[str, float, str]]:
+    def blocked(self, now_wall_s: float) -> list[tuple[str, float, str]]:
         """Machines that nobody talks to, for how many seconds more, and why."""
         return [
             (machine, min(SHUN_MAX_S, each.ends_wall_s - now_wall_s), each.words)

@@ -209,11 +209,11 @@ class Engine:
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
-        self.on_settled: Callable[[int], None] = _unheard
+        self.on_job_finished: Callable[[int], None] = _unheard
         """Told of each job that has finished, once that is durable."""
         self.on_why: Callable[[int, tuple[Reason, ...]], None] = _unanswered
         """Told what the broker of another machine says of a job that waits."""
-        self.on_noticed: Callable[[PeerNoticed], None] = _unseen
+        self.on_incident: Callable[[PeerNoticed], None] = _unseen
         """Told what the home says that another machine should not have done."""
         self.on_notice: Callable[[int], None] = _unheard
         """Told of each of these whose user wants to be told."""
@@ -345,9 +345,9 @@ class Engine:
             if isinstance(effect, WhyAnswered):
                 self.on_why(effect.number, effect.reasons)
             if isinstance(effect, PeerNoticed):
-                self.on_noticed(effect)
+                self.on_incident(effect)
             if type(effect) is JobSettled:
-                self.on_settled(effect.number)
+                self.on_job_finished(effect.number)
                 if effect.has_notice:
                     self.on_notice(effect.number)
 

@@ -64,23 +64,23 @@ class Acceptor:
         """Takes connections of peers without a certificate, who may ask to join or show a token,
         and their address; None: they are turned away. `trust` lets one stay."""
         self._on_failed = on_failed
-        self._passport = passport
-        self._offences = offences
+        self._credentials = passport
+        self._violations = offences
         self._decide = decide
         self._on_greeted = on_greeted
         self._is_member_at = is_member_at
-        self._strangers: Unproved[ServerHandshake] = Unproved(STRANGERS, _has_spoken)
+        self._unauthenticated: Unproved[ServerHandshake] = Unproved(STRANGERS, _has_spoken)
         self._members: Unproved[ServerHandshake] = Unproved(MEMBERS, _has_spoken)
         self._proved: OrderedDict[str, None] = OrderedDict()
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
-        self._of_strangers = TokenBucket(RATE_OF_STRANGERS, _steady_s())
+        self._unauthenticated_rate = TokenBucket(RATE_OF_STRANGERS, _steady_s())
         self._loop = asyncio.get_running_loop()
         self._listeners: list[socket.socket] = []
 
     @property
-    def unproved(self) -> int:
+    def unauthenticated_count(self) -> int:
         """Connections whose peer has not proved who it is."""
-        return len(self._strangers) + len(self._members)
+        return len(self._unauthenticated) + len(self._members)
 
     def open(self, listeners: list[socket.socket]) -> None:
         """Take connections from here on."""
@@ -95,7 +95,7 @@ class Acceptor:
             self._loop.remove_reader(listener.fileno())
             listener.close()
         self._listeners = []
-        for answered in [*self._strangers, *self._members]:
+        for answered in [*self._unauthenticated, *self._members]:
             answered.close("the daemon ends")
 
     def _accept(self, listener: socket.socket) -> None:
@@ -104,20 +104,20 @@ class Acceptor:
                 connection, peer = listener.accept()
             except OSError as error:
                 if error.errno in NO_DESCRIPTORS:
-                    self._rest(listener)
+                    self._pause(listener)
                 return
             address = str(peer[0])
-            room, why = self._room_for(address)
+            room, why = self._has_capacity_for(address)
             if why:
                 connection.close()
-                self._offences.note(address, "too-many", why, _steady_s())
+                self._violations.note(address, "too-many", why, _steady_s())
             else:
                 self._answer(connection, address, room)
 
-    def _rest(self, listener: socket.socket) -> None:
+    def _pause(self, listener: socket.socket) -> None:
         """Take no connections for a while: those that wait would be told of again and again."""
         words = "the limit of open descriptors is reached: no connections are accepted"
-        self._offences.note("an unauthenticated peer", "no-descriptors", words, _steady_s())
+        self._violations.note("an unauthenticated peer", "no-descriptors", words, _steady_s())
         self._loop.remove_reader(listener.fileno())
 
         def go_on() -> None:
@@ -128,17 +128,17 @@ class Acceptor:
 
         self._loop.call_later(REST_S, go_on)
 
-    def _room_for(self, address: str) -> tuple[Unproved[ServerHandshake], str]:
+    def _has_capacity_for(self, address: str) -> tuple[Unproved[ServerHandshake], str]:
         """Where a connection from there is counted, and why it is not taken; empty: it is."""
         now_s, source = _steady_s(), source_of(address)
         is_member = source in self._proved or self._is_member_at(address)
-        room = self._members if is_member else self._strangers
+        room = self._members if is_member else self._unauthenticated
         goes, why = room.who_goes(source, now_s)
         if why:
             return room, why
         if not self._of_source.consume(source, now_s):
             return room, f"it connects more than {RATE_OF_SOURCE.per_s:.0f} times a second"
-        if not is_member and not self._of_strangers.consume(now_s):
+        if not is_member and not self._unauthenticated_rate.consume(now_s):
             return room, (
                 "unauthenticated peers connect more than "
                 f"{RATE_OF_STRANGERS.per_s:.0f} times a second"
@@ -173,11 +173,11 @@ class Acceptor:
         def failed(machine: str, code: str, message: str) -> None:
             self._on_failed(machine)
             if code != YIELD:
-                self._offences.note(machine or address, code, message, _steady_s())
+                self._violations.note(machine or address, code, message, _steady_s())
 
         answered = ServerHandshake(
             SocketStream(connection, _unheard, _unheard),
-            self._passport,
+            self._credentials,
             is_direct=True,
             decide=self._decide,
             on_anonymous=anonymous,
@@ -185,7 +185,7 @@ class Acceptor:
             on_failed=failed,
         )
         room.enter(answered, source_of(address), _steady_s())
-        answered.stream.on_settled = lambda: room.leave(answered)
+        answered.stream.on_admitted = lambda: room.leave(answered)
 
 
 def _has_spoken(answered: ServerHandshake) -> bool:

@@ -66,7 +66,7 @@ class _Greeter:
         is_server: bool,
         is_direct: bool,
     ) -> None:
-        self._passport = passport
+        self._credentials = passport
         self._is_direct = is_direct
         self._machine = self._version = self._instance = ""
         self._certificate = b""
@@ -169,14 +169,14 @@ class ClientHandshake(_Greeter):
 
     def _secure(self, certificate: bytes | None) -> None:
         try:
-            name = self._passport.check_peer(certificate or b"")
+            name = self._credentials.check_peer(certificate or b"")
         except Problem as problem:
             self._fail(problem.code, str(problem))
             return
         if self._expected not in ("", name):
             self._fail(OTHER_MACHINE, f"{name} answers where {self._expected} should be")
             return
-        if name == self._passport.name:
+        if name == self._credentials.name:
             self._fail(
                 OWN_NAME, "this machine itself answers there, or another one of the same name"
             )
@@ -186,9 +186,9 @@ class ClientHandshake(_Greeter):
             LINK_VERSION,
             PARTS_VERSION,
             __version__,
-            self._passport.name,
+            self._credentials.name,
             name,
-            self._passport.instance,
+            self._credentials.instance,
         )
         self._stream.write(greeting_frame(greeting))
 
@@ -254,7 +254,7 @@ class ServerHandshake(_Greeter):
             return
         self._certificate = certificate
         try:
-            self._machine = self._passport.check_peer(certificate)
+            self._machine = self._credentials.check_peer(certificate)
         except Problem as problem:  # said once it has greeted, or it would not be read
             self._refusal = Rejected(problem.code, str(problem))
 
@@ -279,12 +279,12 @@ class ServerHandshake(_Greeter):
         self._has_agreed = True
         self._version, self._instance = greeting.version, greeting.instance
         self._stream.allow(NETWORK_FRAME_BYTES_MAX)
-        ours = Agreed(__version__, self._passport.name, self._passport.instance)
+        ours = Agreed(__version__, self._credentials.name, self._credentials.instance)
         self._stream.write(greeting_frame(ours))
 
     def _mismatch(self, greeting: Greeting) -> Rejected | None:
         """What is wrong with what the greeting says of itself."""
-        ours = self._passport
+        ours = self._credentials
         theirs = (greeting.link_version, greeting.parts_version)
         if theirs != (LINK_VERSION, PARTS_VERSION):
             return Rejected(

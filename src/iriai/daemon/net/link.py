@@ -172,12 +172,12 @@ class MachineLink:
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
-        self._hearing = Keepalive(
+        self._keepalive = Keepalive(
             self._began_s, is_network=manner.is_network, silence_s=manner.silence_s
         )
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
         self._is_over = False
-        self._timer = self._loop.call_later(self._hearing.ping_s, self._tick)
+        self._timer = self._loop.call_later(self._keepalive.ping_s, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
         stream.redirect(self.receive, self._closed)
         if manner.is_network:
@@ -191,7 +191,7 @@ class MachineLink:
     @property
     def silent_s(self) -> float:
         """Since anything came."""
-        return _steady_s() - self._hearing.heard_s
+        return _steady_s() - self._keepalive.received_s
 
     @property
     def lived_s(self) -> float:
@@ -235,7 +235,7 @@ class MachineLink:
 
     def _write(self, data: bytes, descriptors: list[int], *, is_answer: bool = False) -> None:
         self.sent_bytes += len(data)
-        self._hearing.sent(_steady_s(), is_answer=is_answer)
+        self._keepalive.sent(_steady_s(), is_answer=is_answer)
         self._stream.write(data, descriptors)
 
     def _send_long_texts(self, gathered: _Gathered) -> None:
@@ -286,7 +286,7 @@ class MachineLink:
 
     def receive(self, frames: list[bytes]) -> None:
         """What the other machine has sent."""
-        self._hearing.received(_steady_s())
+        self._keepalive.received(_steady_s())
         for payload in frames:
             if self.is_closed:
                 return
@@ -318,7 +318,7 @@ class MachineLink:
         self._closed(reason)
 
     def _batch(self, batch: Batch) -> None:
-        self._used_s = self._hearing.heard_s
+        self._used_s = self._keepalive.received_s
         self._spend(len(batch.messages))
         # Over a network none can be passed: whoever says so means those of other jobs.
         for number, count in () if self._manner.is_network else batch.passed:
@@ -357,7 +357,7 @@ class MachineLink:
             case Bye():
                 self._owner.bye(self, content.reason)
             case Carry() | Credit() | CarryOver():
-                self._used_s = self._hearing.heard_s
+                self._used_s = self._keepalive.received_s
                 self._owner.circuit(self, content)
 
     def _spend(self, messages: int) -> None:
@@ -377,7 +377,7 @@ class MachineLink:
 
     def _poll(self) -> None:
         now_s = _steady_s()
-        hearing, own_pause_s = self._hearing, self._hearing.looked(now_s)
+        hearing, own_pause_s = self._keepalive, self._keepalive.looked(now_s)
         more = MESSAGES_PER_S_MAX * own_pause_s
         self._budget = min(MESSAGES_PER_S_MAX * _BURST_S, self._budget + more)
         if hearing.is_silent(now_s):
@@ -390,7 +390,7 @@ class MachineLink:
         if hearing.is_silent(now_s):
             self._stream.close(f"it has not answered for {hearing.silence_s:.0f} s")
             return
-        self._timer = self._loop.call_later(self._hearing.ping_s, self._tick)
+        self._timer = self._loop.call_later(self._keepalive.ping_s, self._tick)
         if hearing.is_ping_due(now_s):
             self._ping()
 

@@ -76,7 +76,7 @@ class LocalUplink:
         self._descriptors = descriptors
         self._texts = texts
         self._loop = asyncio.get_running_loop()
-        self._dialling: FramedStream | None = None
+        self._dialer: FramedStream | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._link: MachineLink | None = None
         self._pause_s = RETRY_MIN_S
@@ -118,8 +118,8 @@ class LocalUplink:
         self._is_closing = True
         if self._link is not None:
             self._link.close("the back end ends")
-        if self._dialling is not None:
-            self._dialling.close("the back end ends")
+        if self._dialer is not None:
+            self._dialer.close("the back end ends")
 
     # --- dialling --------------------------------------------------------------------------------
 
@@ -144,20 +144,20 @@ class LocalUplink:
                 "owner"
             )
             return
-        self._dialling = FramedStream(connection, self._frames, self._closed)
+        self._dialer = FramedStream(connection, self._frames, self._closed)
         silence_s = self._settings.configuration.cluster.silence_s
         self._deadline = self._loop.call_later(
-            silence_s, self._dialling.close, f"it has not answered for {silence_s:.0f} s"
+            silence_s, self._dialer.close, f"it has not answered for {silence_s:.0f} s"
         )
         self._ask(1, Hello(PROTOCOL_VERSION))
 
     def _ask(self, number: int, body: RequestBody) -> None:
-        if self._dialling is not None:
-            self._dialling.write(request_frame(Request(number, body)))
+        if self._dialer is not None:
+            self._dialer.write(request_frame(Request(number, body)))
 
     def _frames(self, frames: list[bytes]) -> None:
         for position, payload in enumerate(frames):
-            dialling = self._dialling
+            dialling = self._dialer
             if dialling is None:
                 if self._link is not None:  # what the front end said right behind `Linked`
                     self._link.receive(frames[position:])
@@ -176,17 +176,17 @@ class LocalUplink:
             case Answer(_, Linked() as linked):
                 self._linked(linked)
             case Failure():
-                dialling, self._dialling = self._dialling, None
+                dialling, self._dialer = self._dialer, None
                 self._stop_waiting()
                 if dialling is not None:
                     dialling.close("it refused")
                 words = f"{reply.message}; {reply.hint}" if reply.hint else reply.message
                 self._refused(words)
-            case _ if self._dialling is not None:
-                self._dialling.close(FOREIGN)
+            case _ if self._dialer is not None:
+                self._dialer.close(FOREIGN)
 
     def _linked(self, linked: Linked) -> None:
-        stream, self._dialling = self._dialling, None
+        stream, self._dialer = self._dialer, None
         if stream is None:
             return
         self._stop_waiting()
@@ -214,8 +214,8 @@ class LocalUplink:
     def _closed(self, reason: str) -> None:
         """While dialling."""
         self._stop_waiting()
-        if self._dialling is not None:
-            self._dialling = None
+        if self._dialer is not None:
+            self._dialer = None
             self._failed(reason)
 
     def _failed(self, problem: str) -> None:

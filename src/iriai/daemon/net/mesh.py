@@ -105,15 +105,15 @@ class Mesh:
         silence_s: float = SILENCE_S,
     ) -> None:
         """`silence_s`: after which the other end of a link is taken for away."""
-        self.offences = Violations()
-        self._passport = passport
+        self.violations = Violations()
+        self._credentials = passport
         self._book = book
         self._listener = listener
         self._payloads = payloads
         self._rng = rng
         self._is_outward_only = is_outward_only
         self._link_profile = NETWORK._replace(silence_s=silence_s)
-        self._neighbours: dict[str, PeerConnection] = {}
+        self._peers: dict[str, PeerConnection] = {}
         self._parting: dict[MachineLink, PeerConnection] = {}
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
@@ -123,8 +123,8 @@ class Mesh:
         )
         self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)
         self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
-        self.doorway = Acceptor(
-            passport, self.offences, self._decide, self._linked, self._answer_failed, book.is_at
+        self.acceptor = Acceptor(
+            passport, self.violations, self._decide, self._linked, self._answer_failed, book.is_at
         )
         self._loop = asyncio.get_running_loop()
         self._looking: asyncio.TimerHandle | None = None
@@ -142,36 +142,36 @@ class Mesh:
         for send in sends:
             by_machine.setdefault(send.machine, []).append(send)
         for machine, ours in by_machine.items():
-            neighbour = self._neighbours.get(machine)
+            neighbour = self._peers.get(machine)
             if neighbour is not None and neighbour.link is not None:
                 neighbour.link.send(ours)
             elif neighbour is not None or self._book.is_known(machine):
-                neighbour = self._neighbour(machine)
+                neighbour = self._peer(machine)
                 neighbour.hold(ours, _steady_s())
                 self._dial(neighbour)
 
     @property
     def instance(self) -> str:
         """Of this machine."""
-        return self._passport.instance
+        return self._credentials.instance
 
     def is_up(self, machine: str) -> bool:
         """Whether there is a link now."""
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         return neighbour is not None and neighbour.link is not None
 
-    def shun(self, machine: str, reason: str, for_s: float) -> None:
+    def block(self, machine: str, reason: str, for_s: float) -> None:
         """End the link with a machine that did harm, and have none with it for a while."""
         now_s = _steady_s()
         self._shunned_until_s[machine] = now_s + for_s
-        self.offences.note(machine, "shunned", reason, now_s)
-        neighbour = self._neighbours.get(machine)
+        self.violations.note(machine, "shunned", reason, now_s)
+        neighbour = self._peers.get(machine)
         if neighbour is not None and neighbour.link is not None:
             neighbour.link.break_off(reason)
 
     def last_contact_ago_s(self, machine: str) -> float | None:
         """Since anything came over the link with a machine; None: there is none now."""
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         link = neighbour.link if neighbour is not None else None
         return None if link is None else link.silent_s
 
@@ -187,40 +187,40 @@ class Mesh:
                 *each.totals_bytes,
                 each.link.offset.best() if each.link else None,
             )
-            for name, each in sorted(self._neighbours.items())
+            for name, each in sorted(self._peers.items())
         ]
 
     def members_changed(self, machines: Iterable[str]) -> None:
         """Something new is known of these: whoever is waited for may be there again."""
         for machine in machines:
-            neighbour = self._neighbours.get(machine)
+            neighbour = self._peers.get(machine)
             if neighbour is not None and neighbour.retry is not None:
                 neighbour.retry.cancel()
                 self._retry(neighbour)
 
     def trust_changed(self) -> None:
         """Someone was ejected, perhaps: close links with those who are not believed any more."""
-        for neighbour in list(self._neighbours.values()):
+        for neighbour in list(self._peers.values()):
             if neighbour.link is None:
                 continue
             try:
-                self._passport.check_peer(neighbour.certificate)
+                self._credentials.check_peer(neighbour.certificate)
             except Problem as problem:
-                self.offences.note(neighbour.name, problem.code, str(problem), _steady_s())
+                self.violations.note(neighbour.name, problem.code, str(problem), _steady_s())
                 neighbour.link.break_off(str(problem))
 
     def close(self) -> None:
         """End all links."""
         self._is_closing = True
-        self.doorway.close()
+        self.acceptor.close()
         if self._looking is not None:
             self._looking.cancel()
-        for neighbour in self._neighbours.values():
+        for neighbour in self._peers.values():
             if neighbour.dialling is not None:
                 neighbour.dialling.cancel()
         for answered in list(self._relayed):
             answered.close("the daemon ends")
-        for neighbour in self._neighbours.values():
+        for neighbour in self._peers.values():
             if neighbour.retry is not None:
                 neighbour.retry.cancel()
             if neighbour.link is not None:
@@ -230,11 +230,11 @@ class Mesh:
 
     # --- dialling --------------------------------------------------------------------------------
 
-    def _neighbour(self, machine: str) -> PeerConnection:
-        found = self._neighbours.get(machine)
+    def _peer(self, machine: str) -> PeerConnection:
+        found = self._peers.get(machine)
         if found is None:
             found = PeerConnection(machine, since_wall_s=read_clocks("mesh").wall_s)
-            self._neighbours[machine] = found
+            self._peers[machine] = found
         return found
 
     def _dial(self, neighbour: PeerConnection) -> None:
@@ -264,17 +264,17 @@ class Mesh:
         wanted = self._is_wanted
         if not self._book.is_outward_only(machine):
             return [
-                partial(dial_address, address, machine, self._passport, wanted)
+                partial(dial_address, address, machine, self._credentials, wanted)
                 for address in self._book.addresses(machine)
             ]
-        relays = [each for each in self._book.relays(machine) if each != self._passport.name]
+        relays = [each for each in self._book.relays(machine) if each != self._credentials.name]
         return [partial(self._through, relay, machine) for relay in relays[:RELAYS_TRIED]]
 
     async def _through(self, relay: str, machine: str) -> Established:
         """A link through a relay, to which there is a link or one is made first."""
         link = self._direct_link(relay)
         if link is None:
-            neighbour = self._neighbour(relay)
+            neighbour = self._peer(relay)
             self._dial(neighbour)
             if neighbour.dialling is not None:
                 await asyncio.wait([neighbour.dialling])
@@ -283,7 +283,9 @@ class Mesh:
             raise NotReached(UNREACHED, f"{relay}, which could relay to it, is not reachable")
         circuit = self.circuits.open(relay, link, machine)
         try:
-            return await greet(circuit, machine, self._passport, self._is_wanted, is_direct=False)
+            return await greet(
+                circuit, machine, self._credentials, self._is_wanted, is_direct=False
+            )
         except NotReached as missed:
             if missed.code == "unproved":  # the relay has no link with it, or lost it
                 raise NotReached(UNREACHED, f"through {relay}: {missed.message}") from None
@@ -304,38 +306,38 @@ class Mesh:
 
     def _is_wanted(self, machine: str) -> bool:
         """Whether a link that we dialled is still wanted, now that it could begin."""
-        if self._is_shunned(machine):
+        if self._is_blocked(machine):
             return False
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         if neighbour is None:
             return True
         is_answered = neighbour.answered_until_s > _steady_s()
         return not is_answered and (neighbour.link is None or not neighbour.is_direct)
 
-    def _is_shunned(self, machine: str) -> bool:
+    def _is_blocked(self, machine: str) -> bool:
         return self._shunned_until_s.get(machine, 0.0) > _steady_s()
 
     # --- links begin -----------------------------------------------------------------------------
 
     def _decide(self, machine: str, is_direct: bool) -> Rejected | None:
         """Why a machine that dialled us may not have its link; None: it may."""
-        if self._is_shunned(machine):
+        if self._is_blocked(machine):
             words = f"{machine} sent too much, or invalid messages, less than {FLOOD_S:.0f} s ago"
             return Rejected("shunned", words)
-        if sum(each.link is not None for each in self._neighbours.values()) >= LINKS_MAX:
-            return Rejected(TOO_MANY, f"{self._passport.name} has {LINKS_MAX} links already")
-        neighbour = self._neighbour(machine)
+        if sum(each.link is not None for each in self._peers.values()) >= LINKS_MAX:
+            return Rejected(TOO_MANY, f"{self._credentials.name} has {LINKS_MAX} links already")
+        neighbour = self._peer(machine)
         if neighbour.link is not None and neighbour.is_direct and not is_direct:
             return Rejected(YIELD, "there is a link without a relay")
         ours = (not self._book.is_outward_only(machine), machine)
-        if neighbour.dialling is not None and ours > (is_direct, self._passport.name):
-            return Rejected(YIELD, f"{self._passport.name} is dialling {machine} itself")
+        if neighbour.dialling is not None and ours > (is_direct, self._credentials.name):
+            return Rejected(YIELD, f"{self._credentials.name} is dialling {machine} itself")
         neighbour.answered_until_s = _steady_s() + HANDSHAKE_S
         return None
 
     def _answer_failed(self, machine: str) -> None:
         """One that dialled us did not begin the link, though it might have."""
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         if neighbour is not None:
             neighbour.answered_until_s = 0.0
             if neighbour.is_needed:
@@ -348,7 +350,7 @@ class Mesh:
         if not why and not self._of_relay.consume(relay, now_s):
             why = f"more than {RATE_OF_RELAY.per_s:.0f} circuits a second"
         if why:
-            self.offences.note(relay, "too-many-circuits", f"through it: {why}", now_s)
+            self.violations.note(relay, "too-many-circuits", f"through it: {why}", now_s)
             circuit.close(why)
             return
         for each in goes:
@@ -358,11 +360,11 @@ class Mesh:
             self._answer_failed(machine)
             if code != YIELD:
                 who = machine or f"an unauthenticated peer that calls itself {circuit.key.opener}"
-                self.offences.note(who, code, message, _steady_s())
+                self.violations.note(who, code, message, _steady_s())
 
         answered = ServerHandshake(
             circuit,
-            self._passport,
+            self._credentials,
             is_direct=False,
             decide=self._decide,
             on_anonymous=None,
@@ -370,11 +372,11 @@ class Mesh:
             on_failed=failed,
         )
         self._relayed.enter(answered, relay, now_s)
-        answered.stream.on_settled = lambda: self._relayed.leave(answered)
+        answered.stream.on_admitted = lambda: self._relayed.leave(answered)
 
     def _linked(self, greeted: Established) -> None:
         """A connection became a link."""
-        neighbour = self._neighbour(greeted.machine)
+        neighbour = self._peer(greeted.machine)
         if neighbour.link is not None:
             neighbour.is_lossy = True
             neighbour.link.close("a new connection of the same machine replaces it")
@@ -430,7 +432,7 @@ class Mesh:
         neighbour.since_wall_s = read_clocks("mesh").wall_s
 
     def _direct_link(self, machine: str) -> MachineLink | None:
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         return neighbour.link if neighbour is not None and neighbour.is_direct else None
 
     # --- what links tell -------------------------------------------------------------------------
@@ -441,7 +443,7 @@ class Mesh:
             self._listener.event(Delivered(link.machine, part, message))
         else:
             words = f"it may not send {tag_of(message)} to our {part}"
-            self.offences.note(link.machine, "not-its-own", words, _steady_s())
+            self.violations.note(link.machine, "not-its-own", words, _steady_s())
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """Environments and scripts of tasks that follow."""
@@ -467,7 +469,7 @@ class Mesh:
             neighbour.is_lossy = False
             link.end("it is not needed")
         else:
-            neighbour = self._neighbours[link.machine]
+            neighbour = self._peers[link.machine]
             if neighbour.link is link:
                 self._part(neighbour, link)
             link.send_frame(Bye())
@@ -478,7 +480,7 @@ class Mesh:
         if neighbour is not None:
             neighbour.count(link)
             return
-        neighbour = self._neighbours[link.machine]
+        neighbour = self._peers[link.machine]
         if neighbour.link is not link:
             return
         neighbour.count(link)
@@ -489,9 +491,9 @@ class Mesh:
         self._listener.texts(link.machine, (), True)  # the next link begins without any
         if link.is_flooded:
             self._shunned_until_s[link.machine] = _steady_s() + FLOOD_S
-            self.offences.note(link.machine, "flood", reason, _steady_s())
+            self.violations.note(link.machine, "flood", reason, _steady_s())
         elif link.is_at_fault:
-            self.offences.note(link.machine, "protocol", reason, _steady_s())
+            self.violations.note(link.machine, "protocol", reason, _steady_s())
         self._down(neighbour)
         if neighbour.is_direct:
             self.circuits.link_over(link.machine, reason)
@@ -512,7 +514,7 @@ class Mesh:
         self._looking = self._loop.call_later(LOOK_S, self._poll)
         now_s = _steady_s()
         kept = self._keep_relays() if self._is_outward_only else []
-        for neighbour in list(self._neighbours.values()):
+        for neighbour in list(self._peers.values()):
             link = neighbour.link
             if link is None:
                 self._poll_unlinked(neighbour, now_s)
@@ -533,7 +535,7 @@ class Mesh:
             if not neighbour.held and neighbour.dialling is None:
                 if neighbour.retry is not None:
                     neighbour.retry.cancel()
-                del self._neighbours[neighbour.name]
+                del self._peers[neighbour.name]
 
     def _part(self, neighbour: PeerConnection, link: MachineLink) -> None:
         """This link is over for us; nothing is lost if the other end says so too."""
@@ -548,8 +550,8 @@ class Mesh:
     def _keep_relays(self) -> list[str]:
         """The relays that lead here: links with them are made, and kept."""
         kept: list[str] = []
-        for name in self._book.relays(self._passport.name)[:RELAYS_TRIED]:
-            neighbour = self._neighbour(name)
+        for name in self._book.relays(self._credentials.name)[:RELAYS_TRIED]:
+            neighbour = self._peer(name)
             if neighbour.link is None:
                 neighbour.is_wanted = True
                 self._dial(neighbour)
@@ -561,7 +563,7 @@ class Mesh:
 
     def _is_missed(self, machine: str) -> bool:
         """Whether a machine could not be reached when it was tried last."""
-        neighbour = self._neighbours.get(machine)
+        neighbour = self._peers.get(machine)
         return neighbour is not None and neighbour.link is None and neighbour.retry is not None
 
 

@@ -277,13 +277,13 @@ class Arrivals:
         self._clock = clock
         self._engine = engine
         self._identify = identify
-        self._room = room
+        self._limits = room
         self._serve = serve
         self._buckets: TokenBuckets[str] = TokenBuckets(
             Rate(limits.connects_per_s, limits.connects_burst)
         )
         self._waiting: dict[str, deque[tuple[socket.socket, Caller]]] = {}
-        self._words: dict[tuple[str, str], bytes] = {}
+        self._refusals: dict[tuple[str, str], bytes] = {}
         self.turned_away: dict[str, int] = {}
         """How often each user was, for whichever limit."""
         self.slowed: dict[str, int] = {}
@@ -308,7 +308,7 @@ class Arrivals:
             self._turn_away(connection, "", problem)
             return False
         user = caller.person.name
-        if refusal := self._room.enter(user, is_operator=caller.operator):
+        if refusal := self._limits.enter(user, is_operator=caller.operator):
             self._turn_away(connection, user, refusal)
             return False
         if caller.operator or (user not in self._waiting and self._buckets.consume(user, now_s)):
@@ -322,7 +322,7 @@ class Arrivals:
         for user, waiting in self._waiting.items():
             for connection, _ in waiting:
                 CLOSING.close_connection(connection)
-                self._room.leave(user)
+                self._limits.leave(user)
         self._waiting.clear()
 
     def _wait(self, connection: socket.socket, caller: Caller, now_s: float) -> None:
@@ -355,18 +355,18 @@ class Arrivals:
             log.info(words, user or "nobody", times, problem)
         connection.setblocking(False)
         try:
-            connection.send(self._last_words(user, problem))
+            connection.send(self._refuse(user, problem))
         except OSError:
             pass  # it left before it was told
         finally:
             CLOSING.close_connection(connection)
 
-    def _last_words(self, user: str, problem: Problem) -> bytes:
+    def _refuse(self, user: str, problem: Problem) -> bytes:
         key = user, problem.message
-        words = self._words.get(key)
+        words = self._refusals.get(key)
         if words is None:
             told = Failure(0, problem.exit_code, problem.code, problem.message, problem.hint)
-            words = self._words[key] = reply_frame(told)
-            if len(self._words) > WORDS_KEPT:
-                del self._words[next(iter(self._words))]
+            words = self._refusals[key] = reply_frame(told)
+            if len(self._refusals) > WORDS_KEPT:
+                del self._refusals[next(iter(self._refusals))]
         return words

@@ -204,7 +204,7 @@ class ClientSession:
             raise Refused("no-link", "only a Unix socket becomes a link in this way")
         self.flush()
         self._payloads.clear()
-        self._clients.gone(self)
+        self._clients.disconnected(self)
         self._stream.unbound()
         self._stream.resume()
         return self._stream
@@ -274,7 +274,7 @@ class ClientSession:
         """All is done that can be."""
         self._is_ready = False
         if self.is_gone:
-            self._clients.gone(self)
+            self._clients.disconnected(self)
         elif not self._is_clogged:
             self._stream.resume()
 
@@ -342,7 +342,7 @@ class ClientSession:
         if self.has_work:
             self._ready()  # what was asked is carried out all the same
         else:
-            self._clients.gone(self)
+            self._clients.disconnected(self)
         for callback in self.on_close:
             callback()
 
@@ -361,7 +361,7 @@ class Clients:
         """`role` says which parts the machine has, for requests that nobody here handles."""
         self._role = role
         self._limits = limits
-        self._room = ConnectionLimits(limits)
+        self._limits_of_connections = ConnectionLimits(limits)
         self._unfinished = Allowance(
             "unfinished_bytes_per_user",
             "bytes of unfinished requests",
@@ -375,7 +375,9 @@ class Clients:
         """Who has not been heard yet, and until when (steady); the first to be closed first."""
         self._is_watching = False
         self._engine = engine
-        self._arrivals = Arrivals(engine, identify, self._room, limits, self._arrived)
+        self._arrivals = Arrivals(
+            engine, identify, self._limits_of_connections, limits, self._arrived
+        )
         self._handlers = handlers
         self._connections: dict[ClientSession, None] = {}
         self._to_flush: list[ClientSession] = []
@@ -387,11 +389,11 @@ class Clients:
     def limits(self) -> dict[str, dict[str, int]]:
         """How often each user was refused or slowed, by limit; kept up to date."""
         return {
-            "connections": self._room.refusals,
+            "connections": self._limits_of_connections.refusals,
             "connects_per_s": self._arrivals.slowed,
             "requests_per_s": self.turns.slowed,
             **{each.key: each.refusals for each in (self._unfinished, self._unsent)},
-            self._room.per_user.key: self._room.per_user.refusals,
+            self._limits_of_connections.per_user.key: self._limits_of_connections.per_user.refusals,
         }
 
     def _arrived(self, connection: socket.socket, caller: Caller) -> None:
@@ -440,9 +442,9 @@ class Clients:
         """A connection is to be counted for another user; raises where they have too many."""
         before, now = connection.user, caller.person.name
         if before:
-            refusal = self._room.become(before, now, is_operator=caller.operator)
+            refusal = self._limits_of_connections.become(before, now, is_operator=caller.operator)
         else:
-            refusal = self._room.enter(now, is_operator=caller.operator)
+            refusal = self._limits_of_connections.enter(now, is_operator=caller.operator)
         if refusal:
             raise refusal
 
@@ -518,13 +520,13 @@ class Clients:
             "ask the front end",
         )
 
-    def gone(self, connection: ClientSession) -> None:
+    def disconnected(self, connection: ClientSession) -> None:
         """A connection is no client's any more."""
         if connection in self._connections:
             del self._connections[connection]
             self._silent.pop(connection, None)
             if connection.user:
-                self._room.leave(connection.user)
+                self._limits_of_connections.leave(connection.user)
 
     def flush_later(self, connection: ClientSession) -> None:
         """Have the connection flushed at the end of this round of the event loop."""

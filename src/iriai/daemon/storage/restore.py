@@ -25,7 +25,7 @@ from iriai.daemon.startup.state_directory import (
 from iriai.daemon.storage.backup_archive import CONFIGURATION, IDENTITY, Manifest, read_backup
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.store.copying import Contents, begin_anew, check_copy
+from iriai.store.copying import Contents, check_copy, start_as_new
 from iriai.system.atomic_files import sync_directory
 from iriai.system.lock_file import lock_holder
 from iriai.system.privileges import (
@@ -76,7 +76,7 @@ def restore(file: Path, directory: str, first_number: int | None = None) -> Rest
         _claim(paths, made)
         manifest, contents = _unpack(file, paths, made)
         number = _first_number(manifest, contents, first_number)
-        begin_anew(Path(paths.database), number)
+        start_as_new(Path(paths.database), number)
         _settle(paths)
     except BaseException as error:
         _remove(made)

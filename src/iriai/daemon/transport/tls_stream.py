@@ -42,7 +42,7 @@ class TlsStream:
         self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
-        self.on_settled: Callable[[], None] = _unheard
+        self.on_admitted: Callable[[], None] = _unheard
         """Called once, when the connection may stay, or is over: whoever counts those that have
         proved nothing does not count this one any more."""
         self._pipe = pipe
@@ -122,7 +122,7 @@ class TlsStream:
     def admit(self) -> None:
         """Both ends have agreed what the connection is for: it may stay."""
         self._deadline.cancel()
-        on_settled, self.on_settled = self.on_settled, _unheard
+        on_settled, self.on_admitted = self.on_admitted, _unheard
         on_settled()
 
     def trust(self, frame_bytes_max: int) -> None:
@@ -175,7 +175,7 @@ class TlsStream:
             return
         except ssl.SSLError as error:
             self._flush()  # the alert, so that the peer knows why
-            self.close(words_of(error))
+            self.close(error_text(error))
             return
         self.is_secure = True
         self._flush()
@@ -190,7 +190,7 @@ class TlsStream:
                 break
             except ssl.SSLError as error:
                 self._flush()
-                self.close(words_of(error))
+                self.close(error_text(error))
                 return
             if not plain:
                 self.close("it closed the connection")
@@ -231,7 +231,7 @@ def _unheard() -> None:
     """Nobody counts it."""
 
 
-def words_of(error: ssl.SSLError) -> str:
+def error_text(error: ssl.SSLError) -> str:
     """What went wrong, for people."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not good: {error.verify_message}"

@@ -31,7 +31,7 @@ class _Request(msgspec.Struct, frozen=True, array_like=True):
     signature: KeyBytes = b""
 
 
-def request_word(key: OperatorKey) -> str:
+def request_text(key: OperatorKey) -> str:
     """The word of whoever has `key`; signed with it, so that a letter that is wrong is seen."""
     signs = key.signing.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     opens = raw_public(key.opening.public_key())

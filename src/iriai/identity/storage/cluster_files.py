@@ -174,7 +174,7 @@ class ClusterFiles:
         """Keep members to begin with the next time."""
         self._write(SEEDS_FILE, encode_seeds(seeds))
 
-    def steadiness(self) -> Steadiness:
+    def availability(self) -> Steadiness:
         """How much of the time this machine was there; anew where the file is damaged."""
         content = self._read(STEADINESS_FILE)
         try:
@@ -182,7 +182,7 @@ class ClusterFiles:
         except msgspec.MsgspecError:
             return Steadiness()
 
-    def keep_steadiness(self, steadiness: Steadiness) -> None:
+    def keep_availability(self, steadiness: Steadiness) -> None:
         """Keep it."""
         self._write(STEADINESS_FILE, msgspec.json.encode(steadiness))
 

@@ -106,7 +106,7 @@ class LimitMonitor:
             self._plan_look(task, task.started_s)
         if spec.resources.memory_bytes or spec.cpu_limit_s is not None or spec.process_limit:
             self._plan_sample(task, task.started_s, 0.0)
-            self._expect_alarm(task.enclosure)
+            self._expect_alarm(task.container)
 
     def _plan_look(self, task: RunningTask, now_s: float) -> None:
         self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._check(task, later_s))
@@ -127,7 +127,7 @@ class LimitMonitor:
             return  # it was about the task before
         enclosure = self._alarms[fd]
         for task in list(self._tasks):
-            if task.enclosure is enclosure:
+            if task.container is enclosure:
                 peak_bytes = enclosure.memory_peak_bytes() or 0
                 self._tasks.end(task, memory_limit(task.spec, peak_bytes), 0.0, steady_s())
 
@@ -147,9 +147,9 @@ class LimitMonitor:
     def _sample(self, task: RunningTask, now_s: float) -> None:
         if task.kill_at_s is not None:
             return  # it is being ended already
-        cpu_s = task.enclosure.cpu_s()
+        cpu_s = task.container.cpu_s()
         if cpu_s is None or _must_be_polled(task):
-            use = task.enclosure.sample()
+            use = task.container.sample()
             task.sampled_peak_bytes = max(task.sampled_peak_bytes, use.memory_bytes)
             use = use._replace(cpu_s=use.cpu_s + task.cpu_s)
         else:
@@ -163,7 +163,7 @@ class LimitMonitor:
 
 
 def _must_be_polled(task: RunningTask) -> bool:
-    enclosure = task.enclosure
+    enclosure = task.container
     return is_polled(
         task.spec,
         limits_memory=enclosure.limits_memory,

@@ -121,8 +121,8 @@ class RunningTask:
     __slots__ = (
         "attempt",
         "cause",
+        "container",
         "cpu_s",
-        "enclosure",
         "failure",
         "is_over",
         "kill_at_s",
@@ -152,7 +152,7 @@ class RunningTask:
     ) -> None:
         self.attempt = attempt
         self.spec = spec
-        self.enclosure = enclosure
+        self.container = enclosure
         self.payload = payload
         self.scratch = scratch
         self.namespace = namespace
@@ -188,8 +188,8 @@ class RunningTask:
 
     def usage(self) -> Usage:
         """What was used so far, as far as it was counted; control groups before `wait`."""
-        cpu_s = self.enclosure.cpu_s()
-        peak_bytes = self.enclosure.memory_peak_bytes()
+        cpu_s = self.container.cpu_s()
+        peak_bytes = self.container.memory_peak_bytes()
         if peak_bytes is None:
             peak_bytes = max(self.maximum_rss_bytes, self.sampled_peak_bytes)
         return Usage(
@@ -199,11 +199,11 @@ class RunningTask:
     def usage_now(self) -> Usage:
         """What was used so far, read from its live processes where nothing else counts it."""
         usage = self.usage()
-        if self.enclosure.cpu_s() is not None and self.enclosure.limits_memory:
+        if self.container.cpu_s() is not None and self.container.limits_memory:
             return usage
-        use = self.enclosure.sample()
+        use = self.container.sample()
         self.sampled_peak_bytes = max(self.sampled_peak_bytes, use.memory_bytes)
-        cpu_s = usage.cpu_s if self.enclosure.cpu_s() is not None else usage.cpu_s + use.cpu_s
+        cpu_s = usage.cpu_s if self.container.cpu_s() is not None else usage.cpu_s + use.cpu_s
         peak_bytes = max(usage.memory_peak_bytes, self.sampled_peak_bytes)
         return Usage(cpu_s, peak_bytes, usage.read_bytes, usage.written_bytes)
 
@@ -237,7 +237,7 @@ class RunningTask:
         """The limit by which the kernel ended the task, if it did."""
         limit_bytes = self.spec.resources.memory_bytes
         is_near = usage.memory_peak_bytes + _NEAR_LIMIT_BYTES >= limit_bytes
-        if limit_bytes and (self.status or is_near) and self.enclosure.memory_kills():
+        if limit_bytes and (self.status or is_near) and self.container.memory_kills():
             return memory_limit(self.spec, usage.memory_peak_bytes)
         if (
             self.spec.cpu_limit_s is not None
@@ -249,6 +249,6 @@ class RunningTask:
 
     def _remarks(self) -> str:
         """What the user should know about a failure that no limit caused."""
-        if self.status and self.spec.process_limit and self.enclosure.process_refusals():
+        if self.status and self.spec.process_limit and self.container.process_refusals():
             return f"the process limit of {self.spec.process_limit} was reached"
         return ""

@@ -187,7 +187,7 @@ class Tasks:
         if kill_at_s > now_s and task.kill_at_s is None:
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must hear it too
                 _signal_main(task, number)
-                for pid in task.enclosure.processes():
+                for pid in task.container.processes():
                     if pid != task.pid:
                         with suppress(ProcessLookupError, PermissionError):
                             os.kill(pid, number)
@@ -239,7 +239,7 @@ class Tasks:
         remaining = []
         now_s, now_wall_s = steady_s(), wall_s()
         for task in self._left_over:
-            if task.enclosure.is_empty():
+            if task.container.is_empty():
                 self._finish(task, now_s, now_wall_s)
             else:
                 remaining.append(task)
@@ -251,12 +251,12 @@ class Tasks:
 
     def _kill(self, task: RunningTask, now_s: float) -> None:
         """SIGKILL to all of the task, again and again until it is over."""
-        if task.status is not None and task.enclosure.is_empty():
+        if task.status is not None and task.container.is_empty():
             self._left_over.remove(task)
             self._finish(task, now_s, wall_s())
             return
         _signal_main(task, signal.SIGKILL)
-        task.enclosure.kill()
+        task.container.kill()
         self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
 
     def _finish(self, task: RunningTask, now_s: float, now_wall_s: float) -> None:
@@ -275,7 +275,7 @@ class Tasks:
             if task.spec.interaction is Interaction.STREAM:
                 self._spawner.spool.close(task.attempt)
             self._give_back(task)
-            self._enclosures.release(task.enclosure)
+            self._enclosures.release(task.container)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
             self._defects.record(f"releasing the resources of {task.attempt}", error)
 

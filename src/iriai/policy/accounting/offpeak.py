@@ -62,7 +62,7 @@ class OffpeakHours:
         self._since_s = now_s
         self._until_s = now_s + (NEWS_AGE_MAX_S if is_offpeak else 0.0)
 
-    def is_quiet(self, now_s: float) -> bool:
+    def is_offpeak(self, now_s: float) -> bool:
         """Whether it is off-peak."""
         return now_s < self._until_s
 

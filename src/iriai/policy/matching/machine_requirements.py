@@ -74,7 +74,7 @@ class OwnerPolicies:
         self._requirements: dict[str, OwnerPolicy] = {}
         self._table = table
         self._of_row: list[tuple[str, str]] = []
-        self._said: dict[tuple[str, str, Seen], Flags] = {}
+        self._results: dict[tuple[str, str, Seen], Flags] = {}
         """Of the machines that have a policy, where a clause of it holds for a job."""
         self._said_now: dict[tuple[str, str, Seen], Flags] = {}
         """The same of clauses that follow load and time."""
@@ -114,7 +114,7 @@ class OwnerPolicies:
         self._said_in_all.clear()
         self._said_now.clear()
         if lastingly:
-            self._said.clear()
+            self._results.clear()
 
     def judge(self, job: Mapping[str, Value], rows: Rows | None) -> tuple[Flags, Flags]:
         """Of all or some machines, whether their owners could ever admit the job, and do now."""
@@ -151,11 +151,11 @@ class OwnerPolicies:
             if policy.condition.problem:
                 possible[places] = False
             for clause in policy.clauses:
-                says = self._says(policy, clause, mine, job, is_whole=rows is None)
+                says = self._holds(policy, clause, mine, job, is_whole=rows is None)
                 (admits if clause.is_changing else possible)[places] &= says
         return possible, admits & possible
 
-    def _says(
+    def _holds(
         self,
         policy: OwnerPolicy,
         clause: _Clause,
@@ -166,7 +166,7 @@ class OwnerPolicies:
     ) -> Flags:
         if not is_whole:
             return ask(clause.expression, self._table, job, mine, rows_are_my=True)
-        memory = self._said_now if clause.is_changing else self._said
+        memory = self._said_now if clause.is_changing else self._results
         key = (policy.text, clause.expression.text, _seen(job, clause.keys))
         known = memory.get(key)
         if known is None:

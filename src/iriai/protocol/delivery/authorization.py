@@ -40,7 +40,7 @@ from iriai.protocol.messages.scheduling import (
 _ANSWERS = (ProbeAnswer, ProbeMissed, BrokerIs, Heard, Inform)
 
 
-def may_say(sender: str, receiver: str, message: Message) -> bool:
+def is_authorized(sender: str, receiver: str, message: Message) -> bool:
     """Whether the machine `sender` may say this to the machine `receiver`."""
     if isinstance(message, Run | Stop | Acknowledge | AskOutput):
         return message.attempt.home == sender

@@ -117,10 +117,10 @@ class Retransmission:
             self._wait_s = min(RESEND_S_MAX, 2.0 * wait_s)
         return is_report, wants
 
-    def spoke(self, now_s: float) -> None:
+    def sent(self, now_s: float) -> None:
         """Something is being said now."""
         self._last_s = now_s
 
-    def is_quiet(self, now_s: float) -> bool:
+    def is_refresh_due(self, now_s: float) -> bool:
         """Whether nothing was said for so long that it is time to say all is as it was."""
         return now_s >= self._last_s + REFRESH_S

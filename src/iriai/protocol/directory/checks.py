@@ -56,7 +56,7 @@ class Checks:
         """Whether so many signatures of what `sender` says are checked now; they are counted."""
         return not sender or self._checked.consume(sender, now_s, signatures)
 
-    def is_shunned(self, sender: str, now_s: float) -> bool:
+    def is_blocked(self, sender: str, now_s: float) -> bool:
         """Whether nothing of `sender` is looked at."""
         return self._until_s.get(sender, now_s) > now_s
 
@@ -79,14 +79,14 @@ class Checks:
 
     def note_wrong(self, sender: str, now_s: float) -> None:
         """A signature of what `sender` says was wrong."""
-        if not sender or self._wrong.consume(sender, now_s) or self.is_shunned(sender, now_s):
+        if not sender or self._wrong.consume(sender, now_s) or self.is_blocked(sender, now_s):
             return
         self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
         self._until_s[sender] = now_s + SHUNNED_S
         words = f"it sent more than {WRONG.burst:.0f} wrong signatures"
         self._shunned.append(Shunned(sender, words))
 
-    def drain_shunned(self) -> list[Shunned]:
+    def drain_blocked(self) -> list[Shunned]:
         """Who is to be left alone, since the last call."""
         shunned, self._shunned = self._shunned, []
         return shunned

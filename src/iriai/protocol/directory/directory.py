@@ -92,7 +92,7 @@ class Directory:
         """Exchanges that this machine began."""
         self._publisher = publisher
         self._table = table
-        self._notices = notices
+        self._incidents = notices
         self._rng = rng
         self._settings = settings
         self._seeds = tuple(seeds)
@@ -161,24 +161,24 @@ class Directory:
             return  # both hold the same
         checksum = digest.checksum_with(wanted)
         answer = Counteroffer(checksum, tuple(lately), tuple(wanted))
-        self._say(sender, answer)
+        self._send(sender, answer)
 
     def _answer_counteroffer(self, sender: str, message: Counteroffer, now: Instant) -> None:
         self._send_entries(sender, [row.key for row in message.wanted], now)
         wanted = self._wanted(message.lately)
         if wanted:
-            self._say(sender, Wanted(tuple(wanted)))
+            self._send(sender, Wanted(tuple(wanted)))
         digest = self._table.digest
         differs = digest.checksum_with(wanted) != message.checksum
         if differs and self._outline_due_s <= now.steady_s:
             self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
-            self._say(sender, Outline(tuple(digest.outline)))
+            self._send(sender, Outline(tuple(digest.outline)))
 
     def _answer_outline(self, sender: str, checksums: Sequence[int]) -> None:
         digest = self._table.digest
         if len(checksums) != BUCKETS:
             words = f"an outline of {len(checksums)} buckets; there are {BUCKETS}"
-            self._notices.note("malformed-outline", sender, words)
+            self._incidents.note("malformed-outline", sender, words)
             return
         buckets: list[int] = []
         rows: list[DigestRow] = []
@@ -188,7 +188,7 @@ class Directory:
                 continue
             more = digest.rows(bucket)
             if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
-                self._say(sender, Detail(tuple(buckets), tuple(rows)))
+                self._send(sender, Detail(tuple(buckets), tuple(rows)))
                 details += 1
                 buckets, rows = [], []
                 if details == DETAILS_MAX:
@@ -196,13 +196,13 @@ class Directory:
             buckets.append(bucket)
             rows += more
         if buckets:
-            self._say(sender, Detail(tuple(buckets), tuple(rows)))
+            self._send(sender, Detail(tuple(buckets), tuple(rows)))
 
     def _answer_detail(self, sender: str, detail: Detail, now: Instant) -> None:
         digest = self._table.digest
         wanted = self._wanted(detail.rows)
         for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
-            self._say(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
+            self._send(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
         theirs = {row.key: row for row in detail.rows}
         lacked: list[EntryKey] = []
         for bucket in dict.fromkeys(detail.buckets):
@@ -218,7 +218,7 @@ class Directory:
     # --- what is sent ----------------------------------------------------------------------------
 
     def _wanted(self, rows: Iterable[DigestRow]) -> list[DigestRow]:
-        return [row for row in rows if self._table.wants(row)]
+        return [row for row in rows if self._table.is_new(row)]
 
     def _lately_rows(self) -> list[DigestRow]:
         digest = self._table.digest
@@ -228,7 +228,7 @@ class Directory:
 
     def _send_entries(self, machine: str, keys: Iterable[EntryKey], now: Instant) -> None:
         for batch in self._batches(machine, keys, now):
-            self._say(machine, Entries(batch))
+            self._send(machine, Entries(batch))
 
     def _batches(
         self, machine: str, keys: Iterable[EntryKey], now: Instant
@@ -253,7 +253,7 @@ class Directory:
         if batch:
             yield tuple(batch)
 
-    def _say(self, machine: str, message: ToDirectory) -> None:
+    def _send(self, machine: str, message: ToDirectory) -> None:
         self._effects.append(Send(machine, Part.DIRECTORY, message))
 
     # --- time ------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Directory:
         if self._allowance.takes(sender, now.steady_s):
             return True
         words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
-        self._notices.note("flood", sender, words)
+        self._incidents.note("flood", sender, words)
         return False
 
     def _poll_timers(self, now: Instant) -> None:
@@ -288,7 +288,7 @@ class Directory:
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
         for name in [beside] if beside and not is_search else drawn:
-            self._say(name, Offer(self._table.digest.checksum, tuple(self._lately_rows())))
+            self._send(name, Offer(self._table.digest.checksum, tuple(self._lately_rows())))
         self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
 
     @property

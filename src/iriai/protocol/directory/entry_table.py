@@ -79,7 +79,7 @@ class EntryTable:
         self._own = own
         self._cluster = cluster
         self._verifier = verifier
-        self._notices = notices
+        self._incidents = notices
         self._held: dict[EntryKey, _Held] = {}
         self._machines: dict[str, int] = {}
         """How many entries each has here."""
@@ -107,7 +107,7 @@ class EntryTable:
         held = self._held.get(key)
         return Carried(held.entry, now.steady_s - held.published_s) if held else None
 
-    def wants(self, row: DigestRow) -> bool:
+    def is_new(self, row: DigestRow) -> bool:
         """Whether what a row names would be new here, and may be."""
         if row.incarnation > self._incarnation_max:
             return False
@@ -128,11 +128,11 @@ class EntryTable:
         self._incarnation_max = now.wall_s + AHEAD_S_MAX
         if row.incarnation > self._incarnation_max:
             return self._refuse_ahead(entry, sender, now)
-        if not self.wants(row):
+        if not self.is_new(row):
             return MergeResult.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return MergeResult.KNOWN
-        if not self._is_known_or_has_room(entry):
+        if not self._is_known_or_has_capacity(entry):
             words = (
                 f"{MACHINES_MAX} machines are known, which is the limit; "
                 f"{entry.machine} is one more"
@@ -220,7 +220,7 @@ class EntryTable:
         code, words = checks.known_wrong(entry)
         if code:
             return code, words
-        if checks.is_shunned(sender, now_s):
+        if checks.is_blocked(sender, now_s):
             return "shunned", "it sent too many wrong signatures; not checked"
         if not checks.may_check(sender, now_s, SIGNATURES.get(entry.kind, 1)):
             return "many-signatures", "more signatures than are checked in a second; dropped"
@@ -248,7 +248,7 @@ class EntryTable:
         return "", ""
 
     def _refuse(self, code: str, sender: str, words: str, *, is_usual: bool = False) -> MergeResult:
-        self._notices.note(code, sender, words, is_usual=is_usual)
+        self._incidents.note(code, sender, words, is_usual=is_usual)
         return MergeResult.REFUSED
 
     def _refuse_ahead(self, entry: Entry, sender: str, now: Instant) -> MergeResult:
@@ -265,12 +265,12 @@ class EntryTable:
             return
         if entry.kind in BY_OPERATORS:
             words = f"two documents '{entry.kind}' have the number {entry.version}"
-            self._notices.note("two-documents-one-number", entry.machine, words)
+            self._incidents.note("two-documents-one-number", entry.machine, words)
         else:
             words = f"two different entries of {entry.machine} have one version"
-            self._notices.note("two-machines-one-name", entry.machine, words)
+            self._incidents.note("two-machines-one-name", entry.machine, words)
 
-    def _is_known_or_has_room(self, entry: Entry) -> bool:
+    def _is_known_or_has_capacity(self, entry: Entry) -> bool:
         # An ejection is never turned away: whoever fills tables is who is to be ejected.
         is_known = entry.machine in self._machines or entry.kind in BY_OPERATORS
         return is_known or len(self._machines) < MACHINES_MAX

@@ -77,7 +77,7 @@ class Publisher:
         self._version = 0
         self._signer = signer
         self._table = table
-        self._notices = notices
+        self._incidents = notices
         self._own: dict[EntryKind, _Own] = {}
         self._next_s: float | None = None
         """Of `next_s`; None where it has to be found anew."""
@@ -125,7 +125,7 @@ class Publisher:
             if self._was_echoed:
                 words = "another machine publishes under our name: a copy of our state directory, "
                 words += "or a second machine of the same name"
-                self._notices.note("two-machines-one-name", self.name, words)
+                self._incidents.note("two-machines-one-name", self.name, words)
                 if now.steady_s < self._quiet_until_s:
                     return
                 self._quiet_until_s = now.steady_s + TWIN_PAUSE_S

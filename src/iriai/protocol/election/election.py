@@ -147,7 +147,7 @@ class Election:
         self._untold = {name: times for name, times in self._untold.items() if name in self._peers}
         self._reconsider(now)
         if not self._pinned and self._rank and self.broker != self._rank[0] and not self.is_broker:
-            self._doubt_of(self._rank[0], now)
+            self._suspicion_of(self._rank[0], now)
         return self._drain(now)
 
     def receive(self, sender: str, message: ToSuccession, now: Instant) -> list[Effect]:
@@ -156,7 +156,7 @@ class Election:
         match message:
             case AskBroker():
                 self._untold.pop(sender, None)
-                self._say(sender, self._answer())
+                self._send(sender, self._answer())
             case BrokerIs(broker, term):
                 self._claim(sender, broker, term, now)
             case Heard(term):
@@ -169,10 +169,10 @@ class Election:
         self._heard_s[sender] = now.steady_s
         self._untold.pop(sender, None)
         if not self.is_broker:
-            self._say(sender, self._answer())
+            self._send(sender, self._answer())
         return self._drain(now)
 
-    def doubt(self, now: Instant) -> list[Effect]:
+    def suspect(self, now: Instant) -> list[Effect]:
         """The broker does not acknowledge what it was told."""
         if not self._pinned and not self.is_broker and self._doubts_s is None:
             self._doubts_s = now.steady_s
@@ -184,7 +184,7 @@ class Election:
         if isinstance(event, Wake):
             self._beat(now)
         elif isinstance(event, LinkDown) and event.machine == self.broker:
-            return self.doubt(now)
+            return self.suspect(now)
         return self._drain(now)
 
     # --- who is it -------------------------------------------------------------------------------
@@ -243,18 +243,18 @@ class Election:
             if broker in self._peers and broker != self._name and self._doubts_s is not None:
                 self._ask([broker])
             elif sender == self.broker:
-                self._doubt_of(broker, now)
+                self._suspicion_of(broker, now)
             return
         self._claims[sender] = (now.steady_s, term)
         if sender == self.broker:
             self.term = term
             self._doubts_s = None
         elif not self.is_broker:
-            self._doubt_of(sender, now)
+            self._suspicion_of(sender, now)
         elif self._place(self._name) < self._place(sender):
             self._untold[sender] = 0  # not at once: it may think the same of itself
 
-    def _doubt_of(self, other: str, now: Instant) -> None:
+    def _suspicion_of(self, other: str, now: Instant) -> None:
         """Someone else may be the broker: ask both."""
         if self._doubts_s is None:
             self._doubts_s = now.steady_s
@@ -272,7 +272,7 @@ class Election:
         else:
             if was_broker:  # whoever follows this machine learns it at once
                 for name in self._peers:
-                    self._say(name, BrokerIs(broker))
+                    self._send(name, BrokerIs(broker))
             self._untold.clear()
             self.term = self._claims.get(broker, (0.0, 0.0))[1]
             if not self._claims_now(broker, now.steady_s):
@@ -291,18 +291,18 @@ class Election:
     def _answer(self) -> BrokerIs:
         return BrokerIs(self.broker, self.term)
 
-    def _say(self, machine: str, message: ToSuccession) -> None:
+    def _send(self, machine: str, message: ToSuccession) -> None:
         if machine != self._name:
             self._effects.append(Send(machine, Part.SUCCESSION, message))
 
     def _ask(self, machines: Iterable[str]) -> None:
         for machine in dict.fromkeys(machines):
-            self._say(machine, AskBroker())
+            self._send(machine, AskBroker())
 
     def _announce(self) -> None:
         """Say to all who have not shown that they know: it is me."""
         for machine, times in list(self._untold.items()):
-            self._say(machine, self._answer())
+            self._send(machine, self._answer())
             self._untold[machine] = times + 1
             if times + 1 >= TOLD_MAX:
                 del self._untold[machine]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer, neighbours_of
+from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer, peer_clusters_of
 from iriai.protocol.messages.effects import PeersChanged
 from iriai.protocol.messages.members import Member
 
@@ -23,7 +23,7 @@ class SiteView:
         self._cluster_of: dict[str, str] = {}
         self._peers: dict[str, dict[str, BrokerCandidate]] = {}
         """By cluster."""
-        self._neighbours: dict[str, ClusterPeer] = {}
+        self._peer_clusters: dict[str, ClusterPeer] = {}
         self._changed: dict[str, None] = {}
         """Clusters to be ranked."""
         self.update((own,))
@@ -55,10 +55,10 @@ class SiteView:
         for cluster in self._changed:
             peers = self._peers[cluster]
             if peers:
-                [self._neighbours[cluster]] = neighbours_of({cluster: peers.values()})
+                [self._peer_clusters[cluster]] = peer_clusters_of({cluster: peers.values()})
             else:
                 del self._peers[cluster]
-                self._neighbours.pop(cluster, None)
+                self._peer_clusters.pop(cluster, None)
         self._changed.clear()
-        neighbours = tuple(self._neighbours[name] for name in sorted(self._neighbours))
+        neighbours = tuple(self._peer_clusters[name] for name in sorted(self._peer_clusters))
         return PeersChanged(tuple(self._peers[self._cluster].values()), neighbours)

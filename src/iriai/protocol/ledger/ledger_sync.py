@@ -54,7 +54,7 @@ class LedgerSync:
         self._own = OwnCounters(fading, rows, now)
         self._published: tuple[LedgerRow, ...] = ()
         self._due_s = -inf
-        self._notices = Incidents()
+        self._incidents = Incidents()
 
     def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
         """What entries say; those of other kinds say nothing."""
@@ -67,7 +67,7 @@ class LedgerSync:
                 continue
             taken = self.ledger.merge_entry(entry.machine, entry.body, age_s, now)
             if taken.code:
-                self._notices.note(taken.code, entry.machine, taken.words)
+                self._incidents.note(taken.code, entry.machine, taken.words)
             if taken.rows:
                 news.append(UsageLearned(entry.machine, taken.rows))
         return news
@@ -81,7 +81,7 @@ class LedgerSync:
 
     def drain_incidents(self) -> list[PeerNoticed]:
         """What is wrong with batches that came, to be said since the last call."""
-        return self._notices.drain()
+        return self._incidents.drain()
 
     def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
         """What to publish now, as one of so many; None: nothing new, or not yet."""

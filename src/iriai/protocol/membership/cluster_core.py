@@ -58,25 +58,25 @@ class ClusterCore:
         `incarnation` is to be higher than in its last life (the wall clock's seconds will do);
         `seeds` are the machines that it joined through.
         """
-        self.notices = Incidents()
+        self.incidents = Incidents()
         self._partners: dict[str, None] = {}
         self._lost: dict[str, None] = {}
-        self.table = EntryTable(member.name, member.cluster, verifier, self.notices)
+        self.table = EntryTable(member.name, member.cluster, verifier, self.incidents)
         self.publisher = Publisher(
-            member, signer, self.table, self.notices, incarnation=incarnation
+            member, signer, self.table, self.incidents, incarnation=incarnation
         )
         self.membership = Membership(
             self.publisher,
             self.table,
-            Doubts(member.name, signer, verifier, self.notices, self.table.checks),
-            self.notices,
+            Doubts(member.name, signer, verifier, self.incidents, self.table.checks),
+            self.incidents,
             rng,
             membership or MembershipSettings(),
         )
         self.directory = Directory(
             self.publisher,
             self.table,
-            self.notices,
+            self.incidents,
             rng,
             directory or GossipSection(),
             [seed for seed in seeds if seed != member.name],
@@ -156,7 +156,7 @@ class ClusterCore:
         self.publisher.leave(now)
         return self._with_table_changes("", now)
 
-    def kept(self, now: Instant) -> list[Carried]:
+    def snapshot(self, now: Instant) -> list[Carried]:
         """The table, for the disk."""
         carried = (self.table.carried(entry.key, now) for entry in self.table)
         return [each for each in carried if each is not None]
@@ -197,10 +197,10 @@ class ClusterCore:
             self.directory.changed(came, gone, sender, now)
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
         effects += self.directory.end_turn(now)
-        effects += self.notices.drain()
+        effects += self.incidents.drain()
         effects += [
             PeerShunned(each.machine, each.words, SHUNNED_S)
-            for each in self.table.checks.drain_shunned()
+            for each in self.table.checks.drain_blocked()
         ]
         self._follow_members(effects)
         return effects

@@ -45,7 +45,7 @@ class Doubts:
         self._own = own
         self._signer = signer
         self._verifier = verifier
-        self._notices = notices
+        self._incidents = notices
         self._checks = checks
         self._refuted = RateLimit(REFUTED_MAX, REFUTED_WINDOW_S)
         self._unbelieved: dict[str, float] = {}
@@ -68,7 +68,7 @@ class Doubts:
             return False
         self._checks.note_wrong(sender, now_s)
         words = f"a doubt of {doubt.machine} in the name of {doubt.by}, without its signature"
-        self._notices.note("forged-doubt", sender, words)
+        self._incidents.note("forged-doubt", sender, words)
         return False
 
     def refuted(self, by: str, machine: str, now_s: float) -> None:
@@ -78,4 +78,4 @@ class Doubts:
         self._unbelieved[by] = now_s + REFUTED_WINDOW_S
         words = f"{REFUTED_MAX} of its doubts were refuted, that of {machine} last; others follow "
         words += f"none of it for {REFUTED_WINDOW_S:.0f} s"
-        self._notices.note("refuted-doubts", by, words)
+        self._incidents.note("refuted-doubts", by, words)

@@ -100,13 +100,13 @@ class Membership:
         self._publisher = publisher
         self._table = table
         self._doubts = doubts
-        self._notices = notices
+        self._incidents = notices
         self._rng = rng
         self._allowance = RateLimit(MESSAGES_A_PERIOD_MAX * PERIODS, settings.period_s * PERIODS)
         self._peers: dict[str, _Peer] = {}
         self._round = Round(rng)
         self._probes = Probes()
-        self._news = PiggybackQueue(table)
+        self._piggyback = PiggybackQueue(table)
         self._suspects: dict[str, None] = {}
         self._changed: dict[str, Member] = {}
         self._effects: list[Effect] = []
@@ -155,10 +155,10 @@ class Membership:
         for entry in entries:
             member = read_member(entry)
             is_own = entry.machine == self._publisher.name
-            if self._says_the_same(member, is_own=is_own):
+            if self._is_unchanged(member, is_own=is_own):
                 continue
             if not is_old:
-                self._news.member(entry.machine)
+                self._piggyback.member(entry.machine)
             if is_own:
                 self._announced = member
             else:
@@ -184,7 +184,7 @@ class Membership:
 
     # --- what is known of members ----------------------------------------------------------------
 
-    def _says_the_same(self, member: Member, *, is_own: bool) -> bool:
+    def _is_unchanged(self, member: Member, *, is_own: bool) -> bool:
         """Whether a member says of itself what it said before, and nobody is in doubt of it."""
         if is_own:
             return member == self._announced
@@ -224,7 +224,7 @@ class Membership:
             return
         if member.instance == peer.earlier_instance:
             words = "two machines, or two copies of one state directory, publish under this name"
-            self._notices.note("two-machines-one-name", member.name, words)
+            self._incidents.note("two-machines-one-name", member.name, words)
         peer.earlier_instance = peer.member.instance
 
     def _receive_suspicion(self, sender: str, doubt: Doubt, now: Instant) -> None:
@@ -261,7 +261,7 @@ class Membership:
             is_news = True
             self._probe_aside(doubt.machine, now)  # it is to hear of it in time
         if is_news:
-            self._news.doubt(doubt)
+            self._piggyback.suspect(doubt)
 
     def _give_up(self, name: str, suspicion: Suspicion) -> None:
         """A member had its time."""
@@ -269,7 +269,7 @@ class Membership:
         incarnation = peer.member.incarnation
         self._become(peer, msgspec.structs.replace(peer.member, state=MemberState.DEAD))
         if not suspicion.is_hastened:  # else the others are told so already
-            self._news.doubt(self._doubts.own(name, incarnation, is_dead=True))
+            self._piggyback.suspect(self._doubts.own(name, incarnation, is_dead=True))
 
     def _refute_if_due(self, now: Instant) -> None:
         """Say that this machine is there, where that was doubted."""
@@ -277,7 +277,7 @@ class Membership:
             return
         self._refutes_s, self._refuted_s = inf, now.steady_s
         self._publisher.refute(now)
-        self._news.member(self._publisher.name)  # whoever is answered now is told
+        self._piggyback.member(self._publisher.name)  # whoever is answered now is told
         if self._score_due_s <= now.steady_s:
             self._score_due_s = now.steady_s + SCORE_EACH_S
             self._score(+1)
@@ -303,7 +303,7 @@ class Membership:
         if self._allowance.takes(sender, now.steady_s):
             return True
         words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the membership; dropped"
-        self._notices.note("flood", sender, words)
+        self._incidents.note("flood", sender, words)
         return False
 
     def _receive_news(self, sender: str, news: News, now: Instant) -> None:
@@ -313,14 +313,14 @@ class Membership:
     def _receive(self, sender: str, message: ToMembership, now: Instant) -> None:
         match message:
             case Probe(number):
-                self._say(sender, ProbeAnswer(number, self._news_for(sender, now)))
+                self._send(sender, ProbeAnswer(number, self._news_for(sender, now)))
             case ProbeFor(number, machine):
                 self._help(sender, number, machine, now)
             case ProbeAnswer(number):
                 help_ = self._probes.answered(number, sender)
                 if help_ is not None:
                     news = self._news_for(help_.asker, now)
-                    self._say(help_.asker, ProbeAnswer(help_.asked_number, news))
+                    self._send(help_.asker, ProbeAnswer(help_.asked_number, news))
             case ProbeMissed(number):
                 self._probes.missed(number, sender)
             case _:
@@ -334,7 +334,7 @@ class Membership:
         over_at_s = now.steady_s + settings.period_s * (1 + SCORE_MAX)
         number = self._probes.help(Help(asker, asked_number, machine, missed_at_s, over_at_s))
         if number is not None:
-            self._say(machine, Probe(number, self._news_for(machine, now)))
+            self._send(machine, Probe(number, self._news_for(machine, now)))
 
     def _news_for(self, machine: str, now: Instant) -> News:
         """What others may not know; and whoever is doubted always hears of it."""
@@ -343,9 +343,9 @@ class Membership:
         if peer is not None and peer.member.state in {MemberState.SUSPECT, MemberState.DEAD}:
             is_dead = peer.member.state is MemberState.DEAD
             about = Doubt(machine, peer.member.incarnation, is_dead, self._publisher.name)
-        return self._news.next_batch(self._present_count, now, about)
+        return self._piggyback.next_batch(self._present_count, now, about)
 
-    def _say(self, machine: str, message: ToMembership) -> None:
+    def _send(self, machine: str, message: ToMembership) -> None:
         self._effects.append(Send(machine, Part.MEMBERSHIP, message))
 
     # --- time ------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class Membership:
         if own is not None and not own.is_answered and own.patience_until_s <= now.steady_s:
             self._ask_for_help(own, now)
         for help_ in self._probes.overdue(now.steady_s):
-            self._say(help_.asker, ProbeMissed(help_.asked_number, self._news_for("", now)))
+            self._send(help_.asker, ProbeMissed(help_.asked_number, self._news_for("", now)))
         for name, suspicion in list(self._suspicions()):
             if suspicion.until_s <= now.steady_s:
                 self._give_up(name, suspicion)
@@ -386,7 +386,7 @@ class Membership:
         for helper in some(others, HELPERS, self._rng):
             own.helpers.append(helper)
             news = self._news_for(helper, now)
-            self._say(helper, ProbeFor(own.number, own.machine, news))
+            self._send(helper, ProbeFor(own.number, own.machine, news))
 
     def _end_period(self, now: Instant) -> None:
         own, self._probes.own = self._probes.own, None
@@ -417,7 +417,7 @@ class Membership:
         patience_s = self._settings.patience_s * (1 + self.score)
         self._probed = name
         self._probes.own = OwnProbe(name, number, now.steady_s + patience_s)
-        self._say(name, Probe(number, self._news_for(name, now)))
+        self._send(name, Probe(number, self._news_for(name, now)))
 
     def _probe_a_dead_one(self, now: Instant) -> None:
         """So that halves of a network that was parted find each other again."""
@@ -427,7 +427,7 @@ class Membership:
 
     def _probe_aside(self, name: str, now: Instant) -> None:
         """Beside the round: nothing follows from no answer."""
-        self._say(name, Probe(self._probes.number(), self._news_for(name, now)))
+        self._send(name, Probe(self._probes.number(), self._news_for(name, now)))
 
     @property
     def _period_s(self) -> float:

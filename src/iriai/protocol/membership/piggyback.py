@@ -30,7 +30,7 @@ class PiggybackQueue:
         self._members[machine] = 0
         self._doubts.pop(machine, None)
 
-    def doubt(self, doubt: Doubt) -> None:
+    def suspect(self, doubt: Doubt) -> None:
         """Someone doubts it, as of now."""
         self._doubts[doubt.machine] = (doubt, 0)
 
@@ -38,9 +38,9 @@ class PiggybackQueue:
         """For one message, in a cluster of so many; with what is to be told in any case."""
         told_max = ceil(TOLD_FACTOR * log10(members + 1)) + 2
         doubts = {about.machine: about} if about is not None else {}
-        for doubt in self._least_told_doubts():
+        for doubt in self._least_sent_suspicions():
             doubts.setdefault(doubt.machine, doubt)
-            self._count_doubt(doubt, told_max)
+            self._count_suspicion(doubt, told_max)
         return News(tuple(self._entries(told_max, now)), tuple(doubts.values()))
 
     def _entries(self, told_max: int, now: Instant) -> list[Carried]:
@@ -55,11 +55,11 @@ class PiggybackQueue:
                 del self._members[machine]
         return entries
 
-    def _least_told_doubts(self) -> list[Doubt]:
+    def _least_sent_suspicions(self) -> list[Doubt]:
         pairs = sorted(self._doubts.values(), key=lambda pair: pair[1])
         return [doubt for doubt, _ in pairs[: DOUBTS_A_MESSAGE_MAX - 1]]
 
-    def _count_doubt(self, doubt: Doubt, told_max: int) -> None:
+    def _count_suspicion(self, doubt: Doubt, told_max: int) -> None:
         told = self._doubts[doubt.machine][1] + 1
         if told < told_max:
             self._doubts[doubt.machine] = (doubt, told)

@@ -67,7 +67,7 @@ class ClusterPeer(NamedTuple):
     """
 
 
-def neighbours_of(
+def peer_clusters_of(
     peers_by_cluster: Mapping[str, Iterable[BrokerCandidate]],
 ) -> tuple[ClusterPeer, ...]:
     """The clusters of a site with their candidates, from the members of each."""

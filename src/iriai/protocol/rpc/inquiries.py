@@ -54,7 +54,7 @@ class Inquiries:
     def __init__(self, version: int, notices: Incidents) -> None:
         """`version` is that of the questions and answers that this machine understands."""
         self._version = version
-        self._notices = notices
+        self._incidents = notices
         self._allowance = RateLimit(QUESTIONS_MAX, QUESTIONS_WINDOW_S)
         self._number = 0
         self._open: dict[int, _Open] = {}
@@ -74,14 +74,14 @@ class Inquiries:
         at_s = now.steady_s
         self._open_bytes += len(question)
         self._open[number] = _Open(machine, message, at_s + PATIENCE_S, at_s + AGAIN_S)
-        self._say(machine, message)
+        self._send(machine, message)
         self._set_alarm()
         return number, self._drain()
 
     def answer(self, machine: str, number: int, answer: bytes) -> list[Effect]:
         """Answer what `Inquired` told of; nothing, where the answer is longer than may be."""
         if len(answer) <= ANSWER_BYTES_MAX:
-            self._say(machine, Inform(number, answer))
+            self._send(machine, Inform(number, answer))
         return self._drain()
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
@@ -115,10 +115,10 @@ class Inquiries:
     def _asked(self, sender: str, inquire: Inquire, now: Instant) -> None:
         if len(inquire.question) > QUESTION_BYTES_MAX:
             words = f"a question of {len(inquire.question)} bytes; not answered"
-            self._notices.note("long-question", sender, words)
+            self._incidents.note("long-question", sender, words)
         elif not self._allowance.takes(sender, now.steady_s):
             words = f"over {QUESTIONS_MAX} questions in {QUESTIONS_WINDOW_S:.0f} s; dropped"
-            self._notices.note("flood", sender, words)
+            self._incidents.note("flood", sender, words)
         else:
             self._effects.append(
                 Inquired(sender, inquire.number, inquire.version, inquire.question)
@@ -137,9 +137,9 @@ class Inquiries:
                 self._end(number, None)
             elif question.again_s <= now.steady_s:
                 question.again_s = now.steady_s + AGAIN_S
-                self._say(question.machine, question.message)
+                self._send(question.machine, question.message)
 
-    def _say(self, machine: str, message: Inquire | Inform) -> None:
+    def _send(self, machine: str, message: Inquire | Inform) -> None:
         self._effects.append(Send(machine, Part.INQUIRY, message))
 
     def _set_alarm(self) -> None:

@@ -208,7 +208,7 @@ def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], 
 
 def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.go_down(machine, happening.number)
-    world.agenda.after(happening.lasts_s, partial(world.come_up, machine))
+    world.agenda.after(happening.lasts_s, partial(world.start_machine, machine))
 
 
 def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:

@@ -275,7 +275,7 @@ class Checker:
                 use_s = fading.restored(row).at(wall_s)
                 used_s[row.account] = used_s.get(row.account, 0.0) + use_s
         for account, seconds in used_s.items():
-            known_s = state.standings.usage_s(account, wall_s)
+            known_s = state.usage.usage_s(account, wall_s)
             assert known_s >= seconds - USAGE_TOLERANCE_S, (
                 f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
             )

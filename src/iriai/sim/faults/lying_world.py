@@ -14,7 +14,7 @@ from iriai.machine.core import Turn
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.protocol.delivery.authorization import may_say
+from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.ledger.use_bounds import TOLERANCE
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Send
 from iriai.sim.faults.actions import Submission
@@ -73,7 +73,7 @@ class _LyingWorld:
 
         def arrives(machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
             name = machine.plan.name
-            is_let_in = not isinstance(event, Delivered) or may_say(
+            is_let_in = not isinstance(event, Delivered) or is_authorized(
                 event.sender, name, event.message
             )
             if is_let_in:
@@ -153,6 +153,6 @@ class _LyingWorld:
         core.broker.check()
         cpus = sum(each.plan.capacity.cpus for each in self._world.machines.values())
         most_s = TOLERANCE * cpus * self._world.now_s
-        for account in core.broker.state.standings:
-            used_s = core.broker.state.standings.usage_s(account, now.wall_s)
+        for account in core.broker.state.usage:
+            used_s = core.broker.state.usage.usage_s(account, now.wall_s)
             assert used_s <= BOUND_S + most_s, f"{account} is said to have used {used_s:.0f} s"

@@ -102,12 +102,12 @@ class GossipMembers(OracleMembership):
         table = EntryTable("", SITE, verifier, Incidents())
         now = first.clock.at(self._world.now_s)
         for joined in self.peers.machines.values():
-            table.restore(joined.peers.kept(now), now)
+            table.restore(joined.peers.snapshot(now), now)
         return table
 
-    def came_up(self, machine: SimulatedMachine) -> None:
+    def machine_up(self, machine: SimulatedMachine) -> None:
         """It joins through those that it remembers."""
-        super().came_up(machine)
+        super().machine_up(machine)
         if self._gossips(machine) and not self._is_gathering:
             name = machine.plan.name
             seeds = some([each for each in self.peers.machines if each != name], SEEDS, self._rng)
@@ -115,11 +115,11 @@ class GossipMembers(OracleMembership):
             self._update(machine)
             self._count_within(name, PUBLISH_S)
 
-    def went_down(self, machine: SimulatedMachine) -> None:
+    def machine_down(self, machine: SimulatedMachine) -> None:
         """Nobody hears of it but by not being answered."""
         if self._gossips(machine):
             self.peers.crash(machine.plan.name)
-        super().went_down(machine)
+        super().machine_down(machine)
 
     def _gossips(self, machine: SimulatedMachine) -> bool:
         return machine.plan.cluster in self._clusters
@@ -188,7 +188,7 @@ class GossipMembers(OracleMembership):
         """Who is there, as this machine takes it."""
         report = self._site_peers[name].report()
         known = {each.cluster for each in report.neighbours}
-        beyond = tuple(each for each in self._neighbours if each.cluster not in known)
+        beyond = tuple(each for each in self._peer_clusters if each.cluster not in known)
         return PeersChanged(report.peers, (*report.neighbours, *beyond))
 
     def _entries_changed(self, joined: PeerMachine, changed: EntriesChanged) -> None:

@@ -219,7 +219,7 @@ class LauncherModel:
         self.die(now_s)
         self._lose_all(now_s, is_searched=False)
 
-    def come_up(self, now_s: float) -> None:
+    def start(self, now_s: float) -> None:
         """A new one, with the journal of the old: it ends what it finds, before anything else."""
         self._lose_all(now_s, is_searched=True)
         self.is_up = True

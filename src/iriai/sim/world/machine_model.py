@@ -118,7 +118,7 @@ class SimulatedMachine:
         self.commits = Commits(self.store, plan.sync_s)
         self.settled: list[int] = []
         """Jobs that whoever waits was told of."""
-        self.whys: dict[int, tuple[Reason, ...]] = {}
+        self.explanations: dict[int, tuple[Reason, ...]] = {}
         """What the broker of another machine said of jobs, when it was asked."""
         self.core: Machine
         self.is_up = False
@@ -155,7 +155,7 @@ class SimulatedMachine:
 
     # --- the daemon ------------------------------------------------------------------------------
 
-    def come_up(self, now_s: float) -> None:
+    def start(self, now_s: float) -> None:
         """A daemon comes up from the store; an earlier one is gone with all that it had in mind."""
         now = self._now(now_s)
         self._forget()
@@ -249,7 +249,7 @@ class SimulatedMachine:
 
     def start_launcher(self, now_s: float) -> None:
         """A new launcher comes up, with the journal of the old one."""
-        self.launcher.come_up(now_s)
+        self.launcher.start(now_s)
         self._greeted()
 
     def wake_launcher(self, now_s: float) -> None:
@@ -367,7 +367,7 @@ class SimulatedMachine:
             elif type(effect) is JobSettled:
                 self.settled.append(effect.number)
             elif isinstance(effect, WhyAnswered):
-                self.whys[effect.number] = effect.reasons
+                self.explanations[effect.number] = effect.reasons
             elif isinstance(effect, PeerNoticed):
                 if self.liars & {self.plan.name, effect.machine}:
                     continue

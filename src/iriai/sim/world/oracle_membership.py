@@ -48,7 +48,7 @@ class OracleMembership:
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
         self._candidates: dict[str, tuple[str, ...]] = {}
         """By cluster, best first."""
-        self._neighbours: tuple[ClusterPeer, ...] = ()
+        self._peer_clusters: tuple[ClusterPeer, ...] = ()
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
         self._downs: dict[str, int] = {}
@@ -77,12 +77,14 @@ class OracleMembership:
             cluster: speakers(cluster, there)[:CANDIDATES_MAX] for cluster, there in peers.items()
         }
         if len(peers) > 1:
-            self._neighbours = tuple(map(ClusterPeer, self._candidates, self._candidates.values()))
+            self._peer_clusters = tuple(
+                map(ClusterPeer, self._candidates, self._candidates.values())
+            )
         for cluster, machines in self._of_clusters.items():
             for machine in machines:
-                self._tell_machine(machine, PeersChanged(peers[cluster], self._neighbours))
+                self._tell_machine(machine, PeersChanged(peers[cluster], self._peer_clusters))
 
-    def came_up(self, machine: SimulatedMachine) -> None:
+    def machine_up(self, machine: SimulatedMachine) -> None:
         """It knows at once who is there; the others hear of it."""
         name, cluster = machine.plan.name, machine.plan.cluster
         if not cluster:
@@ -98,7 +100,7 @@ class OracleMembership:
         self._update(machine)
         self._spread(machine)
 
-    def went_down(self, machine: SimulatedMachine) -> None:
+    def machine_down(self, machine: SimulatedMachine) -> None:
         """The others notice."""
         if machine.plan.cluster:
             self._is_up[machine.plan.name] = False
@@ -147,7 +149,9 @@ class OracleMembership:
             return
         self._candidates[cluster] = candidates
         if len(self._candidates) > 1:
-            self._neighbours = tuple(map(ClusterPeer, self._candidates, self._candidates.values()))
+            self._peer_clusters = tuple(
+                map(ClusterPeer, self._candidates, self._candidates.values())
+            )
             for other, first in self._candidates.items():
                 if other != cluster:
                     machines = self._named(first)
@@ -180,7 +184,7 @@ class OracleMembership:
             machines = self._of_clusters[machine.plan.cluster]
             there = [each for each in machines if self._is_up[each.plan.name] or each is machine]
             peers = tuple(self._peer(each.plan) for each in there)
-            self._tell_machine(machine, PeersChanged(peers, self._neighbours))
+            self._tell_machine(machine, PeersChanged(peers, self._peer_clusters))
 
     def _peer(self, plan: MachinePlan) -> BrokerCandidate:
         return BrokerCandidate(

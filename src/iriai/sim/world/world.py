@@ -82,7 +82,7 @@ class World:
         self.machines[name] = machine
         machine.on_due = partial(self._step, machine)
         machine.on_alarm = partial(self._alarm, machine)
-        self.come_up(machine)
+        self.start_machine(machine)
         for other in others:
             talk = (Part.HOME, Part.BROKER)
             if any(part in each.plan.parts for each in (machine, other) for part in talk):
@@ -109,25 +109,25 @@ class World:
 
     # --- what happens to machines ----------------------------------------------------------------
 
-    def come_up(self, machine: SimulatedMachine) -> None:
+    def start_machine(self, machine: SimulatedMachine) -> None:
         """Its daemon comes up, if it is not."""
         if not machine.is_up and machine.plan.name not in self.gone:
-            machine.come_up(self.now_s)
-            self.members.came_up(machine)
+            machine.start(self.now_s)
+            self.members.machine_up(machine)
             self.touch(machine)
 
     def go_down(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
         """Its daemon dies; of the turns that were not committed so many may be kept."""
         if machine.is_up:
             machine.go_down(kept_turns)
-            self.members.went_down(machine)
+            self.members.machine_down(machine)
             self.network.break_all_of(machine.plan.name)
             self.touch(machine)
 
     def power_off(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
         """The whole machine dies, its tasks with it."""
         machine.power_off(self.now_s, kept_turns)
-        self.members.went_down(machine)
+        self.members.machine_down(machine)
         self.network.break_all_of(machine.plan.name)
         self.touch(machine)
 
@@ -135,7 +135,7 @@ class World:
         """It boots: launcher and daemon."""
         if not machine.launcher.is_up and machine.plan.name not in self.gone:
             machine.start_launcher(self.now_s)
-        self.come_up(machine)
+        self.start_machine(machine)
         self.touch(machine)
 
     def stop(self, machine: SimulatedMachine) -> None:

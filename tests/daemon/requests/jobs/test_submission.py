@@ -57,9 +57,11 @@ def submissions(payloads: PayloadStore):
     broker = SimpleNamespace(
         state=SimpleNamespace(machines={"ume": view}),
         never_runs=never_runs,
-        abroad=SimpleNamespace(may_run_elsewhere=lambda _want: False),
+        federation=SimpleNamespace(may_run_elsewhere=lambda _want: False),
     )
-    machine = SimpleNamespace(parts=(Part.BROKER,), peers=(), has_neighbours=False, broker=broker)
+    machine = SimpleNamespace(
+        parts=(Part.BROKER,), peers=(), has_peer_clusters=False, broker=broker
+    )
     no_back_ends = SimpleNamespace(known=SimpleNamespace(names=list))
     feasibility = Feasibility(settings, SimpleNamespace(machine=machine), no_back_ends)
     return AtBroker(Submissions(settings, users, payloads), feasibility)

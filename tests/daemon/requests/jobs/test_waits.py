@@ -83,7 +83,7 @@ class Scene:
         self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume")
         self.waits = JobWaiters(self.engine, self._outcome, USER_WAITS_MAX)
         self.engine.on_changed = self.waits.job_changed
-        self.engine.on_settled = self.waits.job_settled
+        self.engine.on_job_finished = self.waits.job_finished
         self.stored = 0
         self.ended_by = {}
         """Which write holds the end of each task."""

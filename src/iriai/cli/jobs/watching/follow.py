@@ -45,9 +45,9 @@ class JobFollower:
         self._over_until = -1
         """All started tasks up to this index are over; the last poll restarts here."""
         self._progress: Progress | None = None
-        self._look_s = LOOK_MIN_S
+        self._refresh_period_s = LOOK_MIN_S
         self._began_s = time.monotonic()
-        self._next_look_s = self._began_s + LOOK_MIN_S
+        self._next_refresh_s = self._began_s + LOOK_MIN_S
         self._waiting = client.waiting([name], self._on_progress, on_lost)
 
     def step(self) -> tuple[Outcome, ...] | None:
@@ -55,11 +55,11 @@ class JobFollower:
 
         Takes at most a twentieth of a second.
         """
-        outcomes = self._waiting.poll(min(self._files.pause_s, self._pause_until_look_s()))
+        outcomes = self._waiting.poll(min(self._files.pause_s, self._pause_until_refresh_s()))
         if outcomes is not None:
             self._finish()
             return outcomes
-        if time.monotonic() >= self._next_look_s and not self._waiting.is_lost:
+        if time.monotonic() >= self._next_refresh_s and not self._waiting.is_lost:
             self._refresh_again()
         self._files.advance()
         return None
@@ -67,16 +67,16 @@ class JobFollower:
     def _on_progress(self, progress: Progress) -> None:
         if progress != self._progress:
             self._progress = progress
-            self._next_look_s = time.monotonic()
+            self._next_refresh_s = time.monotonic()
 
-    def _pause_until_look_s(self) -> float:
-        return min(PAUSE_MAX_S, max(0.0, self._next_look_s - time.monotonic()))
+    def _pause_until_refresh_s(self) -> float:
+        return min(PAUSE_MAX_S, max(0.0, self._next_refresh_s - time.monotonic()))
 
     def _refresh_again(self) -> None:
         now_s = time.monotonic()
-        self._look_s = min(PAUSE_MAX_S, self._look_s * 2)
+        self._refresh_period_s = min(PAUSE_MAX_S, self._refresh_period_s * 2)
         is_soon = not self.is_started and now_s < self._began_s + LOOK_FOR_S
-        self._next_look_s = now_s + self._look_s if is_soon else float("inf")
+        self._next_refresh_s = now_s + self._refresh_period_s if is_soon else float("inf")
         try:
             self._refresh(self._over_until)
         except ConnectionLost:

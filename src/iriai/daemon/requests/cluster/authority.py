@@ -48,7 +48,7 @@ class ClusterAuthority:
         `ClusterState.spread`."""
         self.members: Callable[[], tuple[Seed, ...]] = lambda: ()
         """Members that can be found, for newcomers and for renewal."""
-        self.strangers: UnauthenticatedClients | None = None
+        self.unauthenticated: UnauthenticatedClients | None = None
         """Whom to bring connections to whose peer shows no certificate."""
         self._settings = settings
         self._engine = engine
@@ -56,7 +56,12 @@ class ClusterAuthority:
         self._on_begin_anew = on_begin_anew
         self._looking: asyncio.TimerHandle | None = None
         self._answers = ClusterHandlers(
-            settings, engine, on_begin_anew, self.document_came, self._leave, self._rules_changed
+            settings,
+            engine,
+            on_begin_anew,
+            self.document_received,
+            self._leave,
+            self._rules_changed,
         )
 
     @property
@@ -77,10 +82,10 @@ class ClusterAuthority:
         if self.state is None:
             return
         of_users = {kind: handlers[kind] for kind in handlers if not kind.is_local}
-        self.strangers = UnauthenticatedClients(
+        self.unauthenticated = UnauthenticatedClients(
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
-        self._answers.on_revoked = self.strangers.revoked
+        self._answers.on_revoked = self.unauthenticated.revoked
         self._poll(self.state)
 
     def close(self) -> None:
@@ -100,9 +105,9 @@ class ClusterAuthority:
             state.refused_document(f"from {source}: {problem}")
             return
         if is_news:
-            self.document_came(kind)
+            self.document_received(kind)
 
-    def document_came(self, kind: DocumentKind) -> None:
+    def document_received(self, kind: DocumentKind) -> None:
         """An operator's document was new, and is kept."""
         log.info("a new %s of an operator arrived", kind)
         self.on_spread()

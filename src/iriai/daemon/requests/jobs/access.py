@@ -14,14 +14,14 @@ class JobAccess:
 
     def __init__(self, home: Home, past: JobHistory) -> None:
         self._home = home
-        self._past = past
+        self._history = past
 
     def require(self, asked: RequestContext, number: int) -> None:
         """Raise `NotAllowed` where the job is another's, `NotFound` where there never was one."""
         if asked.caller.operator:
             return  # without a look into the store
         job = self._home.jobs.get(number)
-        owner = (job.spec if job else self._past.spec(number)).user
+        owner = (job.spec if job else self._history.spec(number)).user
         if asked.caller.person.name != owner:
             raise NotAllowed(
                 "not-yours",

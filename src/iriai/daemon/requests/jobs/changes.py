@@ -61,9 +61,9 @@ class JobChanges:
         self._owners = owners
         self._home = engine.machine.home
         self._fits = fits
-        self._past = past
-        self._unstored = unstored
-        self._ends = ends
+        self._history = past
+        self._deferred = unstored
+        self._dependencies = ends
 
     def handlers(self) -> Handlers:
         """Each request's handler."""
@@ -100,13 +100,13 @@ class JobChanges:
     def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Steps:
         tasks, problems = yield from self._each(asked, ids, act)
         counts = {text: sum(found) for text, found in tasks.items()}
-        self._unstored.answer(asked, Changed(counts, problems))
+        self._deferred.answer(asked, Changed(counts, problems))
 
     def _each(
         self, asked: RequestContext, ids: tuple[str, ...], act: _Act[T]
     ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
         """Do `act` to each thing named; what cannot be done is said beside what was."""
-        self._unstored.check()
+        self._deferred.check()
         check_ids(ids)
         done: dict[str, list[T]] = {}
         problems: dict[str, str] = {}
@@ -130,7 +130,7 @@ class JobChanges:
     def _waiting_or_running(self, item: SelectedJobs) -> JobState:
         job = self._home.jobs.get(item.job.number)
         if job is None:
-            self._past.spec(item.job.number)  # raises where there never was such a job
+            self._history.spec(item.job.number)  # raises where there never was such a job
             raise Refused("finished", f"{item.job} has finished")
         some = item.indices[:TASKS_AT_ONCE]
         if len(item.indices) == len(some) > 0 and not any(map(job.has_index, some)):
@@ -149,7 +149,7 @@ class JobChanges:
         after = _dependencies(body, self._home.name)
 
         def judged(judge: Judge, later: Instant) -> None:
-            self._ends.with_ends(
+            self._dependencies.with_ends(
                 asked,
                 after or (),
                 later,
@@ -203,7 +203,7 @@ class JobChanges:
 
         done, problems = yield from self._each(asked, body.ids, alter)
         changes = {job: tuple(found) for each in done.values() for job, found in each}
-        self._unstored.answer(asked, AlterResult(changes, problems))
+        self._deferred.answer(asked, AlterResult(changes, problems))
 
     def _wanted(
         self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec

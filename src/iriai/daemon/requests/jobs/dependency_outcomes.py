@@ -22,7 +22,7 @@ class DependencyOutcomes:
 
     def __init__(self, engine: Engine, past: JobHistory, owners: JobAccess) -> None:
         self._engine = engine
-        self._past = past
+        self._history = past
         self._owners = owners
 
     def with_ends(
@@ -58,7 +58,7 @@ class DependencyOutcomes:
 
         def look() -> None:
             try:
-                found = {(each.number, each.task): self._past.end_of(each) for each in unknown}
+                found = {(each.number, each.task): self._history.end_of(each) for each in unknown}
             except Problem as problem:
                 asked.fail(problem)
                 return

@@ -96,7 +96,7 @@ class Feasibility:
         machine = self._engine.machine
         if Part.BROKER not in machine.parts:
             return False
-        return machine.broker.abroad.may_run_elsewhere(want)
+        return machine.broker.federation.may_run_elsewhere(want)
 
     def _machines(self) -> dict[str, Resources]:
         """What each machine of this cluster has; empty while one that is known has not said."""

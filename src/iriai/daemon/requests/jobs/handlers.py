@@ -91,8 +91,8 @@ class JobHandlers:
         self._submissions = submissions
         self._fits = fits
         self._descriptors = descriptors
-        self._past = past
-        self._unstored = unstored
+        self._history = past
+        self._deferred = unstored
         self._home = engine.machine.home
         limits = settings.configuration.limits
         self.held = HeldJobs(limits)
@@ -101,10 +101,10 @@ class JobHandlers:
             self.held.restore(number, job.spec, text_bytes)
         self._owners = JobAccess(engine.machine.home, past)
         self.outputs = OutputHandlers(settings, engine, past, self._owners)
-        self._ends = DependencyOutcomes(engine, past, self._owners)
-        self._changes = JobChanges(engine, fits, past, unstored, self._ends, self._owners)
+        self._dependencies = DependencyOutcomes(engine, past, self._owners)
+        self._changes = JobChanges(engine, fits, past, unstored, self._dependencies, self._owners)
         self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
-        self._whys = Explanations(engine)
+        self._explanations = Explanations(engine)
 
     def handlers(self) -> Handlers:
         """Each request's handler."""
@@ -128,7 +128,7 @@ class JobHandlers:
         """A job has finished, durably."""
         self._descriptors.drop(number)
         self.held.job_finished(number)
-        self.waits.job_settled(number)
+        self.waits.job_finished(number)
 
     # --- submission ------------------------------------------------------------------------------
 
@@ -136,11 +136,11 @@ class JobHandlers:
         draft, caller = body.draft, asked.caller
         after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
         if body.dry_run:
-            self._ends.with_ends(
+            self._dependencies.with_ends(
                 asked, after, now, lambda ended, later: self._dry_run(asked, body, ended, later)
             )
             return
-        self._unstored.check()
+        self._deferred.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
@@ -160,7 +160,7 @@ class JobHandlers:
             if not after:
                 self._accept(asked, body, want, later, NONE_ENDED)
                 return
-            self._ends.with_ends(
+            self._dependencies.with_ends(
                 asked,
                 after,
                 later,
@@ -187,7 +187,7 @@ class JobHandlers:
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array), warnings)
-        self._unstored.answer(asked, answer, lambda: self._withdraw(job.number))
+        self._deferred.answer(asked, answer, lambda: self._withdraw(job.number))
 
     def _withdraw(self, number: int) -> None:
         """Take back a job that nobody was told of."""
@@ -232,7 +232,7 @@ class JobHandlers:
         if body.name is not None:
             name_pattern(body.name)  # raises where it cannot be one
         if body.finished:
-            self._from_the_past(asked, lambda: JobList(self._past.rows(body, user)))
+            self._from_history(asked, lambda: JobList(self._history.rows(body, user)))
             return
         asked.go_on(self._list(asked, body, now))
 
@@ -270,7 +270,7 @@ class JobHandlers:
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            self._from_the_past(asked, lambda: self._past.detail(selected))
+            self._from_history(asked, lambda: self._history.detail(selected))
             return
         if not job.waiting:
             asked.answer(self._detail(job, selected, now, []))
@@ -279,14 +279,14 @@ class JobHandlers:
         def tell(reasons: list[Reason]) -> None:
             asked.answer(self._detail(job, selected, now, reasons))
 
-        self._whys.ask(job.number, now, tell)
+        self._explanations.ask(job.number, now, tell)
 
     def _story(self, asked: RequestContext, body: AskStory, now: Instant) -> None:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
-        self._from_the_past(asked, lambda: self._past.story(selected))
+        self._from_history(asked, lambda: self._history.story(selected))
 
-    def _from_the_past(self, asked: RequestContext, make: Callable[[], AnswerBody]) -> None:
+    def _from_history(self, asked: RequestContext, make: Callable[[], AnswerBody]) -> None:
         """Answer from the store, once everything that happened so far is in it."""
 
         def look() -> Steps:
@@ -312,7 +312,7 @@ class JobHandlers:
             attempts.append(running_row(home, job, index, task, started, spool, message))
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:
-            attempts += self._past.attempts(selected, job.spec, room)
+            attempts += self._history.attempts(selected, job.spec, room)
         why = tuple(_why(reason) for reason in reasons)
         row = job_row(home, job)
         if job.waiting and row.start_wall_s is None:
@@ -325,7 +325,7 @@ class JobHandlers:
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            self._past.outcome(selected)  # raises where there never was such a job
+            self._history.outcome(selected)  # raises where there never was such a job
             asked.answer(Reasons(body.id, TaskState.FINISHED, ()))
             return
         index = selected.indices[0] if selected.indices else None
@@ -341,7 +341,7 @@ class JobHandlers:
         def tell(reasons: list[Reason]) -> None:
             asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
 
-        self._whys.ask(job.number, now, tell)
+        self._explanations.ask(job.number, now, tell)
 
     def _ahead(self, job: JobState, index: int | None) -> tuple[Why, ...]:
         """Why a task has not started that was handed out ahead; of a job, the first such."""
@@ -371,7 +371,7 @@ class JobHandlers:
         outcome = None if selected.indices else self._home.outcomes.get(number)
         if outcome is not None and outcome.exit_code == 0:
             return wire_outcome(str(selected.job), outcome)
-        return self._past.outcome(selected)
+        return self._history.outcome(selected)
 
     # --- ids -------------------------------------------------------------------------------------
 

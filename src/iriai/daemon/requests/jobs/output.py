@@ -32,7 +32,7 @@ class OutputHandlers:
         """Where there are machines that share no disk with this one."""
         self._settings = settings
         self._home = engine.machine.home
-        self._past = past
+        self._history = past
         self._owners = owners
 
     def handlers(self) -> Handlers:
@@ -45,8 +45,10 @@ class OutputHandlers:
         self._owners.require(asked, number)
         job = self._home.jobs.get(number)
         spool = self._settings.paths.spool
-        spec = job.spec if job else self._past.spec(number)
-        files, until = self._past.log_files(selected, spec, min(body.after_index, ARRAY_INDEX_MAX))
+        spec = job.spec if job else self._history.spec(number)
+        files, until = self._history.log_files(
+            selected, spec, min(body.after_index, ARRAY_INDEX_MAX)
+        )
         for index, task in job.tasks.items() if job else ():
             if task.state is TaskState.QUEUED or index <= body.after_index:
                 continue

@@ -138,7 +138,7 @@ class JobWaiters:
     def _job(self, item: SelectedJobs) -> JobState | None:
         return self._engine.machine.home.jobs.get(item.job.number)
 
-    def job_settled(self, number: int) -> None:
+    def job_finished(self, number: int) -> None:
         """A job has finished, durably."""
         for waiter in list(self._by_job.get(number, ())):
             self._close(waiter, number)
@@ -191,7 +191,7 @@ class JobWaiters:
         waiters = self._clients.get(connection)
         if waiters is None:
             waiters = self._clients[connection] = {}
-            connection.on_close.append(lambda: self._gone(connection))
+            connection.on_close.append(lambda: self._disconnected(connection))
         waiters[waiter] = None
         self._weigh(waiter, 1)
 
@@ -205,7 +205,7 @@ class JobWaiters:
         change = self.per_user.add if sign > 0 else self.per_user.give_back
         change(waiter.asked.caller.person.name, waiter.weight)
 
-    def _gone(self, connection: ClientSession) -> None:
+    def _disconnected(self, connection: ClientSession) -> None:
         """A client closed its connection: nobody is to be told of what it waits for."""
         for waiter in self._clients.pop(connection):
             self._weigh(waiter, -1)

@@ -9,7 +9,7 @@ from iriai.broker.scheduling.explain import evidence_against
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
 from iriai.classad.volatile_attributes import clock_attributes
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, words_missing
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, missing_text
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
@@ -179,7 +179,7 @@ def _all_ads(cluster: str, near: AdList, words: list[ClusterReply[AdList]]) -> A
         return near
     lists = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
     rows = [replace(row, cluster=name) for name, each in lists for row in each.rows]
-    note = "; ".join(filter(None, (near.note, words_missing(words))))
+    note = "; ".join(filter(None, (near.note, missing_text(words))))
     return AdList(tuple(sorted(rows, key=_name)), note)
 
 
@@ -193,7 +193,7 @@ def _together(cluster: str, near: MatchTable, words: list[ClusterReply[MatchTabl
             holds[clause.text] = holds.get(clause.text, 0) + clause.machines
     rows.sort(key=_closeness)
     clauses = tuple(ClauseRow(text, machines) for text, machines in holds.items())
-    return MatchTable(near.requirements, clauses, tuple(rows[:ROWS_MAX]), words_missing(words))
+    return MatchTable(near.requirements, clauses, tuple(rows[:ROWS_MAX]), missing_text(words))
 
 
 def _closeness(row: MatchRow) -> tuple[bool, int, str]:

@@ -51,7 +51,7 @@ class DrainHandlers:
         """`links` are a front end's; None: a back end."""
         self._settings = settings
         self._engine = engine
-        self._unstored = unstored
+        self._deferred = unstored
         self._links = links
 
     def handlers(self) -> Handlers:
@@ -102,7 +102,7 @@ class DrainHandlers:
         self._links.pass_on(asked, name, body)
 
     def _change_here(self, asked: Answerable, body: Drain | Resume, by: str, now: Instant) -> None:
-        self._unstored.check()
+        self._deferred.check()
         node = self._engine.machine.node
         if isinstance(body, Drain):
             node.drain(body.reason, by, now)
@@ -113,4 +113,4 @@ class DrainHandlers:
                 f"{self._settings.home} is not drained",
                 f"it takes nothing because of {other}" if other else "it takes tasks",
             )
-        self._unstored.answer(asked, Done())
+        self._deferred.answer(asked, Done())

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, words_missing
+from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, missing_text
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
@@ -93,7 +93,7 @@ class NodeTables:
         broker = self._engine.machine.broker
         rows = {}
         for name, view in broker.state.machines.items():
-            heard_s = broker.attendance.last_contact_ago_s(name, now.steady_s)
+            heard_s = broker.sessions.last_contact_ago_s(name, now.steady_s)
             is_broker = name == self._settings.home
             row = self._row(view, now)
             rows[name] = replace(row, heard_s=heard_s, is_broker=is_broker)
@@ -130,7 +130,7 @@ class NodeTables:
 
     def _seen_of(self, name: str) -> list[str]:
         """What the home here saw of a machine that runs its tasks."""
-        return self._engine.machine.home.observed.differences(name)
+        return self._engine.machine.home.stats.differences(name)
 
     def _unheard_row(self, name: str) -> NodeRow:
         """Of a machine that was linked once, and has reported nothing to this daemon."""
@@ -181,7 +181,7 @@ class NodeTables:
 def _together(near: NodeTable, words: list[ClusterReply[NodeTable]]) -> NodeTable:
     """The machines of the own cluster, and those of the others whose brokers answered."""
     rows = [row for word in words if word.told is not None for row in word.told.rows]
-    notes = (near.note, words_missing(words))
+    notes = (near.note, missing_text(words))
     return NodeTable((*rows, *near.rows), "; ".join(note for note in notes if note))
 
 

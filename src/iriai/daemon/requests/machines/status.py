@@ -81,7 +81,7 @@ class StatusHandlers:
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
-        self._past = past
+        self._history = past
         self._writer = writer
         self._links = links
         self._sensor = sensor
@@ -167,8 +167,8 @@ class StatusHandlers:
         user = None if body.everyone and caller.operator else caller.person.name
 
         def ask() -> UsageTable:
-            rows = self._past.usage(body.since_wall_s, user, body.by)
-            return UsageTable(rows, self._past.history_from_wall_s())
+            rows = self._history.usage(body.since_wall_s, user, body.by)
+            return UsageTable(rows, self._history.history_from_wall_s())
 
         def tell(table: asyncio.Future[UsageTable]) -> None:
             asked.answer_with(table.result)
@@ -190,7 +190,7 @@ class StatusHandlers:
                 settings.mode,
                 settings.configuration.order.name,
                 now.steady_s - (self._began_steady_s or now.steady_s),
-                *self._room(),
+                *self._capacity(),
                 settings.configuration.machine.speed,
                 *self._tasks(),
                 self._sensor.average if settings.role.has_node else load_average(),
@@ -206,7 +206,7 @@ class StatusHandlers:
             )
         )
 
-    def _room(self) -> tuple[dict[str, int], dict[str, int]]:
+    def _capacity(self) -> tuple[dict[str, int], dict[str, int]]:
         """What the machine gives away, and what of it is free."""
         if not self._settings.role.has_node:
             return {}, {}

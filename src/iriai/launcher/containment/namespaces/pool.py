@@ -100,7 +100,7 @@ class Namespaces:
         if (wanted, tmp) != self._settings:
             self._settings = (wanted, tmp)
             self._is_used = wanted and not self._refusal
-            self._begin_anew()
+            self._rebuild()
 
     def enforcement(self) -> Enforcement:
         """In words for `doctor`."""
@@ -112,7 +112,7 @@ class Namespaces:
         if not self._is_used or visible == EVERYTHING:
             return None
         if self._watch is not None and self._watch.poll(0):
-            self._begin_anew()  # nothing tells namespaces of what is mounted now
+            self._rebuild()  # nothing tells namespaces of what is mounted now
         key = (uid, visible)
         idle = self._idle.get(key)
         if idle:
@@ -133,7 +133,7 @@ class Namespaces:
 
     def close(self) -> None:
         """Drop all that are not in use."""
-        self._begin_anew()
+        self._rebuild()
 
     def _new(self, key: _Key) -> Namespace:
         place: ScratchRoot | None = None
@@ -154,7 +154,7 @@ class Namespaces:
         private = None if place is None else (place, name)
         return Namespace(made, key, private, self._era)
 
-    def _begin_anew(self) -> None:
+    def _rebuild(self) -> None:
         self._era += 1
         for idle in self._idle.values():
             for namespace in idle:
