@@ -249,7 +249,7 @@ def test_what_was_forgotten_is_refused_even_by_the_next_launcher(place: Place):
         place.heard.clear()
         place.order(place.new(attempt, LONG))
         assert place.end_of(attempt) == (EndCause.REFUSED, None, None)
-        assert "ended here before" in place.exit_of(attempt).message
+        assert "ended here earlier" in place.exit_of(attempt).message
     assert place.starts(attempt) == 1
     again = attempt._replace(attempt=2)
     place.order(place.new(again, Work(0.0)))

@@ -252,7 +252,7 @@ def test_nobody_but_an_operator_has_a_machine_forgotten(four):
 def test_a_machine_that_is_gone_for_good_is_forgotten_once_its_tasks_are_settled(cluster):
     cluster.start("b1 b2")
     b1 = cluster.backs["b1"]
-    with pytest.raises(Refused, match="b1 is there"):
+    with pytest.raises(Refused, match="b1 is online"):
         forget(cluster, "b1")
     with cluster.front.client() as client:
         with Client.connect(cluster.front.state) as root:

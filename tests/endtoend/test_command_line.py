@@ -171,7 +171,7 @@ def test_run_outlives_a_daemon_that_is_killed(shell: Shell):
     (shell.installation.work / "go").touch()
     out, err = process.communicate(timeout=WAIT_S)
     assert (out, process.returncode) == (b"over\n", 0)
-    assert b"waiting for it to come back" in err
+    assert b"waiting for it, the task goes on" in err
 
 
 # --- run --pty -----------------------------------------------------------------------------------

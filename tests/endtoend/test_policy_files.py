@@ -84,7 +84,7 @@ def test_a_policy_that_overbooks_is_refused_with_its_line(start):
         reason = client.why(second).reasons[0]
         assert reason.rule == "policy"
         assert "policy.py, line 8: " in reason.had
-        assert "takes 3 cpus" in reason.had
+        assert "needs 3 cpus" in reason.had
         assert state(client, second) == "queued"
 
 

@@ -51,7 +51,7 @@ def test_a_guest_stands_in_for_whom_the_machine_does_not_know():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("[homes]\nUme = 'all'", "homes has a name"),
+        ("[homes]\nUme = 'all'", "homes has an invalid name"),
         ("[homes]\nume = 'ann'", "homes.ume"),
         ("[homes]\nume = ['all', 'ann']", "homes.ume"),
         ("[homes]\nume = [3]", "homes.ume"),

@@ -13,8 +13,8 @@ NEVER = ("asyncio", "rich", "sqlalchemy", "alembic", "uvloop", "psutil", "iriai.
 
 LOADED = """
 import sys
-from iriai.cli.framework.registry import run_words
-code = run_words(["--state", "/no/such", "run", "--", "true"])
+from iriai.cli.framework.registry import run_arguments
+code = run_arguments(["--state", "/no/such", "run", "--", "true"])
 print(code, *sys.modules)
 """
 

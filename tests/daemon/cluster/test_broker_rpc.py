@@ -15,7 +15,7 @@ def test_a_flood_of_questions_is_told_where_other_offences_are():
         noticed = []
         machine = SimpleNamespace(name="ume", parts=(Part.BROKER,))
         engine = SimpleNamespace(
-            machine=machine, on_noticed=noticed.append, request=lambda _action: None
+            machine=machine, on_incident=noticed.append, request=lambda _action: None
         )
         inquirer = BrokerRpc(engine)
         for number in range(QUESTIONS_MAX + 1):

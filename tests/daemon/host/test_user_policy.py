@@ -32,9 +32,10 @@ def test_a_user_of_the_same_name_is_run():
 
 
 def test_nobody_of_that_name_is_a_refusal_or_a_guest():
-    assert judge("momo", "zoe") == "there is no user zoe here"
+    assert judge("momo", "zoe") == "user zoe does not exist here"
     assert judge("momo", "zoe", "visitor") == ""
-    assert judge("momo", "zoe", "gone") == "there is no user zoe here, nor a guest user 'gone'"
+    nor_guest = "user zoe does not exist here, nor does a guest user 'gone'"
+    assert judge("momo", "zoe", "gone") == nor_guest
 
 
 def test_users_below_the_least_id_are_refused():

@@ -45,7 +45,7 @@ class UserPolicy:
         if name != user:
             person = self._unix.by_name(name) if name else None
         if person is None:
-            guest = f", nor a guest user '{name}'" if name else ""
+            guest = f", nor does a guest user '{name}'" if name else ""
             return f"user {user} does not exist here{guest}"
         if self._single_uid is not None:
             mine = person.uid == self._single_uid

@@ -26,11 +26,11 @@ class Keepalive:
         self.silence_s = silence_s
         self.ping_s = silence_s / PINGS
         """Between two pings."""
-        self.last_contact_s = now_s
+        self.received_s = now_s
         """When anything came."""
         self._is_network = is_network
         self._asked_s: float | None = None
-        """Since when something was said that an answer is due to; None: nothing since `heard_s`."""
+        """When something that an answer is due to was sent; None: nothing since `received_s`."""
         self._looked_s = now_s
 
     def sent(self, now_s: float, *, is_answer: bool) -> None:
@@ -50,7 +50,7 @@ class Keepalive:
 
     def is_silent(self, now_s: float) -> bool:
         """Whether the other end should have said something long since."""
-        since_s = self._asked_s if self._is_network else self.last_contact_s
+        since_s = self._asked_s if self._is_network else self.received_s
         return since_s is not None and now_s - since_s > self.silence_s
 
     def is_ping_due(self, now_s: float) -> bool:
@@ -59,11 +59,11 @@ class Keepalive:
             return True
         if self._asked_s is not None:
             return now_s - self._asked_s >= self.ping_s
-        return now_s - self.last_contact_s >= QUIET_S
+        return now_s - self.received_s >= QUIET_S
 
     def give_time(self, time_s: float, now_s: float) -> None:
         """The other end has at least so much more time to say something."""
         since_s = now_s - self.silence_s + time_s
-        self.last_contact_s = max(self.last_contact_s, since_s)
+        self.received_s = max(self.received_s, since_s)
         if self._asked_s is not None:
             self._asked_s = max(self._asked_s, since_s)

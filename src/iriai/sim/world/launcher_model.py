@@ -32,7 +32,7 @@ from iriai.sim.world.clock import Clock
 from iriai.sim.world.process import LOST, ProcessModel
 from iriai.sim.world.work import Work, Works
 
-FORGOTTEN = "this attempt ended here before, and its end was acknowledged"
+FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
 NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
 """What a shell does where the program is not there."""
 PROLOG_FAILED = "prolog ended with exit code 1"
