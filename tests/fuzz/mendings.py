@@ -131,11 +131,19 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "waits_per_user": _limit("waits_per_user"),
     "hello_s": _limit("hello_s"),
     "room of strangers": (
-        Patch("iriai.policy.service.unproved", "Unproved.who_goes", _room_for_all),
-        Patch("iriai.policy.service.token_bucket", "TokenBucket.take", _true),
+        Patch(
+            "iriai.policy.service.unauthenticated",
+            "UnauthenticatedConnections.who_goes",
+            _room_for_all,
+        ),
+        Patch("iriai.policy.service.token_bucket", "TokenBucket.consume", _true),
     ),
     "silent ones give way": (
-        Patch("iriai.policy.service.unproved", "Unproved._first_to_go", _nothing),
+        Patch(
+            "iriai.policy.service.unauthenticated",
+            "UnauthenticatedConnections._first_to_go",
+            _nothing,
+        ),
     ),
     "requests of strangers": (
         Patch(

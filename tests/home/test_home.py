@@ -19,7 +19,7 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.messages.effects import JobSettled
+from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
@@ -99,7 +99,7 @@ def test_an_end_is_kept_with_its_result_and_acknowledged():
     assert changes(said) == [Ended(((0, 1, EndCause.COMPLETED, 0, None),))]
     assert only(said.records, JobFinished).cause is EndCause.COMPLETED
     assert said.node == [Acknowledge(running)]
-    assert said.others == [JobSettled(1)]
+    assert said.others == [JobCompleted(1)]
     assert home.home.outcomes[1].exit_code == 0
     assert home.home.finished_counts(1) == (1, 0)
 

@@ -12,7 +12,7 @@ from iriai.policy.draw.order import (
     NO_GROUPS,
     Contender,
     Groups,
-    GroupStanding,
+    GroupUsage,
     Order,
     OrderSettings,
 )
@@ -42,7 +42,7 @@ def contender(
 
 def groups(**standings: tuple[float, float]) -> Groups:
     """Each group's right and usage."""
-    return {name: GroupStanding(name, *standing) for name, standing in standings.items()}
+    return {name: GroupUsage(name, *standing) for name, standing in standings.items()}
 
 
 def order(name: str, floor_s: float = FLOOR_S) -> Order:

@@ -23,7 +23,7 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.messages.effects import Effect, JobSettled, Persist
+from iriai.protocol.messages.effects import Effect, JobCompleted, Persist
 
 _EndedTask = tuple[int, int, EndCause, int | None, int | None]
 
@@ -251,7 +251,7 @@ class Completion:
         self.dependents.ended(number, None, job.worst.cause)
         self.finished.add(job)
         self._requests.forget(number)
-        self._effects.append(JobSettled(number, has_notice(job)))
+        self._effects.append(JobCompleted(number, has_notice(job)))
         self._log.finished(job)
 
     def _notify_dependents(self, job: JobState) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iriai.model.ids import Account, TaskId
 from iriai.plugins.orders import BUILT_IN
-from iriai.policy.draw.order import NO_GROUPS, Contender, GroupStanding, shares_wanted
+from iriai.policy.draw.order import NO_GROUPS, Contender, GroupUsage, shares_wanted
 from tests.policy.stories import FLOOR_S, order
 
 NAMES = BUILT_IN
@@ -39,7 +39,7 @@ def scenes(draw):
         name = contender.account.group
         used = sum(c.usage_s for c in room if c.account.group == name)
         elsewhere = draw(st.floats(0, 1e9))
-        standings[name] = GroupStanding(name, draw(rights), used + elsewhere)
+        standings[name] = GroupUsage(name, draw(rights), used + elsewhere)
     return room, standings
 
 

@@ -15,7 +15,7 @@ LACKING_MAX = 16
 them; fewer: one that is new is sought on more machines in vain."""
 
 
-class RoomPresent:
+class BlockMaximum:
     """The most that any machine of a block may have free of each resource."""
 
     __slots__ = ("cpus", "gpus", "memory")
@@ -44,8 +44,8 @@ class AvailableMachines:
     """Available machines by rank; a machine that changed is ranked again."""
 
     def __init__(self) -> None:
-        self._order: BlockedSortedList[Rank, MachineView, RoomPresent] = BlockedSortedList(
-            RoomPresent
+        self._order: BlockedSortedList[Rank, MachineView, BlockMaximum] = BlockedSortedList(
+            BlockMaximum
         )
         self._ranks: dict[str, Rank] = {}
         """Under which each stands there."""

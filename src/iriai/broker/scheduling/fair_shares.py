@@ -9,7 +9,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING
-from iriai.policy.draw.order import Contender, Groups, GroupStanding, shares_wanted
+from iriai.policy.draw.order import Contender, Groups, GroupUsage, shares_wanted
 from iriai.protocol.messages.scheduling import Want
 
 _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
@@ -89,6 +89,6 @@ def _group_standings(state: BrokerState, wall_s: float) -> Groups:
     for account in state.queues.accounts:
         usage.setdefault(account.group, 0.0)
     return {
-        name: GroupStanding(name, configuration.right_of_group(name), usage_s)
+        name: GroupUsage(name, configuration.right_of_group(name), usage_s)
         for name, usage_s in usage.items()
     }

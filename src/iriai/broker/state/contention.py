@@ -16,7 +16,7 @@ from iriai.model.ids import Account, TaskId
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import (
     Contender,
-    GroupStanding,
+    GroupUsage,
     Order,
     shares_wanted,
 )
@@ -118,7 +118,7 @@ class Contention:
         self._queues = queues
         self.contenders: dict[Account, ContenderState] = {}
         """In the order in which the accounts began to wait."""
-        self.groups: dict[str, GroupStanding] = {}
+        self.groups: dict[str, GroupUsage] = {}
         """Empty without groups."""
         self._group_usage: dict[str, float] = {}
         self._more_urgent: dict[Account, None] = {}
@@ -287,4 +287,4 @@ class Contention:
 
     def _count_group(self, name: str) -> None:
         right = self._configuration.right_of_group(name)
-        self.groups[name] = GroupStanding(name, right, self._group_usage[name])
+        self.groups[name] = GroupUsage(name, right, self._group_usage[name])

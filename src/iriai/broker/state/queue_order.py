@@ -10,7 +10,7 @@ from iriai.broker.queue.entries import Precedence, Queue, QueuedJob
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, TaskId
 from iriai.model.instant import Instant
-from iriai.policy.draw.order import Contender, GroupStanding
+from iriai.policy.draw.order import Contender, GroupUsage
 
 _Walk = tuple[Precedence, int, Iterator[Precedence]]
 """A line's next, a number that no other has, and what follows."""
@@ -85,7 +85,7 @@ class _Draw:
         self._rng = rng
         self._wall_s = now.wall_s
         state.contention.begin(now.wall_s, state.pool.total_cpus)
-        self._groups: dict[str, GroupStanding] = dict(state.contention.groups)
+        self._groups: dict[str, GroupUsage] = dict(state.contention.groups)
         self._contenders: dict[Account, Contender] = {}
         self._next: dict[Account, tuple[QueuedJob, Iterator[QueuedJob]]] = {}
         for queue in list(state.queues.accounts.values()):
@@ -124,4 +124,4 @@ class _Draw:
         )
         if self._groups and account.group not in self._groups:
             right = self._state.settings.configuration.right_of_group(account.group)
-            self._groups[account.group] = GroupStanding(account.group, right, usage_s)
+            self._groups[account.group] = GroupUsage(account.group, right, usage_s)

@@ -51,8 +51,8 @@ from iriai.protocol.messages.effects import (
     MachineForgotten,
     MembersChanged,
     Part,
+    PeerBlocked,
     PeerNoticed,
-    PeerShunned,
     Send,
     Wake,
     WakeAt,
@@ -373,7 +373,7 @@ class ClusterNetwork:
                     self._member_gone(gone)
                 case PeerNoticed():
                     self._incidents.note(effect)
-                case PeerShunned(machine, reason, for_s):
+                case PeerBlocked(machine, reason, for_s):
                     self.mesh.block(machine, reason, for_s)
                 case _:
                     pass

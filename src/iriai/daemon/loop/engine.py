@@ -21,7 +21,7 @@ from iriai.model.records import JobEvent
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
-    JobSettled,
+    JobCompleted,
     LaunchAttempt,
     Part,
     PeerNoticed,
@@ -177,7 +177,7 @@ class MessageSink(Protocol):
         ...
 
 
-NOT_ORDERS = (JobSettled, PeerNoticed, Send, WhyAnswered)
+NOT_ORDERS = (JobCompleted, PeerNoticed, Send, WhyAnswered)
 """Effects that the launcher has nothing to do with."""
 
 
@@ -346,7 +346,7 @@ class Engine:
                 self.on_why(effect.number, effect.reasons)
             if isinstance(effect, PeerNoticed):
                 self.on_incident(effect)
-            if type(effect) is JobSettled:
+            if type(effect) is JobCompleted:
                 self.on_job_finished(effect.number)
                 if effect.has_notice:
                     self.on_notice(effect.number)

@@ -18,7 +18,7 @@ from iriai.daemon.net.violations import Violations
 from iriai.daemon.transport.tls_stream import TlsStream
 from iriai.daemon.transport.transport import SocketStream
 from iriai.policy.service.token_bucket import Rate, TokenBucket, TokenBuckets
-from iriai.policy.service.unproved import Bounds, Unproved, source_of
+from iriai.policy.service.unauthenticated import Bounds, UnauthenticatedConnections, source_of
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
 from iriai.wire.greetings import YIELD, Rejected
@@ -69,8 +69,12 @@ class Acceptor:
         self._decide = decide
         self._on_greeted = on_greeted
         self._is_member_at = is_member_at
-        self._unauthenticated: Unproved[ServerHandshake] = Unproved(STRANGERS, _has_spoken)
-        self._members: Unproved[ServerHandshake] = Unproved(MEMBERS, _has_spoken)
+        self._unauthenticated: UnauthenticatedConnections[ServerHandshake] = (
+            UnauthenticatedConnections(STRANGERS, _has_spoken)
+        )
+        self._members: UnauthenticatedConnections[ServerHandshake] = UnauthenticatedConnections(
+            MEMBERS, _has_spoken
+        )
         self._proved: OrderedDict[str, None] = OrderedDict()
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
         self._unauthenticated_rate = TokenBucket(RATE_OF_STRANGERS, _steady_s())
@@ -128,7 +132,9 @@ class Acceptor:
 
         self._loop.call_later(REST_S, go_on)
 
-    def _has_capacity_for(self, address: str) -> tuple[Unproved[ServerHandshake], str]:
+    def _has_capacity_for(
+        self, address: str
+    ) -> tuple[UnauthenticatedConnections[ServerHandshake], str]:
         """Where a connection from there is counted, and why it is not taken; empty: it is."""
         now_s, source = _steady_s(), source_of(address)
         is_member = source in self._proved or self._is_member_at(address)
@@ -155,7 +161,10 @@ class Acceptor:
             self._proved.popitem(last=False)
 
     def _answer(
-        self, connection: socket.socket, address: str, room: Unproved[ServerHandshake]
+        self,
+        connection: socket.socket,
+        address: str,
+        room: UnauthenticatedConnections[ServerHandshake],
     ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

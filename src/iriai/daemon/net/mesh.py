@@ -37,7 +37,7 @@ from iriai.model.instant import SILENCE_S
 from iriai.model.problem import Problem
 from iriai.policy.service.shared_quota import SharedQuota
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
-from iriai.policy.service.unproved import Bounds, Unproved
+from iriai.policy.service.unauthenticated import Bounds, UnauthenticatedConnections
 from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import Message
@@ -118,7 +118,7 @@ class Mesh:
         """Links that are over for us, until the other end has said so too."""
         self._shunned_until_s: dict[str, float] = {}
         self._unfinished = SharedQuota(UNFINISHED_BYTES_MAX)
-        self._relayed: Unproved[ServerHandshake] = Unproved(
+        self._relayed: UnauthenticatedConnections[ServerHandshake] = UnauthenticatedConnections(
             RELAYED, lambda each: each.stream.has_spoken
         )
         self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)

@@ -19,7 +19,7 @@ SHOWN_S = 600.0
 
 
 @dataclass(slots=True)
-class _Offence:
+class _Violation:
     count: int
     last_steady_s: float
     message: str
@@ -29,12 +29,12 @@ class Violations:
     """Violations by peer and kind."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], _Offence] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _Violation] = OrderedDict()
 
     def note(self, who: str, code: str, message: str, now_steady_s: float) -> None:
         """It happened; logged the first time, the tenth, the hundredth, ..."""
         who, message = line_of(who, WHO_LENGTH_MAX), line_of(message, MESSAGE_LENGTH_MAX)
-        offence = self._kept.pop((who, code), None) or _Offence(0, now_steady_s, message)
+        offence = self._kept.pop((who, code), None) or _Violation(0, now_steady_s, message)
         offence.count += 1
         offence.last_steady_s, offence.message = now_steady_s, message
         self._kept[who, code] = offence

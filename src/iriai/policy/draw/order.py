@@ -40,7 +40,7 @@ class Contender(NamedTuple):
     `policy.accounting.runtime_estimates`."""
 
 
-class GroupStanding(NamedTuple):
+class GroupUsage(NamedTuple):
     """One group in the next draw."""
 
     group: str
@@ -50,7 +50,7 @@ class GroupStanding(NamedTuple):
     """Of all members, whether they contend or not, provisional charges included."""
 
 
-Groups = Mapping[str, GroupStanding]
+Groups = Mapping[str, GroupUsage]
 """The groups by name. Empty: the cluster has no groups, all contenders stand on one level.
 Otherwise it holds at least the group of every contender."""
 
@@ -88,7 +88,7 @@ class IncrementalDraw(Protocol):
         """The account contends no more; one that does not is ignored."""
         ...
 
-    def regroup(self, group: GroupStanding) -> None:
+    def regroup(self, group: GroupUsage) -> None:
         """A group stands elsewhere."""
         ...
 
@@ -170,7 +170,7 @@ class AskedEachTime:
         """See `IncrementalDraw.leave`."""
         self._contenders.pop(account, None)
 
-    def regroup(self, group: GroupStanding) -> None:
+    def regroup(self, group: GroupUsage) -> None:
         """See `IncrementalDraw.regroup`."""
         if group.group in self._groups:
             self._groups[group.group] = group

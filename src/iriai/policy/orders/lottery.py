@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, GroupStanding, Order
+from iriai.policy.draw.order import Contender, Groups, GroupUsage, Order
 from iriai.policy.draw.sampling import drawn, weighted_rates
 from iriai.policy.draw.urgency import mean_urgencies
 
@@ -132,7 +132,7 @@ class LotteryDraw:
             if not level.accounts:
                 del self._levels[account.group if self._groups else ""]
 
-    def regroup(self, group: GroupStanding) -> None:
+    def regroup(self, group: GroupUsage) -> None:
         """See `IncrementalDraw.regroup`."""
         if group.group in self._groups:
             self._groups[group.group] = group
@@ -195,5 +195,5 @@ class Lottery(Order):
                 factors[name] *= mean
         return [weight * factors[name] for weight, name in weighed]
 
-    def _group_weight(self, group: GroupStanding) -> float:
+    def _group_weight(self, group: GroupUsage) -> float:
         return group.right**2 / max(self.settings.usage_floor_s, group.usage_s)

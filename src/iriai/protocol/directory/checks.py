@@ -35,7 +35,7 @@ WRONG_KEPT_MAX = 4096
 """Entries that were found to be wrong; of each is kept a digest."""
 
 
-class Shunned(NamedTuple):
+class BlockedSender(NamedTuple):
     """A peer that is to be left alone."""
 
     machine: str
@@ -50,7 +50,7 @@ class Checks:
         self._wrong: TokenBuckets[str] = TokenBuckets(WRONG)
         self._known: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self._until_s: dict[str, float] = {}
-        self._shunned: list[Shunned] = []
+        self._shunned: list[BlockedSender] = []
 
     def may_check(self, sender: str, now_s: float, signatures: int = 1) -> bool:
         """Whether so many signatures of what `sender` says are checked now; they are counted."""
@@ -84,9 +84,9 @@ class Checks:
         self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
         self._until_s[sender] = now_s + SHUNNED_S
         words = f"it sent more than {WRONG.burst:.0f} wrong signatures"
-        self._shunned.append(Shunned(sender, words))
+        self._shunned.append(BlockedSender(sender, words))
 
-    def drain_blocked(self) -> list[Shunned]:
+    def drain_blocked(self) -> list[BlockedSender]:
         """Who is to be left alone, since the last call."""
         shunned, self._shunned = self._shunned, []
         return shunned

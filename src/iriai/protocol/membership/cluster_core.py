@@ -24,7 +24,7 @@ from iriai.protocol.messages.effects import (
     EntriesChanged,
     MembersChanged,
     Part,
-    PeerShunned,
+    PeerBlocked,
     Wake,
 )
 from iriai.protocol.messages.entries import Carried, Entry, EntryKey, EntryKind, Signer, Verifier
@@ -199,7 +199,7 @@ class ClusterCore:
         effects += self.directory.end_turn(now)
         effects += self.incidents.drain()
         effects += [
-            PeerShunned(each.machine, each.words, SHUNNED_S)
+            PeerBlocked(each.machine, each.words, SHUNNED_S)
             for each in self.table.checks.drain_blocked()
         ]
         self._follow_members(effects)

@@ -111,7 +111,7 @@ class WakeAt(msgspec.Struct, frozen=True):
     steady_s: float
 
 
-class JobSettled(msgspec.Struct, frozen=True):
+class JobCompleted(msgspec.Struct, frozen=True):
     """Home: the last task of a job ended; whoever waits for it may be told."""
 
     number: int
@@ -156,7 +156,7 @@ class PeerNoticed(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class PeerShunned(msgspec.Struct, frozen=True):
+class PeerBlocked(msgspec.Struct, frozen=True):
     """Directory: nothing of a machine is heard for a while; end the link with it."""
 
     machine: str
@@ -192,12 +192,12 @@ Effect = (
     | RenewLeases
     | SampleAttempts
     | WakeAt
-    | JobSettled
+    | JobCompleted
     | WhyAnswered
     | MembersChanged
     | EntriesChanged
     | PeerNoticed
-    | PeerShunned
+    | PeerBlocked
     | Inquired
     | InquiryOver
 )

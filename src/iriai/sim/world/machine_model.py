@@ -37,7 +37,7 @@ from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import (
     Effect,
-    JobSettled,
+    JobCompleted,
     LauncherEvent,
     LauncherLost,
     Part,
@@ -364,7 +364,7 @@ class SimulatedMachine:
         for effect in effects:
             if type(effect) is Send:
                 self.on_send(self, effect)
-            elif type(effect) is JobSettled:
+            elif type(effect) is JobCompleted:
                 self.settled.append(effect.number)
             elif isinstance(effect, WhyAnswered):
                 self.explanations[effect.number] = effect.reasons

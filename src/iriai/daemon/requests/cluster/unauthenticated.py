@@ -27,7 +27,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Problem, Unreachable
 from iriai.model.token_text import TokenKind
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
-from iriai.policy.service.unproved import source_of
+from iriai.policy.service.unauthenticated import source_of
 from iriai.system.passwd_cache import Person
 from iriai.wire.joining import (
     AskAuthority,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.policy.service.unproved import SILENT_S, SPEAKING_S, Bounds, Unproved, source_of
+from iriai.policy.service.unauthenticated import (
+    SILENT_S,
+    SPEAKING_S,
+    Bounds,
+    UnauthenticatedConnections,
+    source_of,
+)
 
 
 class Door:
@@ -12,7 +18,9 @@ class Door:
 
     def __init__(self, in_all: int, of_source: int) -> None:
         self.spoken: set[int] = set()
-        self.room: Unproved[int] = Unproved(Bounds(in_all, of_source), self.spoken.__contains__)
+        self.room: UnauthenticatedConnections[int] = UnauthenticatedConnections(
+            Bounds(in_all, of_source), self.spoken.__contains__
+        )
         self.closed: list[int] = []
         self.now_s = 0.0
 

@@ -36,7 +36,7 @@ class _Held(NamedTuple):
     since_s: float
 
 
-class Unproved(Generic[C]):
+class UnauthenticatedConnections(Generic[C]):
     """Unauthenticated connections. `has_spoken` tells whether anything came over one."""
 
     def __init__(self, bounds: Bounds, has_spoken: Callable[[C], bool]) -> None:
