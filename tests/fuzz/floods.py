@@ -192,7 +192,7 @@ def long_frame_before_hello(scene: Scene) -> Complaints:
         eve.send((1 << 20).to_bytes(4, "big"))
         eve.socket.settimeout(1.0)
         try:
-            yield from refused(eve.reply(), "are read")
+            yield from refused(eve.reply(), "the limit is")
         except TimeoutError:
             yield "a long frame is waited for before Hello"
 
