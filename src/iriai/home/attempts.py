@@ -48,7 +48,7 @@ class NodeSessions:
         """What is to be sent."""
 
     def drain(self) -> list[Send]:
-        """What was said since the last call, in order."""
+        """Return the effects since the last call, in order, and forget them."""
         said, self.unsaid = self.unsaid, []
         return said
 
@@ -202,7 +202,7 @@ class Attempts:
         return self._begun_wall_s.get(attempt)
 
     def explain_ahead(self, attempt: AttemptId) -> Reason | None:
-        """Why an attempt that has a claim has not started: it was handed out ahead."""
+        """Return why an attempt with a claim has not started: its claim was granted ahead."""
         return waits_for_place(self._ahead[attempt]) if attempt in self._ahead else None
 
     def begin(self, job: JobState, match: Match, now: Instant) -> None:
@@ -215,7 +215,7 @@ class Attempts:
         self.nodes.run(attempt, job, machine, match.capability, now.steady_s)
 
     def is_bound(self, match: Match) -> bool:
-        """Whether a match came before, and what it led to is under way."""
+        """Return whether a match came before, and what it led to is under way."""
         bound = self._requests.bound_to(match.machine, match.capability)
         return bound is not None and self.nodes.current(bound) is not None
 

@@ -42,7 +42,7 @@ class EventBatch:
         self._refusals: dict[int, dict[Reason, None]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything changed."""
+        """Return whether anything changed."""
         return bool(self._jobs or self._attempted or self._started or self._ended)
 
     def other(self, number: int, change: Change) -> None:
@@ -78,7 +78,7 @@ class EventBatch:
             self._refusals.setdefault(number, {})[refusal] = None
 
     def drain(self) -> dict[int, list[Change]]:
-        """Each job with its changes; forgets them."""
+        """Return each job with its changes, and forget them."""
         for number in (*self._attempted, *self._started, *self._ended):
             self._close(number)
         jobs, self._jobs = self._jobs, {}
@@ -153,7 +153,7 @@ class EventLog:
 
 
 def has_notice(job: JobState) -> bool:
-    """Whether the user of a job that has finished wants to be told."""
+    """Return whether the user of a job that has finished wants to be told."""
     spec = job.spec
     return bool(spec.notify and job.worst and spec.notify_on.concerns(job.worst.cause))
 
@@ -213,7 +213,7 @@ class Completion:
         """Jobs that were told in this turn how something ended that they wait for."""
 
     def end_turn(self) -> None:
-        """In the next turn a bounded number of jobs may be told again."""
+        """Let a bounded number of jobs be notified of ends in the next turn."""
         self._told = 0
 
     def wait(self, job: JobState, met: EndsMet) -> None:
@@ -241,7 +241,7 @@ class Completion:
                 self._resolve(each)
 
     def finish_if_over(self, job: JobState) -> None:
-        """Its last task may have ended."""
+        """Finish the job if its last task has ended."""
         if not job.is_finished:
             return
         assert job.worst is not None

@@ -52,7 +52,7 @@ from iriai.protocol.messages.scheduling import (
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
 NONE_ENDED: Ends = {}
-"""Where the store need not be asked."""
+"""No ended jobs: the value where the store need not be asked."""
 
 
 class Home:
@@ -101,7 +101,7 @@ class Home:
 
     @property
     def outcomes(self) -> Mapping[int, TaskEnd]:
-        """How jobs ended that finished lately, by number."""
+        """Return the end causes of jobs that finished lately, by number."""
         return self._completion.finished.outcomes
 
     # --- what clients ask ------------------------------------------------------------------------
@@ -128,12 +128,12 @@ class Home:
         return JobId(self.name, number)
 
     def unknown_ends(self, after: tuple[Dependency, ...]) -> list[Dependency]:
-        """Those whose end only the store knows. Raises `NotFound` for what never was."""
+        """Return those whose end only the store knows; raise `NotFound` for unknown jobs."""
         known = self._known()
         return [each for each in after if known.end_of(each) is None]
 
     def would_wait_for(self, after: tuple[Dependency, ...], ended: Ends) -> list[Reason]:
-        """What of `after` has not ended; raises as `submit` would."""
+        """Return what of `after` has not ended; raise as `submit` would."""
         met = dict(self._known().dependencies_met(after, ended))
         return explain_open(tuple(each for each in after if each not in met), self.jobs)
 
@@ -244,7 +244,7 @@ class Home:
         return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
-        """At the end of a turn: its changes as events, one for each job and run of like changes."""
+        """Record the changes of a turn: one event for each job and run of like changes."""
         self._effects.extend(self._log.drain(now))
         self._completion.end_turn()
         return self._drain_effects()
@@ -254,11 +254,11 @@ class Home:
         return self._completion.finished.counts(number)
 
     def explain(self, number: int) -> list[Reason]:
-        """What in the home itself keeps the job's waiting tasks from starting."""
+        """Return the reasons in the home itself that keep the job's waiting tasks from starting."""
         return explain_here(self.name, self.job(number), self.jobs)
 
     def explain_ahead(self, attempt: AttemptId) -> Reason | None:
-        """Why an attempt that has a claim has not started: it was handed out ahead."""
+        """Return why an attempt with a claim has not started: its claim was granted ahead."""
         return self._attempts.explain_ahead(attempt)
 
     def rejoin(self, now: Instant) -> list[Effect]:
@@ -267,7 +267,7 @@ class Home:
         return self._drain_effects()
 
     def resend_requests(self) -> None:
-        """The broker is new, or can be reached again: it is told every want."""
+        """Send every request again: the broker is new, or can be reached again."""
         self.requests.resend()
 
     def check(self) -> None:

@@ -16,9 +16,9 @@ from iriai.model.job import Condition, Dependency
 from iriai.model.state import EndCause, TaskState
 
 Target = tuple[int, int | None]
-"""What is waited for: the number of a job, and the index of a task where it is one."""
+"""The target of a dependency: the number of a job, and the index of a task where it names one."""
 Ends = Mapping[Target, EndCause]
-"""How those that the home does not know any more have ended, from the store."""
+"""The ends, from the store, of targets that the home does not know any more."""
 
 TOLD_MAX = 1000
 """Jobs that are told of an end within one turn: each is an event and a want, some 20 microseconds
@@ -41,12 +41,12 @@ class Dependents:
         self._due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
 
     def __contains__(self, number: int) -> bool:
-        """Whether someone waits for the job, or for a task of it."""
+        """Return whether a job depends on this job, or on a task of it."""
         return number in self._of
 
     @property
     def is_due(self) -> bool:
-        """Whether someone is still to be told."""
+        """Return whether a dependent job is still to be notified."""
         return bool(self._due)
 
     def add(self, number: int, dependencies: Iterable[Dependency]) -> None:
@@ -68,7 +68,7 @@ class Dependents:
                     del self._of[each.number]
 
     def targets(self) -> list[Target]:
-        """All that is waited for."""
+        """Return all targets of dependencies."""
         found = ((each.number, each.task) for of_job in self._of.values() for each in of_job)
         return list(dict.fromkeys(found))
 

@@ -27,7 +27,7 @@ def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list
 
 
 def waits_for_place(machine: str) -> Reason:
-    """What an attempt waits for that was handed out ahead."""
+    """Return what an attempt waits for whose claim was granted ahead."""
     needed = "the tasks there before it to end"
     return Reason(Rule.MACHINE_BUSY, needed, f"it was prefetched by {machine}", machine)
 
@@ -38,7 +38,7 @@ def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState
 
 
 def _open(dependency: Dependency, on: JobState | None) -> Reason:
-    """What a dependency that is not met waits for."""
+    """Return what a dependency that is not met waits for."""
     if on is None:
         had = "it has just ended"
     elif dependency.task is not None:

@@ -63,11 +63,11 @@ class ActiveTask:
     state: TaskState
     machine: str
     lost: int = 0
-    """How many of its attempts were lost."""
+    """The number of its attempts that were lost."""
     stopping: bool = False
     """Someone cancelled it while it ran."""
     spec: JobSpec | None = None
-    """What its attempt was started with, where the job was altered since; None: the job's."""
+    """The specification of its attempt, where the job was altered since; None: the job's."""
 
 
 class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -109,7 +109,7 @@ _decode_folded = msgspec.msgpack.Decoder(_Folded).decode
 
 
 class JobState:
-    """One job, from acceptance to its last end."""
+    """The state of one job, from acceptance to its last end."""
 
     __slots__ = (
         "_cursor",
@@ -162,7 +162,7 @@ class JobState:
 
     @property
     def ready(self) -> int:
-        """How many tasks could start now."""
+        """Return the number of tasks that could start now."""
         if self.held or self.open_after:
             return 0
         throttle = self.spec.throttle
@@ -176,17 +176,17 @@ class JobState:
 
     @property
     def active(self) -> int:
-        """How many tasks hold a claim."""
+        """Return the number of tasks that hold a claim."""
         return len(self.tasks) - self.requeued
 
     @property
     def total(self) -> int:
-        """How many tasks the job has."""
+        """Return the number of tasks of the job."""
         return task_count(self.spec.array)
 
     @property
     def is_finished(self) -> bool:
-        """Whether its last task has ended."""
+        """Return whether its last task has ended."""
         return not self.waiting and not self.tasks
 
     @property
@@ -198,15 +198,15 @@ class JobState:
 
     @property
     def requeued(self) -> int:
-        """How many tasks wait again after an attempt."""
+        """Return the number of tasks that wait again after an attempt."""
         return len(self._requeued) if self._requeued else 0
 
     def spec_of(self, index: int) -> JobSpec:
-        """What the present attempt of a task was started with."""
+        """Return the specification of the present attempt of a task."""
         return self.tasks[index].spec or self.spec
 
     def has_index(self, index: int) -> bool:
-        """Whether the job has a task `index`."""
+        """Return whether the job has a task `index`."""
         ranges = self.spec.array
         position = bisect_right(ranges, index, key=_first_of) - 1
         if position < 0:
@@ -224,7 +224,7 @@ class JobState:
         return task.attempt + 1 if task else 1
 
     def task_state(self, index: int) -> TaskState:
-        """Where one task is. The caller knows that the job has this index."""
+        """Return the state of one task; the caller knows that the job has this index."""
         task = self.tasks.get(index)
         if task is not None and task.state is not TaskState.QUEUED:
             return task.state
@@ -363,7 +363,7 @@ class JobState:
         self.listing = None
 
     def folded(self) -> Snapshot:
-        """All that the events so far have led to, as one event."""
+        """Return one event with the result of all events so far."""
         former: dict[JobSpec, int] = {}
         former_of = [
             (index, former.setdefault(task.spec, len(former)))
@@ -395,7 +395,7 @@ class JobState:
         )
 
     def equals(self, other: JobState) -> bool:
-        """Whether both are one job after the same events, however those were folded."""
+        """Return whether both are one job after the same events, however those were folded."""
         return (self.number, self.spec, self.sequence, self.waiting, self.folded()) == (
             other.number,
             other.spec,

@@ -18,7 +18,7 @@ from iriai.model.state import EndCause, TaskState
 SEARCHED_MAX = 100_000
 """Jobs that are looked at for a cycle, some tenths of a second; longer chains are refused."""
 NOT_ENDED = "not ended"
-"""Of what still waits or runs."""
+"""The end of a job or task that still waits or runs."""
 EndsMet = tuple[tuple[Dependency, EndCause], ...]
 """Dependencies that have ended as they should, and how."""
 
@@ -32,7 +32,7 @@ class JobLookup(NamedTuple):
     outcomes: Mapping[int, TaskEnd]
 
     def end_of(self, dependency: Dependency) -> EndCause | str | None:
-        """How it ended, as far as that settles the dependency; `NOT_ENDED`; None: ask the store.
+        """Return the end that settles the dependency; `NOT_ENDED`; None: ask the store.
 
         Raises `NotFound` for what never was.
         """
@@ -51,7 +51,7 @@ class JobLookup(NamedTuple):
         return None if job.task_state(task) is TaskState.FINISHED else NOT_ENDED
 
     def dependencies_met(self, after: tuple[Dependency, ...], ended: Ends) -> EndsMet:
-        """Those of `after` that have ended as they should; `ended` has what the store told.
+        """Return those of `after` that have ended as required; `ended` has the store's answers.
 
         Raises `NotFound`, or `Refused` where one can never hold.
         """

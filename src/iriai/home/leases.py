@@ -44,7 +44,7 @@ class _Times:
     sum_s: dict[str, float] = field(default_factory=dict)
 
     def slower(self, machine: str) -> float:
-        """How many times as long as elsewhere they took there; 0: not enough is known."""
+        """Return how many times as long as elsewhere tasks took there; 0: too little is known."""
         here = self.count.get(machine, 0)
         others = sum(self.count.values()) - here
         if min(here, others) < TIMED_MIN:
@@ -90,11 +90,11 @@ class MachineStats:
             times.sum_s[machine] = times.sum_s.get(machine, 0.0) + result.elapsed_s
 
     def forget(self, machine: str) -> None:
-        """Nothing more is heard of a machine."""
+        """Forget a machine."""
         self._ends.pop(machine, None)
 
     def differences(self, machine: str) -> list[str]:
-        """What does not go with a machine as it says it is, in words."""
+        """Return, in words, how the machine differs from what it reports of itself."""
         ends = list(self._ends.get(machine, ()))
         found = (self._killed(ends), self._at_once(ends), self._slower(machine))
         return [text for text in found if text]
@@ -146,12 +146,12 @@ KILL_MIN_S = 2.0
 
 
 def lease_of(spec: JobSpec) -> float:
-    """How long an attempt of the job goes on without word from its home."""
+    """Return how long an attempt of the job goes on without contact with its home."""
     return DEFAULT_LEASE_S if spec.lease_s is None else spec.lease_s
 
 
 def patience_s(spec: JobSpec) -> float:
-    """How long nothing may be heard of an attempt until it is over for sure."""
+    """Return how long an attempt may be silent until it is certainly over."""
     return lease_of(spec) * CLOCKS + max(spec.kill_grace_s, KILL_MIN_S)
 
 
@@ -165,7 +165,7 @@ def lost_result(
 
 
 class _Machine:
-    """What is leased to one machine."""
+    """The leases of one machine."""
 
     def __init__(self) -> None:
         self.answered_s: float | None = None
@@ -175,7 +175,7 @@ class _Machine:
         """When it is looked at next: no attempt is over before."""
 
     def over_s(self, sent_s: float, patience_s: float) -> float:
-        """When an attempt is over if nothing more is heard."""
+        """Return when an attempt is over without further contact."""
         return max(sent_s, self.answered_s or sent_s) + patience_s
 
 
@@ -215,12 +215,12 @@ class Leases:
         return tuple(known.attempts) if known else ()
 
     def machines(self) -> dict[str, tuple[AttemptId, ...]]:
-        """Every machine with the attempts there."""
+        """Return every machine with the attempts there."""
         return {name: tuple(known.attempts) for name, known in self._machines.items()}
 
     @property
     def next_s(self) -> float | None:
-        """When something may be over, on the steady clock; None: nothing will be."""
+        """Return the steady time at which a lease may next be over; None: there is none."""
         checks = self._checks
         while checks:
             check_s, name = checks[0]

@@ -16,10 +16,10 @@ from iriai.model.instant import Instant
 from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
 
 REPEATED_MAX = 64
-"""Wants that are told again at one refresh without a reason; with many jobs, each in its turn."""
+"""Requests sent again at one refresh without a reason; with many jobs, each in its turn."""
 BOUND_MAX = 10_000
 """Matches that are remembered, so that one which comes twice binds no second task: more than any
-home is told within the ten seconds for which a broker repeats one."""
+home receives within the ten seconds for which a broker repeats one."""
 
 Beside = Callable[[], tuple[str, ...]]
 """The machines that what a client passed (a terminal, standard input) can be handed to, since they
@@ -54,17 +54,17 @@ class RequestPublisher:
         self._due[number] = None
 
     def resend(self) -> None:
-        """The broker is new, or can be reached again: it is told every want."""
+        """Send every request again: the broker is new, or can be reached again."""
         self._counts.clear()
         self._due = dict.fromkeys(self._jobs)
         self._is_all = True
 
     def again(self, numbers: Iterable[int]) -> None:
-        """The broker may not have heard what it was told of these."""
+        """Send these requests again: the broker may not have received them."""
         self._again.update(dict.fromkeys(numbers))
 
     def refresh(self) -> None:
-        """Nothing was said for a while: some wants are told again, in turn."""
+        """Send some requests again, in turn, after a while of silence."""
         left = (number for number in self._counts if number >= self._next_repeated)
         chosen = nsmallest(REPEATED_MAX, left)
         self._next_repeated = chosen[-1] + 1 if len(chosen) == REPEATED_MAX else 0
@@ -73,11 +73,11 @@ class RequestPublisher:
 
     @property
     def are_due(self) -> bool:
-        """Whether there is something to tell."""
+        """Return whether there is something to send."""
         return bool(self._due or self._again or self._is_all)
 
     def drain(self, now: Instant) -> list[ToTell]:
-        """What to tell the broker now."""
+        """Return what to send to the broker now."""
         told: list[ToTell] = []
         for number in self._due:
             self._publish(number, self._next_stamp(number, now), now, told)
@@ -149,7 +149,7 @@ class RequestPublisher:
                 self._bound.popitem(last=False)
 
     def bound_to(self, machine: str, capability: Capability) -> AttemptId | None:
-        """What a match with this capability was bound to before; None: nothing, or long ago."""
+        """Return what a match with this capability was bound to; None: nothing, or long ago."""
         return self._bound.get((machine, capability))
 
     def forget(self, number: int) -> None:
