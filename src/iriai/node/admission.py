@@ -42,14 +42,14 @@ class RequirementsCheck:
         self._owners = condition(self.ad.requirements)
 
     def attributes(self, wall_s: float) -> dict[str, Value]:
-        """What the machine says of itself now."""
+        """Return the attributes that the machine reports of itself now."""
         static = attributes_of(self.ad)
         load = self._load
         measured = load_attributes(load.average, load.foreign, load.keyboard_idle_s)
         return static | measured | clock_attributes(wall_s, static)
 
     def lacks(self, spec: JobSpec, wall_s: float) -> Reason | None:
-        """Which clause does not hold; None: all do."""
+        """Return the clause that does not hold; None: all do."""
         wanted = condition(spec.requirements)
         problem = wanted.problem or self._owners.problem
         if problem:
@@ -86,9 +86,9 @@ class Granted(NamedTuple):
     """A claim is to be granted."""
 
     minted_s: float
-    """When the capability was minted that it is granted for, on the steady clock."""
+    """The steady time at which the capability of the grant was minted."""
     is_ahead: bool = False
-    """It waits for a place."""
+    """True if the claim was granted ahead and waits for a place."""
 
 
 class Admission:
@@ -117,7 +117,7 @@ class Admission:
         self._agreement = agreement
 
     def judge(self, run: Run, wall_s: float) -> Reason | Granted:
-        """Why the claim is refused, or how it is granted."""
+        """Return why the claim is refused, or how it is granted."""
         granted = self._redeemed(run.capability)
         if granted is None:
             return Reason(
@@ -144,7 +144,7 @@ class Admission:
         return granted if reason is None else reason
 
     def _redeemed(self, capability: Capability | None) -> Granted | None:
-        """What a capability is good for; None: nothing.
+        """Return what a capability permits; None: nothing.
 
         Without one a home asks for an attempt that is not known here. Its first `Run` may still be
         under way, with a capability: from now on that is refused, too.

@@ -28,7 +28,7 @@ PENDING_MAX = 16
 
 
 class _Home:
-    """What is leased from one home."""
+    """The leases from one home."""
 
     def __init__(self, next_ask_s: float) -> None:
         self.held: dict[AttemptId, HeldClaim] = {}
@@ -79,7 +79,7 @@ class LeaseRenewal:
             self._plan()
 
     def of(self, home: str) -> list[HeldClaim]:
-        """All that are leased from a home."""
+        """Return all claims that are leased from a home."""
         known = self._homes.get(home)
         return list(known.held.values()) if known else []
 
@@ -95,7 +95,7 @@ class LeaseRenewal:
         self.next_s = min((home.next_ask_s for home in self._homes.values()), default=None)
 
     def due(self, now_s: float) -> list[tuple[str, Renew]]:
-        """What homes are to be asked now."""
+        """Return the homes that are to be asked now."""
         asks = []
         for name, home in self._homes.items():
             if home.next_ask_s > now_s:
@@ -176,11 +176,11 @@ class Claims:
         return attempt in self._held
 
     def get(self, attempt: AttemptId) -> HeldClaim | None:
-        """What is known of an attempt; None: it has no claim, or its end was acknowledged."""
+        """Return a claim; None: there is none, or its end was acknowledged."""
         return self._held.get(attempt)
 
     def all(self) -> list[HeldClaim]:
-        """Each of them."""
+        """Return all claims."""
         return list(self._held.values())
 
     def running(self) -> list[AttemptId]:
@@ -188,7 +188,7 @@ class Claims:
         return [attempt for attempt, held in self._held.items() if held.end is None]
 
     def live(self, now_s: float) -> list[AttemptId]:
-        """Those of them that may run: their lease, if they have one, was confirmed and is not over.
+        """Return the claims that may run: their lease, if any, was confirmed and is not over.
 
         Of claims that a restarted node found, nothing is known before their homes have answered.
         """
@@ -199,11 +199,11 @@ class Claims:
         ]
 
     def stored(self) -> list[Claim]:
-        """All that a node which came up now must find: granted, and not acknowledged."""
+        """Return all claims that a restarted node must find: granted, and not acknowledged."""
         return [held.as_charged() for held in self._held.values()]
 
     def specs(self) -> list[JobSpec]:
-        """What the attempts are that may still have to be started."""
+        """Return the specifications of attempts that may still have to be started."""
         return [held.spec for held in self._held.values() if held.spec and not held.end]
 
     def grant(
@@ -260,7 +260,7 @@ class Claims:
 
     @property
     def waiting(self) -> list[HeldClaim]:
-        """What was granted ahead and has no place yet, in the order in which it came."""
+        """Return the claims granted ahead that have no place yet, in the order of arrival."""
         return list(self._waiting.values())
 
     @property
@@ -273,7 +273,7 @@ class Claims:
 
     @property
     def give_back_s(self) -> float | None:
-        """When the first has waited too long, on the steady clock; None: nothing waits."""
+        """Return the steady time at which the first has waited too long; None: nothing waits."""
         first = next(iter(self._waiting.values()), None)
         return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
 

@@ -75,7 +75,7 @@ from iriai.protocol.messages.scheduling import (
 NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
 
 PROLOG = "prolog"
-"""Who drains a machine whose prolog failed."""
+"""The name under which a machine is drained whose prolog failed."""
 
 
 class Node:
@@ -136,7 +136,7 @@ class Node:
         self._refuse_waiting()
 
     def _table(self) -> dict[type, Callable[[Any, Instant], None]]:
-        """Who handles each event."""
+        """Return the handler of each event."""
         return {
             Run: self._run,
             Stop: self._stop,
@@ -195,7 +195,7 @@ class Node:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was heard, and nothing asked for, since it was settled."""
+        """Return whether nothing was heard or asked for since the node was settled."""
         return self._is_idle
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
@@ -217,12 +217,12 @@ class Node:
 
     @property
     def drained(self) -> Drained | None:
-        """Who wants that nothing is started here, and why; None: nobody."""
+        """Return who drained the machine, and why; None: it is not drained."""
         return self._availability.drained
 
     @property
     def has_launcher(self) -> bool:
-        """Whether a launcher answers."""
+        """Return whether a launcher answers."""
         return self._availability.has_launcher
 
     def rules_changed(self) -> None:
@@ -232,7 +232,7 @@ class Node:
         self._report.is_due = True
 
     def resend_report(self) -> None:
-        """The broker is new, or can be reached again: it is told everything."""
+        """Send everything again: the broker is new, or can be reached again."""
         self._is_idle = False
         self._report.restart()
 
@@ -241,20 +241,20 @@ class Node:
         return self._claims.running()
 
     def live(self, now: Instant) -> list[AttemptId]:
-        """Those of them that may run, as far as the node knows; see `Claims.live`."""
+        """Return the claims that may run, as far as the node knows; see `Claims.live`."""
         return self._claims.live(now.steady_s)
 
     def claims(self) -> list[Claim]:
-        """All that a node which came up now must find: granted, and not acknowledged."""
+        """Return all claims that a restarted node must find: granted, and not acknowledged."""
         return self._claims.stored()
 
     def specs(self) -> list[JobSpec]:
-        """What the attempts are that may still have to be started."""
+        """Return the specifications of attempts that may still have to be started."""
         return self._claims.specs()
 
     @property
     def rate(self) -> float:
-        """What it can charge in a second at most, without urgency."""
+        """Return the most that it can charge in a second, without urgency."""
         settings = self.settings
         return rate_of(settings.rule, settings.capacity, settings.speed, settings.ad)
 
@@ -284,7 +284,7 @@ class Node:
         self._resend(held)
 
     def unavailable(self) -> Reason | None:
-        """Why nothing can be started here now; None: it can."""
+        """Return why nothing can be started here now; None: it can."""
         return self._availability.reason()
 
     def _run_again(self, run: Run, held: HeldClaim, now: Instant) -> None:
@@ -296,7 +296,7 @@ class Node:
             self._launch(held, now)
 
     def _resend(self, held: HeldClaim) -> None:
-        """What its home may not have heard."""
+        """Send again what its home may not have received."""
         attempt = held.claim.attempt
         if held.end is not None:
             self._send_home(held.end)
@@ -401,7 +401,7 @@ class Node:
                 self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
 
     def _is_of_this_boot(self, held: HeldClaim) -> bool:
-        """Whether processes of the claim can be alive."""
+        """Return whether processes of the claim can be alive."""
         return held.claim.boot_id == self.settings.boot_id
 
     def _launcher_lost(self, event: LauncherLost, now: Instant) -> None:
@@ -476,7 +476,7 @@ class Node:
     # --- other machines --------------------------------------------------------------------------
 
     def _link_up(self, event: LinkUp, now: Instant) -> None:
-        """What was said to a home there may be lost."""
+        """Send again what may have been lost to a home there."""
         for held in self._claims.all():
             if held.claim.attempt.home == event.machine and held.claim.lease_s is not None:
                 self._resend(held)

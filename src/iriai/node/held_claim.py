@@ -48,7 +48,7 @@ class UsageCounters:
         self._changed[account] = None
 
     def rows(self) -> tuple[LedgerRow, ...]:
-        """Every account's row."""
+        """Return the rows of all accounts."""
         return tuple(self._row(account) for account in self._counters)
 
     def drain_changed(self) -> tuple[LedgerRow, ...]:
@@ -80,14 +80,14 @@ class Meter:
         self._offpeak = OffpeakHours()
 
     def set_offpeak(self, is_offpeak: bool, now: Instant) -> bool:
-        """What the broker says of the hour; whether it is another than before."""
+        """Set the off-peak state that the broker sent; return whether it changed."""
         was_offpeak = self._offpeak.is_offpeak(now.steady_s)
         self._offpeak.set_published(is_offpeak, now.steady_s)
         return was_offpeak is not is_offpeak
 
     @property
     def charging(self) -> Charging:
-        """What use costs here, as a broker is told."""
+        """Return the prices of use here, as reported to a broker."""
         return msgspec.convert(self._rule, Charging, from_attributes=True)
 
     def charge_by(self, told: Charging, _now: Instant) -> None:
@@ -151,25 +151,25 @@ met with anything."""
 
 @dataclass(slots=True)
 class HeldClaim:
-    """One claim, until its end is acknowledged."""
+    """A claim, until its end is acknowledged."""
 
     claim: Claim
     spec: JobSpec | None
-    """None after a restart, until its home has asked again."""
+    """The specification; None after a restart, until its home has asked again."""
     granted_steady_s: float
     capability: Capability | None = None
     started_wall_s: float | None = None
     started_steady_s: float | None = None
     charged_s: float = 0.0
     metered_s: float = 0.0
-    """What it would have been charged had all been at peak."""
+    """The charge that it would have, had all of its time been at peak."""
     factors: Factors = ()
     quiet_mark_s: float = 0.0
-    """How much off-peak time there had been when it was last charged; see `Meter`."""
+    """The off-peak time until it was last charged; see `Meter`."""
     leased_steady_s: float | None = None
-    """When its lease began; None: it has none, or its home has not confirmed it yet."""
+    """The start of its lease; None: it has none, or its home has not confirmed it yet."""
     is_ordered: bool = False
-    """Whether a launcher may have been told to start it."""
+    """True if a launcher may have been ordered to start it."""
     stop: Stop | None = None
     end: End | None = None
     end_slack_s: float = END_SLACK_S
@@ -191,11 +191,11 @@ class HeldClaim:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether its home is known to want it: it may start, and its lease be renewed."""
+        """Return whether its home is known to want it: then it may start and renew its lease."""
         return self.claim.lease_s is None or self.leased_steady_s is not None
 
     def is_lease_over(self, now_s: float) -> bool:
-        """Whether nobody may have it run any more."""
+        """Return whether its lease is over."""
         lease_s, began_s = self.claim.lease_s, self.leased_steady_s
         return lease_s is not None and began_s is not None and now_s >= began_s + lease_s
 
@@ -256,14 +256,14 @@ class HeldClaim:
         )
 
     def is_lost_at_once(self, event: AttemptExited, now_s: float) -> bool:
-        """Whether that end speaks against this machine: nobody asked for it, and it came soon."""
+        """Return whether that end speaks against this machine: not requested, and soon."""
         if event.cause is not EndCause.LOST or self.stop is not None:
             return False
         began_s = self.started_steady_s
         return now_s - (self.granted_steady_s if began_s is None else began_s) < LOST_AT_ONCE_S
 
     def is_failed_at_once(self, event: AttemptExited) -> bool:
-        """Whether it failed by itself so soon that it did hardly run."""
+        """Return whether it failed by itself almost at once."""
         is_own = event.cause is EndCause.FAILED and self.stop is None
         return is_own and event.elapsed_s < FAILED_AT_ONCE_S
 
@@ -282,7 +282,7 @@ class HeldClaim:
         )
 
     def as_running(self, now: Instant) -> Running:
-        """As a broker needs to know it."""
+        """Return the claim as a broker needs to know it."""
         claim = self.claim
         return Running(
             claim.attempt,

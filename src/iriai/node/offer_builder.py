@@ -22,13 +22,13 @@ from iriai.protocol.messages.scheduling import (
 )
 
 STEP_PART = 0.1
-"""The load is told again when it changed by this part of what was told last ..."""
+"""The change of the load, as a part of the load reported last, that is reported again ..."""
 STEP_MIN = 0.2
 """... and by this much at least: a load average wavers by a tenth on an idle machine."""
 IDLE_STEP_PART = 0.25
-"""How long nobody has used the machine is told again when it is so much longer ..."""
+"""The growth of the machine's idle time, as a part of it, that is reported again ..."""
 IDLE_STEP_MIN_S = 60.0
-"""... and at least this; that someone uses it again is told at once."""
+"""... and at least this; the end of the idle time is reported at once."""
 RELIEF = 0.8
 """A machine above its owner's threshold is open again below this part of it, so that a load near
 the threshold does not toggle it."""
@@ -82,7 +82,7 @@ class Load:
         )
 
     def reason(self) -> Reason | None:
-        """Why nothing is started here; None: it is."""
+        """Return why nothing is started here; None: tasks are."""
         if not self._is_above or self._load_max is None:
             return None
         return Reason(
@@ -124,7 +124,7 @@ class LauncherBackoff(Backoff):
         self._failures = 0
 
     def reason(self) -> Reason | None:
-        """Why nothing is taken; None: it is."""
+        """Return why nothing is taken; None: tasks are."""
         if self.until_s is None:
             return None
         return Reason(
@@ -148,7 +148,7 @@ class Availability:
         self.load = Load(machine, cpus, load_max)
 
     def reason(self) -> Reason | None:
-        """Why nothing can be started, the one that lasts longest first; None: it can."""
+        """Return why nothing can be started, the longest-lasting reason first; None: it can."""
         drained = self.drained
         if drained is not None:
             return Reason(
@@ -169,7 +169,7 @@ OUTSTANDING_MAX = 4096
 
 
 class Capabilities:
-    """Those that this node has given out and not yet seen again.
+    """The capabilities that this node has given out and not yet seen again.
 
     There are as many as could be used at once. A capability that comes back is accepted once;
     whether the resources are still free is checked then: a stale one costs a refusal, never a
@@ -187,7 +187,7 @@ class Capabilities:
         return len(self._outstanding)
 
     def outstanding(self) -> tuple[Capability, ...]:
-        """All that may still come back, oldest first."""
+        """Return all capabilities that may still come back, oldest first."""
         return tuple(self._outstanding.values())
 
     def mint(self, wanted: int, version: int, now_s: float) -> tuple[Capability, ...]:
@@ -203,7 +203,7 @@ class Capabilities:
         return tuple(minted)
 
     def redeem(self, capability: Capability) -> float | None:
-        """When this node minted it; None: it did not, or has seen it before."""
+        """Return when this node minted it; None: it did not, or has seen it before."""
         if self._outstanding.get(capability.slot) != capability:
             return None
         del self._outstanding[capability.slot]
@@ -262,7 +262,7 @@ class OfferBuilder:
         self._charged: dict[AttemptId, float] = {}
 
     def restart(self) -> None:
-        """The broker is new, or may not have heard what it was told."""
+        """Make a whole report due: the broker is new, or may not have received the last ones."""
         self.is_due = self.is_whole = True
 
     def began(self, attempt: AttemptId) -> None:
@@ -281,15 +281,15 @@ class OfferBuilder:
         self.is_due = True
 
     def lost_at_once(self, attempt: AttemptId) -> None:
-        """Of one that ended: nothing came of it, and nobody asked for its end."""
+        """Note an attempt that was lost at once, with no request to end it."""
         self._lost.append(attempt)
 
     def failed_at_once(self, attempt: AttemptId, exit_code: int | None) -> None:
-        """Of one that ended: it failed by itself, before it did anything to speak of."""
+        """Note an attempt that failed by itself almost at once."""
         self._failed.append(FailedAtOnce(attempt, exit_code))
 
     def refused(self, attempt: AttemptId) -> None:
-        """Of one that ended: it never started."""
+        """Note an attempt that never started."""
         self._refused.append(attempt)
 
     def spent(self, capability: Capability) -> None:
@@ -298,16 +298,16 @@ class OfferBuilder:
         self.is_due = True
 
     def turned_away(self, whose: TurnedAway) -> None:
-        """Of a capability that came back: its claim was refused because of whose it was."""
+        """Note a capability that came back with a claim refused because of its user."""
         self._turned_away.append(whose)
 
     def charged(self, attempt: AttemptId, charge_s: float) -> None:
-        """So much of a running attempt has been charged."""
+        """Note the charge of a running attempt so far."""
         self._charged[attempt] = charge_s
 
     @property
     def has_charges(self) -> bool:
-        """Whether running attempts were charged since the counters were told."""
+        """Return whether running attempts were charged since the counters were reported."""
         return bool(self._charged)
 
     def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:

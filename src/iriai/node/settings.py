@@ -16,7 +16,7 @@ and the wall clock."""
 
 
 def admit_everybody(_home: str, _user: str, _wall_s: float) -> str:
-    """Refuse nobody."""
+    """Accept all users."""
     return ""
 
 
@@ -36,6 +36,6 @@ class NodeSettings:
     load_max: float | None = None
     """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
     judge_user: JudgeUser = admit_everybody
-    """Whose tasks the machine runs."""
+    """The rule that decides which users' tasks the machine runs."""
     ad: MachineAd | None = None
-    """What the machine says of itself, and its owner of whom it serves; None: its capacity."""
+    """The machine's attributes and its owner's policy; None: its capacity alone."""
