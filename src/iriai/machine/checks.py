@@ -68,7 +68,7 @@ def check_views(node: Node, home: Home, broker: Broker) -> None:
 
 
 def check_reasons(home: Home, broker: Broker, now: Instant) -> None:
-    """(h): every job with a waiting task is told what it waits for, and can wait for it."""
+    """Check (h): every waiting task has a reason, and one that it can wait for."""
     for number, job in home.jobs.items():
         if not job.waiting:
             continue

@@ -65,7 +65,7 @@ def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> N
 
 
 def _check_reasons(machine: Machine, now: Instant) -> None:
-    """(h): whatever waits at a broker is told for what."""
+    """Check (h): everything that waits at a broker has a reason."""
     broker = machine.broker
     for job in broker.state.queues.entries:
         reasons = broker.explain(job, now)

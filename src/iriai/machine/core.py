@@ -94,7 +94,7 @@ class Turn:
 
     records: list[Record] = field(default_factory=list)
     is_urgent: bool = False
-    """Whether something outward waits for the records."""
+    """True if something outward waits for the records."""
     outward: list[Effect] = field(default_factory=list)
 
 
@@ -145,22 +145,22 @@ class Machine:
 
     @property
     def node(self) -> Node:
-        """Its node; raises `Refused` where it has none."""
+        """Return its node; raise `Refused` where it has none."""
         return self._node or self._lacks(Part.NODE)
 
     @property
     def home(self) -> Home:
-        """Its home; raises `Refused` where it has none."""
+        """Return its home; raise `Refused` where it has none."""
         return self._home or self._lacks(Part.HOME)
 
     @property
     def broker(self) -> Broker:
-        """Its broker; raises `Refused` where it has none."""
+        """Return its broker; raise `Refused` where it has none."""
         return self._broker or self._lacks(Part.BROKER)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Those that it has."""
+        """Return the parts that the machine has."""
         every = ((Part.NODE, self._node), (Part.HOME, self._home), (Part.BROKER, self._broker))
         return tuple(part for part, core in every if core is not None)
 
@@ -171,12 +171,12 @@ class Machine:
 
     @property
     def peers(self) -> tuple[BrokerCandidate, ...]:
-        """The members of its cluster that are there, itself among them; nobody outside of one."""
+        """Return the alive members of its cluster, itself included; none outside of a cluster."""
         return self._election.peers if self._election is not None else ()
 
     @property
     def has_peer_clusters(self) -> bool:
-        """Whether there are other clusters, to which work can be passed on."""
+        """Return whether there are other clusters, to which work can be passed on."""
         return len(self._peer_clusters) > 1  # its own is among them
 
     @property
@@ -300,7 +300,7 @@ class Machine:
         return turn
 
     def explain(self, number: int, now: Instant) -> list[Reason]:
-        """Why the first waiting task of a job has not started, the main reason first.
+        """Return why the first waiting task of a job has not started, the main reason first.
 
         Empty only where no task of it waits. Raises `NotFound`, and `Refused` where the broker of
         another machine must be asked.
@@ -310,7 +310,7 @@ class Machine:
         return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
 
     def ask_why(self, number: int, now: Instant) -> list[Reason] | None:
-        """As `explain`; None: another machine was asked, and a `WhyAnswered` will say it.
+        """Answer as `explain`; None: another machine was asked, and `WhyAnswered` follows.
 
         That may be lost: whoever waits asks again after a while.
         """
@@ -407,12 +407,12 @@ class Machine:
             self._is_of_term(succession.term)
 
     def _send_counters(self, broker: Broker, now: Instant) -> None:
-        """What all machines counted, for a broker that knows nothing yet."""
+        """Send the counters of all machines to a new broker."""
         for name, rows in self._usage.items():
             broker.learned(name, rows.values(), now)
 
     def without_broker(self, now: Instant) -> Broker:
-        """One that knows what machines counted and nothing else, to be looked at and dropped.
+        """Return a temporary broker that knows only the counters of machines.
 
         For whoever asks while the broker of another machine does not answer.
         """
@@ -461,7 +461,7 @@ class Machine:
             self._sync(now)
 
     def _resend(self, now: Instant) -> None:
-        """What the broker of another machine has not acknowledged, or has not heard for long."""
+        """Send again what the broker of another machine has not acknowledged for long."""
         posting = self._retransmission
         if posting.next_s > now.steady_s:
             return
@@ -479,7 +479,7 @@ class Machine:
             self._sync(now)
 
     def _set_alarm(self) -> None:
-        """One alarm for the succession's beat and what is to be said again."""
+        """Set one alarm for the succession's beat and the next repetition."""
         if self._broker_at == self.name and self._beat_s is None:
             return
         due_s = inf if self._beat_s is None else self._beat_s
@@ -504,7 +504,7 @@ class Machine:
             self._route(self._dispatch(send.part, send.message, now))
 
     def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
-        """Have a part of this machine handle what it was told."""
+        """Pass an event to a part of this machine."""
         if part is _NODE:
             return self.node.handle(event, now)  # type: ignore[arg-type]
         if part is _HOME:

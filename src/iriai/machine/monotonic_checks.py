@@ -15,7 +15,7 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 
 PROMISE_TOLERANCE_S = 1.0
-"""A promise is told again only when it changes by more (`scheduling_pass.PROMISE_STEP_S`)."""
+"""The change of a promise above which it is sent again (`scheduling_pass.PROMISE_STEP_S`)."""
 
 
 class _Promise(NamedTuple):
@@ -23,9 +23,9 @@ class _Promise(NamedTuple):
 
     wall_s: float
     excused_s: float = 0.0
-    """How long the machine has been away since then."""
+    """The time that the machine has been away since then."""
     asked: tuple[Resources, bool] | None = None
-    """For what: resources, or a whole machine. An altered job is promised anew."""
+    """The resources, or a whole machine. An altered job gets a new promise."""
 
 
 class MonotonicChecks:
