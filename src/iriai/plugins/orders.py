@@ -26,7 +26,7 @@ BUILT_IN = tuple(sorted({each.stem for each in Path(orders.__path__[0]).glob("[!
 
 @cache
 def plug_in_orders() -> dict[str, OrderFactory]:
-    """Each installed plug-in's order by name, as of the first call."""
+    """Return the order of each installed plug-in by name, as of the first call."""
     from importlib.metadata import entry_points  # slow to import; a simulation needs none
 
     return {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}

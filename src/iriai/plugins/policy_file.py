@@ -15,12 +15,12 @@ MODULE = "iriai_policy"
 
 
 def is_policy_file(text: str) -> bool:
-    """Whether `text` names a class in a file, rather than a policy that is built in."""
+    """Return whether `text` names a class in a file, rather than a policy that is built in."""
     return ":" in text
 
 
 def load_policy(text: str) -> Policy:
-    """The policy that `text` names, made anew.
+    """Load the policy that `text` names, and return a new instance.
 
     Raises:
         PolicyError: it cannot be compiled, loaded or made; with the line.
@@ -80,7 +80,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def _loaded(source: str, path: str) -> dict[str, object]:
-    """What the file defines."""
+    """Return what the file defines."""
     module = sys.modules[MODULE] = ModuleType(MODULE)
     module.__file__ = path
     try:
