@@ -14,8 +14,8 @@ from iriai.config.reader import BadConfiguration, Configuration, parse_configura
 from iriai.config.sections import GossipSection, GroupSection, JobSection, OrderSection
 
 CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
-"""What all brokers, homes and directories must be of one mind about. The rest is a machine's own
-business: what it offers, whom it lets in, where it listens."""
+"""The sections that must be the same for all brokers, homes and directories. The rest is a
+machine's own: what it offers, which users it admits, where it listens."""
 
 
 def parse_cluster_configuration(text: str, where: str) -> Configuration:

@@ -24,11 +24,11 @@ class KeyType(NamedTuple):
     """The type of a value."""
 
     kind: Any
-    """As msgspec takes it, with bounds and forms; without None."""
+    """The type for msgspec, with bounds and patterns; without None."""
     may_be_none: bool = False
-    """Whether the file may say none."""
+    """True if the file may say none."""
     is_measured: bool = False
-    """Whether the machine is asked where the file says nothing."""
+    """True if the value is measured on the machine where the file gives none."""
 
     @classmethod
     def of(cls, annotation: object) -> KeyType:
@@ -48,7 +48,7 @@ class KeyType(NamedTuple):
 
     @property
     def entries(self) -> tuple[KeyType, KeyType] | None:
-        """Of a table whose keys are names that a person chose: what these and the values may be."""
+        """Return the permitted keys and values of a table whose keys are names."""
         if get_origin(self.kind) is not Mapping:
             return None
         name, value = get_args(self.kind)
@@ -56,7 +56,7 @@ class KeyType(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What would be right, to follow `write`."""
+        """Return the description of a right value, to follow `write`."""
         words = [format_.expected for format_ in self._formats]
         if get_origin(self.kind) is Literal:
             words = [" or ".join(f"'{word}'" for word in get_args(self.kind))]
@@ -103,10 +103,10 @@ class KeyType(NamedTuple):
 
 
 class Key(NamedTuple):
-    """One key of a section."""
+    """A key of a section."""
 
     field: str
-    """As in the section's class."""
+    """The field of the section's class."""
     type: KeyType
 
 

@@ -24,37 +24,38 @@ class LimitsSection(msgspec.Struct, frozen=True):
     """
 
     connections: Connections = 1000
-    """Of all clients at once. Each takes two descriptors at most, which `doctor` compares with
-    what the process may have."""
+    """Connections of all clients at once. Each takes two descriptors at most, which `doctor`
+    compares with the limit of the process."""
     connections_reserved: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
-    """Of these, how many only operators get."""
+    """Connections, among these, that are reserved for operators."""
     connections_per_user: Connections = 250
-    """Of one user at once: each command that waits has one."""
+    """Connections of one user at once: each command that waits has one."""
     hello_s: Seconds = 10.0
-    """How long a connection may stay that says nothing."""
+    """The time after which a silent new connection is closed."""
     unfinished_bytes_per_user: Bytes = 48 << 20
-    """Of requests of which a part is still to come: the largest one, with a script and a standard
-    input of 16 MiB each, fits."""
+    """Bytes of requests that are not complete: the largest one, with a script and a standard input
+    of 16 MiB each, fits."""
     unsent_bytes_per_user: Bytes = 64 << 20
-    """Of answers that nobody reads: a listing of some hundred thousand jobs fits."""
+    """Bytes of answers that the client has not read: a listing of some hundred thousand jobs
+    fits."""
     connects_per_s: PerSecond = 500.0
     """New connections of one user, in the long run; who comes faster waits, and is not refused."""
     connects_burst: Connections = 1000
-    """So many may come at once."""
+    """The number of connections that may come at once."""
     requests_per_s: PerSecond = 5000.0
-    """Of one user, in the long run; who asks more often is read more slowly, not refused. More than
-    the daemon can do: within that, users are served in turns. A request counts once more for each
-    4 KiB of it."""
+    """Requests of one user in the long run; more are read more slowly, not refused. This is more
+    than the daemon can do: within that, users are served in turns. A request counts once more for
+    each 4 KiB of it."""
     requests_burst: Requests = 20_000
-    """So many may come at once."""
+    """The number of requests that may come at once."""
     descriptors_per_user: Annotated[int, Meta(ge=0, le=1_000_000)] = 250
     """Terminals and inputs of jobs that wait."""
     waits_per_user: Requests = 1_500_000
     """Jobs and tasks that one user waits for: the largest range, and half as many beside."""
     jobs_per_user: Requests = 10_000
-    """Of those that have not finished: each takes some 2 kB. An array is one job."""
+    """Unfinished jobs of a user: each takes some 2 kB. An array is one job."""
     job_bytes_per_user: Bytes = 1 << 30
-    """All that came with these jobs: commands, environments, scripts, inputs."""
+    """Bytes of these jobs: commands, environments, scripts, inputs."""
     jobs_per_account: Requests | None = None
     """The same of each account (group and user, as shares count it): who has several, or names
     those of others, has so many in each. None: no such limit."""

@@ -23,7 +23,7 @@ MOVED = dict.fromkeys(
 )
 """Keys that there were, and where to find what they did."""
 QUOTE_LENGTH_MAX = 60
-"""Of a wrong value in a message; an error is one line."""
+"""The length of a wrong value in a message; an error is one line."""
 
 
 class BadConfiguration(UsageProblem):
@@ -65,7 +65,7 @@ class Configuration(Sections, frozen=True):
 
 
 def _values(path: str, kind: KeyType, value: object) -> Iterator[tuple[str, KeyType, object]]:
-    """Each value within `value`, with its path and type."""
+    """Return each value within `value`, with its path and type."""
     if kind.table:
         for name, key in keys(kind.table).items():
             yield from _values(_joined(path, name), key.type, getattr(value, key.field))

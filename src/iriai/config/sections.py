@@ -48,12 +48,12 @@ Cpus = Annotated[int, Meta(ge=1, le=65_536)]
 Amount = Annotated[
     int, ValueFormat("a whole number, or a size such as '16G',", parse_size), Meta(ge=0, le=2**53)
 ]
-"""Of a named resource; sums stay below 64 bits, and readers of JSON keep it exact."""
+"""An amount of a named resource; sums stay below 64 bits, and JSON readers keep it exact."""
 Right = Annotated[float, Meta(gt=0, le=1e9)]
 """Rights are squared in the draw; their squares stay exact enough."""
 Weight = Annotated[float, Meta(ge=0, le=WEIGHT_MAX)]
 UserId = Annotated[int, Meta(ge=0, le=2**32 - 2)]
-"""The next number means `nobody at all` to the kernel."""
+"""A user id; the next number means `no user` to the kernel."""
 HookSeconds = Annotated[float, DURATION, Meta(gt=0, le=DAY_S)]
 """A prolog that needs a day is something else."""
 

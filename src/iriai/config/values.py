@@ -17,31 +17,32 @@ from iriai.model.ids import HOME_NAME
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
 NAME_LENGTH_MAX = 64
-"""Of users, groups and resources; Unix itself stops at 32, directories at about this."""
+"""The length of names of users, groups and resources; Unix stops at 32, directories at about
+this."""
 ADDRESS_LENGTH_MAX = 255
-"""What a domain name may have, and more than any port adds."""
+"""The length of an address: that of a domain name, and more than any port adds."""
 PATH_LENGTH_MAX = 4095
-"""What the kernel takes."""
+"""The longest path that the kernel takes."""
 GPUS_MAX = 1024
 EXPRESSION_LENGTH_MAX = 16_384
-"""What an expression may have; `classad.expression` says the same in bytes."""
+"""The longest expression; `classad.expression` has the same bound in bytes."""
 NONE = "none"
-"""What the file says where a value is to be absent; TOML has no word for it."""
+"""The word in the file for an absent value; TOML has none."""
 
 
 class ValueFormat(NamedTuple):
     """The written form of a type's values, and conditions beside the type."""
 
     expected: str
-    """What would be right, to follow `write`: `a path that begins with /`."""
+    """The description of a right value, to follow `write`: `a path that begins with /`."""
     parse: Callable[[str], object] = str
-    """What a text stands for, before it is converted to the type; raises a `UsageProblem`."""
+    """The function that reads a text before conversion to the type; raises a `UsageProblem`."""
     check: Callable[[Any], object] = lambda _: True
-    """Whether the converted value is right."""
+    """The check of the converted value."""
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` can name a user, a group or a resource."""
+    """Return whether `text` can name a user, a group or a resource."""
     return (
         0 < len(text) <= NAME_LENGTH_MAX
         and text.isprintable()
@@ -79,7 +80,7 @@ def _trimmed(path: str) -> str:
 
 
 MEASURED = "measured"
-"""Of a type whose None is a question to the machine, and nothing that the file could say."""
+"""The mark of a type whose None means `measure it`, and that the file cannot give."""
 DURATION = ValueFormat("seconds as a number or a duration such as '1h30m',", parse_duration)
 SIZE = ValueFormat(
     "a size such as '16G', or bytes as a whole number, above 0",
@@ -93,7 +94,7 @@ Name = Annotated[
     str,
     ValueFormat(f"a name of 1 to {NAME_LENGTH_MAX} letters, without / = , or %", check=is_name),
 ]
-"""Of a user, a group or a resource."""
+"""The name of a user, a group or a resource."""
 HomeName = Annotated[
     str,
     ValueFormat(
@@ -165,4 +166,4 @@ AttributeName = Annotated[
     str, ValueFormat("letters, digits and _, beginning with no digit", check=is_attribute)
 ]
 AttributeValue = Annotated[Value, ValueFormat("true, false, a number or a text", check=is_value)]
-"""Of an ad."""
+"""The value of an attribute of an ad."""
