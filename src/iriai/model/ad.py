@@ -13,9 +13,9 @@ from iriai.model.ids import Account
 from iriai.model.resources import Resources
 
 Value = bool | Integer | Double | Words
-"""What an attribute may be."""
+"""The value of an attribute."""
 AD_BYTES_MAX = 64 << 10
-"""Of a machine's encoded attributes: a thousand of them, or a few long texts."""
+"""Bytes of a machine's encoded attributes: a thousand of them, or a few long texts."""
 ATTRIBUTES_MAX = 1_000
 MIB, KIB = 1 << 20, 1 << 10
 """HTCondor's units of memory and of disks."""
@@ -34,11 +34,11 @@ class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
     """The attributes of a machine, and its owner's conditions."""
 
     attributes: Document = b""
-    """Those that stay as they are, encoded: whoever has no expression in use need not read them."""
+    """The constant attributes, encoded: they are read only where an expression is in use."""
     requirements: Expression = ""
     """The owner's policy: what must hold of a job (TARGET); empty: any job may run."""
     rank: Expression = ""
-    """What jobs the owner likes best; larger is better."""
+    """The owner's preference among jobs; larger is better."""
 
 
 def machine_ad(
@@ -60,19 +60,19 @@ def attributes_of(ad: MachineAd) -> dict[str, Value]:
 
 
 def is_value(value: Value) -> bool:
-    """Whether an attribute may be that: expressions know neither infinity nor larger integers."""
+    """Return whether an attribute may have this value: no infinity, no larger integers."""
     if isinstance(value, float):
         return value - value == 0.0
     return isinstance(value, str) or -(2**63) <= value < 2**63
 
 
 def is_attribute(name: str) -> bool:
-    """Whether that can be the name of an attribute."""
+    """Return whether the name can be that of an attribute."""
     return _IDENTIFIER.match(name) is not None
 
 
 def capacity_attributes(name: str, capacity: Resources, speed: float) -> dict[str, Value]:
-    """What follows from what a machine gives away: all of it, whatever of it is free."""
+    """Return the attributes that follow from a machine's whole capacity, free or not."""
     memory_mib = capacity.memory_bytes // MIB
     found: dict[str, Value] = {
         "MyType": MACHINE_TYPE,
@@ -97,7 +97,7 @@ def job_attributes(
     *,
     exclusive: bool,
 ) -> dict[str, Value]:
-    """What a job says of itself; the same at its home, its broker and its node."""
+    """Return the attributes of a job; the same at its home, its broker and its node."""
     found: dict[str, Value] = {
         "MyType": JOB_TYPE,
         "JobUniverse": VANILLA_UNIVERSE,

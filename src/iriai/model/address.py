@@ -8,7 +8,7 @@ from typing import NamedTuple
 from iriai.model.problem import UsageProblem
 
 DEFAULT_PORT = 6174
-"""Where machines of a cluster listen, if nothing else is said. Unassigned at IANA, and below the
+"""The port on which machines of a cluster listen by default. Unassigned at IANA, and below the
 ports that systems give to outgoing connections."""
 
 PORT = re.compile("[0-9]{1,5}")
@@ -41,7 +41,7 @@ def parse_address(text: str) -> Address:
 
 
 def _is_name(host: str) -> bool:
-    """Whether it can be looked up: with others, Python cannot even begin, and raises ValueError."""
+    """Return whether the name can be looked up: for others, Python raises ValueError."""
     try:
         return bool(host.encode("idna"))
     except UnicodeError:

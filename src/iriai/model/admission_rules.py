@@ -18,7 +18,7 @@ ERROR_UID_MIN = (1 << 32) - 2
 
 
 def service_problem(name: str, uid: int) -> str:
-    """Why nothing is run for the user, for people; empty: it may be a person."""
+    """Return why nothing is run for the user, for people; empty: it may be a person."""
     if SERVICE_UID_MIN <= uid <= SERVICE_UID_MAX or uid >= ERROR_UID_MIN:
         return (
             f"user {name} has id {uid}, and ids from {SERVICE_UID_MIN} to {SERVICE_UID_MAX} are"
@@ -42,12 +42,12 @@ class HomeRules(msgspec.Struct, frozen=True):
     homes: Mapping[str, tuple[str, ...]] = {}
     """By home, or `*`, the users whose tasks it may have run here. Empty: all of all homes."""
     guest: str = ""
-    """Who runs the tasks of users that are not known here; empty: such tasks are refused."""
+    """The user that runs tasks of unknown users; empty: such tasks are refused."""
     is_member: bool = False
-    """Whether the machine is in a cluster: then nobody elsewhere has anything run as root."""
+    """True if the machine is in a cluster: then no task from elsewhere runs as root."""
 
     def refusal(self, home: str, user: str) -> str:
-        """Why a task of `user` that was submitted on `home` is not run here; empty: it is.
+        """Return why a task of `user` submitted on `home` is not run here; empty: it is.
 
         Whether there is such a user here is another question; see `user_here`.
         """
@@ -65,7 +65,7 @@ class HomeRules(msgspec.Struct, frozen=True):
         return ""
 
     def user_here(self, home: str, user: str, *, is_known: bool) -> str:
-        """The user as whom such a task runs here; empty: nobody, it is refused."""
+        """Return the user that runs such a task here; empty: none, it is refused."""
         if is_known:
             return user
         return self.guest if home != self.own else ""

@@ -28,7 +28,7 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """Those that are set."""
+        """Return the fields that are set."""
         values = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return {name: value for name, value in values if value is not UNSET}
 
@@ -38,15 +38,15 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def concerns_machines(self) -> bool:
-        """Whether other machines may do from then on."""
+        """Return whether the alteration may change which machines fit."""
         return bool(self.fields.keys() & _OF_MACHINES)
 
     def differing(self, spec: JobSpec) -> Alteration:
-        """That part of it which `spec` does not have yet."""
+        """Return the part of it that `spec` does not have yet."""
         return _made({n: value for n, value in self.fields.items() if getattr(spec, n) != value})
 
     def undone(self, spec: JobSpec) -> Alteration:
-        """What leads back to `spec`."""
+        """Return the alteration that leads back to `spec`."""
         return _made({name: getattr(spec, name) for name in self.fields})
 
 
@@ -58,7 +58,7 @@ def _made(fields: dict[str, object]) -> Alteration:
 
 
 class Difference(NamedTuple):
-    """One field that changed, in words."""
+    """A changed field, in words."""
 
     field: str
     was: str
@@ -66,7 +66,7 @@ class Difference(NamedTuple):
 
 
 def differences(was: Alteration, now: Alteration) -> list[Difference]:
-    """What `now` changed, field by field; resources one by one."""
+    """Return what `now` changed, field by field; resources one by one."""
     found = []
     for name, value in now.fields.items():
         before = getattr(was, name)

@@ -13,10 +13,10 @@ import msgspec
 from iriai.model.bounds import Amount, Real
 
 HALF_LIFE_S = 7 * 86_400.0
-"""Of what was seen: people's habits have the period of a week."""
+"""The half-life of observations: people's habits have the period of a week."""
 PRIOR_S, PRIOR_STEADINESS = 6 * 3600.0, 0.7
-"""What a machine of which nothing is known is taken to have done. So it begins in the middle
-weight; some thirty hours without a gap bring it to the highest, one restart takes nothing away."""
+"""The assumed history of an unknown machine. It begins in the middle weight; some thirty hours
+without a gap bring it to the highest, one restart takes nothing away."""
 _FULL_S = HALF_LIFE_S / log(2)
 """What a time without end counts, since what is long past fades."""
 
@@ -27,7 +27,7 @@ class Steadiness(msgspec.Struct, frozen=True):
     there_s: Amount = 0.0
     away_s: Amount = 0.0
     wall_s: Real = -inf
-    """When this was; -inf: nothing was seen yet."""
+    """The time of the last observation; -inf: none yet."""
 
     @property
     def value(self) -> float:
@@ -36,7 +36,7 @@ class Steadiness(msgspec.Struct, frozen=True):
         return there_s / (PRIOR_S + self.there_s + self.away_s)
 
     def seen(self, wall_s: float, *, there: bool) -> Steadiness:
-        """With the time since the last look: the machine was there, or away.
+        """Count the time since the last observation as online, or as away.
 
         Nothing passed where the clock went back.
         """

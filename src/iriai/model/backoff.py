@@ -12,7 +12,7 @@ def pause_s(failures: int, first_s: float, max_s: float) -> float:
 
 
 class Backoff:
-    """One pause at a time, on the steady clock."""
+    """A pause on the steady clock, one at a time."""
 
     __slots__ = ("_first_s", "_max_s", "until_s")
 
@@ -23,7 +23,7 @@ class Backoff:
         """When it is tried again; None: nothing is wrong."""
 
     def is_over(self, now_s: float) -> bool:
-        """Whether the pause ends now; then there is none."""
+        """End the pause if it is over now, and return whether it was."""
         if self.until_s is None or now_s < self.until_s:
             return False
         self.until_s = None

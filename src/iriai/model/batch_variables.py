@@ -65,7 +65,8 @@ VariableName = Literal[
     "SLURM_SUBMIT_HOST",
     "SLURM_TASKS_PER_NODE",
 ]
-"""What a submission may set. Anything else of these systems is not ours, or the launcher's."""
+"""The name of a variable that a submission may set; other names are not ours, or are the
+launcher's."""
 NAMES_MAX = 64
 """Variables of one job; more than there are names."""
 
@@ -88,12 +89,12 @@ class BatchVariables(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the variable `name` is ours to set."""
+    """Return whether the variable `name` is ours to set."""
     return name.startswith(RESERVED)
 
 
 def dropped_warning(names: Iterable[str]) -> str:
-    """What is said of variables `names` that were dropped; empty where there is nothing to say.
+    """Return the warning about the dropped variables `names`; empty: there is none.
 
     Nothing is said of those that a task has by itself, which it hands on with every job.
     """

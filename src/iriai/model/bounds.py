@@ -22,7 +22,7 @@ def decoded(
     decoder: msgspec.msgpack.Decoder[_T] | msgspec.json.Decoder[_T],
     content: bytes | bytearray | msgspec.Raw,
 ) -> _T:
-    """What `content` holds; raises `msgspec.DecodeError` and nothing else.
+    """Decode `content`; raise `msgspec.DecodeError` and nothing else.
 
     For text that is not UTF-8, for values in each other a thousand deep, and for what takes more
     memory than there is, msgspec raises errors of Python's own, which whoever expects a malformed
@@ -41,7 +41,7 @@ def decoded(
 NUMBER_MAX = 2**53
 """Microseconds since 1970 are below it, and doubles count up to it."""
 CHARACTERS_MAX = 1 << 28
-"""Of the longest text or bytes, which no frame holds."""
+"""The length of the longest text or bytes, which no frame holds."""
 ITEMS_MAX = 1 << 20
 ROWS_MAX = 1 << 24
 REAL_MAX = 1e18
@@ -50,7 +50,7 @@ REAL_MAX = 1e18
 # --- numbers -------------------------------------------------------------------------------------
 
 Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
-"""How many, or which one: incarnations, versions and stamps as well."""
+"""A count or a number: incarnations, versions and stamps as well."""
 Whole = Annotated[int, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 """A whole number as a person wrote it: one that cannot be meant is refused in words."""
 Bits = Annotated[int, Meta(ge=0, extra={"bits": 64})]
@@ -60,23 +60,24 @@ Code = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 SizeBytes = Annotated[int, Meta(ge=0, le=2**60)]
 """A billion gigabytes: what a store or a column of 64 bits can add up."""
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""What an expression can hold."""
+"""An integer that an expression can hold."""
 Double = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
 """Likewise: any but infinity."""
 Real = Annotated[float, Meta(ge=-REAL_MAX, le=REAL_MAX)]
-"""Any number that can be counted with: neither infinite nor none."""
+"""A finite number."""
 Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
 """Charged seconds, and counters of them: a thousand cpus for thirty thousand years."""
 Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
 """Loads, prices and shares."""
 Speed = Annotated[float, Meta(ge=0.01, le=1e9)]
-"""Of a machine, relative to others, as may be configured at least: loads are divided by it."""
+"""The speed of a machine, relative to others, with the least that may be configured: loads are
+divided by it."""
 URGENCY_MAX = 1000.0
 """A thousand turns in advance; more only makes numbers overflow, and charges as well."""
 Urgency = Annotated[float, Meta(gt=0.0, le=URGENCY_MAX)]
-"""What charges of a job, and its weight at the head, are multiplied by."""
+"""The factor of a job's charges, and of its weight at the head."""
 Seconds = Annotated[float, Meta(ge=0.0, le=1e11)]
-"""How long; or a clock, of the wall or since boot. Three thousand years."""
+"""A duration, or a time of the wall clock or since boot. Three thousand years."""
 Span = Annotated[float, Meta(ge=-1e11, le=1e11)]
 """From now, or between two clocks: what is past is less than 0."""
 
@@ -85,13 +86,13 @@ Span = Annotated[float, Meta(ge=-1e11, le=1e11)]
 Word = Annotated[str, Meta(max_length=128)]
 """One of ours: kinds, states, versions, digests, random ids."""
 Name = Annotated[str, Meta(max_length=1024)]
-"""Of machines, users, groups, accounts, resources, files of ours."""
+"""A name of a machine, user, group, account, resource, or file of ours."""
 Expression = Annotated[str, Meta(max_length=1 << 16)]
 """Requirements and ranks; ids and patterns of a request."""
 Words = Annotated[str, Meta(max_length=1 << 20)]
-"""For people."""
+"""Text for people."""
 Text = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
-"""What a user says of a job, and the store has kept as it was: submission has narrower bounds."""
+"""A user's text in a job, as the store keeps it: submission has narrower bounds."""
 KeyBytes = Annotated[bytes, Meta(max_length=4096)]
 """Keys, secrets and signatures."""
 Document = Annotated[bytes, Meta(max_length=4 << 20)]

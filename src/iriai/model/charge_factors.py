@@ -17,7 +17,7 @@ month of days and nights is kept in order, and a charge stays small."""
 
 
 def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
-    """With one stretch more at the end."""
+    """Return the factors with one stretch more at the end."""
     if seconds < STRETCH_MIN_S:
         return factors
     if factors and factors[-1][0] == factor:
@@ -32,5 +32,5 @@ def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
 
 
 def total_s(factors: Factors) -> float:
-    """How long all stretches are together."""
+    """Return the duration of all stretches together."""
     return sum(seconds for _, seconds in factors)

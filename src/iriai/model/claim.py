@@ -22,16 +22,17 @@ class Claim(msgspec.Struct, frozen=True):
     granted_wall_s: float
     gpu_ids: tuple[int, ...] = ()
     boot_id: str = ""
-    """Of the boot in which it was granted: in a later one its processes cannot be alive."""
+    """The boot in which it was granted: in a later one its processes cannot be alive."""
     grace_s: float = 0.0
-    """How much longer than its limit the attempt may take to end."""
+    """The time beyond its limit that the attempt may take to end."""
     charged_s: float = 0.0
-    """What its account was charged for it while it ran; see `LedgerRow`."""
+    """The charge of its account for it while it ran; see `LedgerRow`."""
     lease_s: float | None = None
-    """How long the attempt goes on without word from its home. None: it shares its home's fate."""
+    """The time that the attempt goes on without contact with its home. None: it shares its home's
+    fate."""
     metered_s: float = 0.0
-    """What it would have been charged had all of it been at peak."""
+    """The charge that it would have, had all of its time been at peak."""
     factors: Factors = ()
-    """What the charges of its time were multiplied by, in order."""
+    """The factors of the charges of its time, in order."""
     is_ahead: bool = False
-    """It waits for others to end, holds nothing yet, and has not been started."""
+    """True if it waits for others to end, holds nothing yet, and has not been started."""

@@ -28,24 +28,24 @@ class HomeTrust(msgspec.Struct, frozen=True):
     everybody. Without `*` those that are not named speak for all, as in clusters without trust."""
 
     def users_of(self, home: str) -> tuple[str, ...]:
-        """For whom `home` speaks; `(ALL,)`: for everybody."""
+        """Return the users for whom `home` speaks; `(ALL,)`: all of them."""
         return self.homes.get(home, self.homes.get(OTHERS, (ALL,)))
 
     def trusts(self, home: str, user: str) -> bool:
-        """Whether tasks of `user` that were submitted on `home` run on other machines."""
+        """Return whether tasks of `user` that were submitted on `home` run on other machines."""
         users = self.users_of(home)
         return ALL in users or user in users
 
     @property
     def is_open(self) -> bool:
-        """Whether homes that nobody named speak for everybody."""
+        """Return whether homes without an entry speak for all users."""
         return ALL in self.users_of(OTHERS)
 
 
 def refusal_of(
     rules: HomeRules, trust: HomeTrust, home: str, user: str, has_consented: Callable[[], bool]
 ) -> str:
-    """Why a task of `user` that was submitted on `home` is not run here; empty: it is.
+    """Return why a task of `user` submitted on `home` is not run here; empty: it is.
 
     The owner's word first; where there is none, the cluster's, or the user's own.
     """
@@ -61,7 +61,7 @@ def refusal_of(
 
 
 def users_text(users: Iterable[str]) -> str:
-    """For people and for `--users`."""
+    """Return the users as text, for people and for `--users`."""
     return ",".join(users) or "none"
 
 

@@ -9,7 +9,7 @@ SILENCE_S = 5.0
 
 
 class Instant(NamedTuple):
-    """One moment on the two clocks of a machine, and the turn that it belongs to.
+    """A moment on the two clocks of a machine, and the turn that it belongs to.
 
     `steady_s` counts since boot, also while the machine sleeps (CLOCK_BOOTTIME): durations, leases
     and time-outs. `wall_s` is seconds since 1970: what people read, and the ledger. A core never

@@ -27,12 +27,12 @@ Grace = Annotated[float, msgspec.Meta(ge=0.0, le=LIMIT_MAX)]
 
 
 def can_be_kept(limit: float | None) -> bool:
-    """Whether it is a limit, or none (None)."""
+    """Return whether the value is a limit that can be kept, or none (None)."""
     return limit is None or 0 < limit <= LIMIT_MAX
 
 
 def limits_problem(spec: JobSpec) -> str:
-    """Which limit of a job cannot be kept, for people; empty: all can."""
+    """Return which limit of a job cannot be kept, for people; empty: all can."""
     for name in ("time_limit_s", "cpu_limit_s", "process_limit", "lease_s"):
         limit = getattr(spec, name)
         if not can_be_kept(limit):
@@ -52,14 +52,14 @@ class Condition(StrEnum):
     """The required end of a dependency."""
 
     OK = "ok"
-    """Every task of it completed."""
+    """Every task of the target completed."""
     ANY = "any"
-    """It ended, however."""
+    """The target ended, however."""
     FAIL = "fail"
-    """It ended otherwise than completed."""
+    """The target ended otherwise than completed."""
 
     def holds(self, cause: EndCause) -> bool:
-        """Whether an end with this (worst) cause is what was waited for."""
+        """Return whether an end with this (worst) cause meets the condition."""
         if self is Condition.ANY:
             return True
         return (cause is EndCause.COMPLETED) is (self is Condition.OK)
@@ -96,11 +96,11 @@ class Dependency(NamedTuple):
 
     @property
     def needed(self) -> str:
-        """What must happen, in words."""
+        """Return, in words, what must happen."""
         return f"{self.on} {_NEEDED[self.condition]}"
 
     def failed_text(self, cause: EndCause) -> str:
-        """That it ended with `cause`, and so the dependency can never hold."""
+        """Return the text that it ended with `cause`, and the dependency can never hold."""
         ended = _ENDED.get(cause, f"ended at its {cause.replace('-', ' ')}")
         return f"dependency {self.on} {ended}"
 
@@ -132,7 +132,7 @@ def parse_dependencies(text: str) -> tuple[Dependency, ...]:
 
 
 def joined_dependencies(texts: tuple[str, ...] | list[str]) -> tuple[Dependency, ...]:
-    """All that several texts name, each once, in order; raises `UsageProblem`."""
+    """Return the dependencies of several texts, each once, in order; raise `UsageProblem`."""
     found = dict.fromkeys(each for text in texts for each in parse_dependencies(text))
     if len(found) > DEPENDENCIES_MAX:
         raise UsageProblem(
@@ -159,7 +159,7 @@ class NotifyOn(StrEnum):
     """Any but `completed`."""
 
     def concerns(self, cause: EndCause) -> bool:
-        """Whether a job that ended like this is told of."""
+        """Return whether a job that ended like this is notified."""
         return self is NotifyOn.END or cause is not EndCause.COMPLETED
 
 
@@ -188,7 +188,7 @@ def check_notify(text: str) -> str:
 
 
 def address_of(text: str) -> str | None:
-    """Whom to write to; None where a command is to be run."""
+    """Return the address to write to; None where a command is to be run."""
     return text.removeprefix(MAILTO) if text.startswith(MAILTO) else None
 
 
@@ -219,7 +219,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     account: Account
-    """Whom the use is counted for."""
+    """The account that is charged."""
     user: Text
     """The Unix user that the tasks run as: the one who submitted, as the kernel named them."""
     name: Text
@@ -242,10 +242,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     error: Text = ""
     """Pattern of the file for standard error; empty: merged into the output."""
     max_restarts: Count | None = None
-    """How many lost attempts are repeated; None: as many as it takes."""
+    """The number of lost attempts that are repeated; None: no bound."""
     urgency: Urgency = 1.0
     held: bool = False
-    """Whether the job was submitted held."""
+    """True if the job was submitted held."""
     interaction: Interaction = Interaction.BATCH
     descriptors: Count = 0
     """How many descriptors the client passed (0 or 1). What comes through one cannot be had twice:
@@ -256,24 +256,24 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long an attempt on another machine than its home's goes on while they do not hear of each
     other, and so how long the home waits before it repeats it. None: `DEFAULT_LEASE_S`."""
     throttle: Count | None = None
-    """How many of its tasks may hold a claim at once; None: as many as there is room for."""
+    """The number of its tasks that may hold a claim at once; None: as many as there is room for."""
     after: Annotated[tuple[Dependency, ...], Many] = ()
-    """How others must have ended before any of its tasks may start; all of them."""
+    """The dependencies that must hold before any of its tasks may start; all of them."""
     exclusive: bool = False
-    """Whether each of its tasks takes a whole machine, which is empty when it starts."""
+    """True if each of its tasks takes a whole machine, which is empty when it starts."""
     notify: Text = ""
-    """What is done when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
+    """The action when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
     notify_on: NotifyOn = NotifyOn.END
     requirements: Text = ""
-    """What must hold of a machine that runs it, a ClassAd expression; empty: nothing."""
+    """The ClassAd expression that must hold of a machine that runs it; empty: nothing."""
     rank: Text = ""
-    """What machines it likes best; larger is better."""
+    """The preference among machines; larger is better."""
     batch: BatchVariables | None = None
-    """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
+    """The submission as a script for Slurm or PBS finds it; None: it is for neither."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:
-    """How many tasks the ranges of `array` hold."""
+    """Return the number of tasks in the ranges of `array`."""
     return sum((last - first) // step + 1 for first, last, step in array)
 
 

@@ -13,12 +13,12 @@ from functools import lru_cache
 from iriai.model.problem import UsageProblem
 
 PATTERN_LENGTH_MAX = 256
-"""As long as a name may be."""
+"""The longest pattern: as long as a name may be."""
 
 
 @lru_cache(maxsize=16)
 def name_pattern(text: str) -> re.Pattern[str]:
-    """What to match whole names with; raises `UsageProblem` where the pattern is too long."""
+    """Return the pattern that matches whole names; raise `UsageProblem` if it is too long."""
     if len(text) > PATTERN_LENGTH_MAX:
         raise UsageProblem(
             "pattern-too-long",
@@ -29,5 +29,5 @@ def name_pattern(text: str) -> re.Pattern[str]:
 
 
 def fits(name: str, text: str) -> bool:
-    """Whether the pattern `text` matches the whole of `name`."""
+    """Return whether the pattern `text` matches the whole of `name`."""
     return name_pattern(text).match(name) is not None

@@ -10,7 +10,7 @@ from iriai.model.problem import UsageProblem
 STATE_VARIABLE = "IRIAI_STATE"
 SYSTEM_STATE_DIRECTORY = "/var/lib/iriai"
 SYSTEM_SOCKET = "/run/iriai/daemon.sock"
-"""Of the machine's own daemon: short, known to everybody, gone after a reboot."""
+"""The socket of the machine's own daemon: short, well known, gone after a reboot."""
 DATABASE_NAME = "iriai.db"
 SOCKET_PATH_BYTES_MAX = 107
 """The kernel's room for a socket's path, less the zero at its end."""
@@ -23,12 +23,12 @@ class StatePaths(NamedTuple):
 
     @property
     def configuration(self) -> str:
-        """What people write: `iriai.toml`."""
+        """Return the path of the configuration, `iriai.toml`."""
         return f"{self.directory}/iriai.toml"
 
     @property
     def identity(self) -> str:
-        """What this directory is: version, home's name, the daemon's user."""
+        """Return the path of the directory's identity: version, home's name, the daemon's user."""
         return f"{self.directory}/state.json"
 
     @property
@@ -49,14 +49,14 @@ class StatePaths(NamedTuple):
 
     @property
     def daemon_socket(self) -> str:
-        """Where clients reach the daemon."""
+        """Return the path of the socket on which clients reach the daemon."""
         if self.directory == SYSTEM_STATE_DIRECTORY:
             return SYSTEM_SOCKET
         return f"{self.directory}/daemon.sock"
 
     @property
     def launcher_socket(self) -> str:
-        """Where the daemon reaches the launcher."""
+        """Return the path of the socket on which the daemon reaches the launcher."""
         return f"{self.directory}/launcher.sock"
 
     @property

@@ -10,7 +10,7 @@ from iriai.model.bounds import Name, Words
 
 
 class Rule(StrEnum):
-    """Each rule that can say no, or not yet."""
+    """The rules that can say no, or not yet."""
 
     NO_MACHINE_LARGE_ENOUGH = "no-machine-large-enough"
     MACHINE_BUSY = "machine-busy"
@@ -39,16 +39,16 @@ class Rule(StrEnum):
     DRAINED = "drained"
     BROKER_NEW = "broker-new"
     REQUIREMENTS = "requirements"
-    """Of the job."""
+    """The requirements of the job."""
     OWNER_POLICY = "owner-policy"
     """The machine's own requirements."""
     OTHER_CLUSTERS = "other-clusters"
-    """What other clusters say, to which the job could be passed on."""
+    """The answers of other clusters, to which the job could be forwarded."""
     PASSED_ON = "passed-on"
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One rule's answer. `needed` and `had` are for people, and never both empty."""
+    """The answer of one rule. `needed` and `had` are for people, and never both empty."""
 
     rule: Rule
     needed: Words

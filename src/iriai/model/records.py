@@ -39,7 +39,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     tasks: tuple[tuple[int, int, EndCause, int | None, int | None], ...]
     refusals: tuple[Reason, ...] = ()
-    """Why attempts of these were refused, each reason once; for `story`."""
+    """The reasons why attempts of these were refused, each once; for `story`."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -73,7 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
 
     state: bytes
     after: tuple[Dependency, ...] = ()
-    """What the job still waits for, which the store looks up."""
+    """The open dependencies of the job, which the store looks up."""
 
 
 class DependencyMet(msgspec.Struct, frozen=True, array_like=True, tag=9):
@@ -141,7 +141,7 @@ class JobFinished(msgspec.Struct, frozen=True):
     cause: EndCause
     """The worst of its tasks' causes."""
     spec: JobSpec | None = None
-    """What the job came to be where it was altered; None: it is as it was submitted."""
+    """The specification where the job was altered; None: it is as it was submitted."""
 
 
 class AttemptResult(msgspec.Struct, frozen=True):
@@ -162,7 +162,7 @@ class AttemptResult(msgspec.Struct, frozen=True):
     charge_s: Amount
     message: Words = ""
     factors: Factors = ()
-    """What the charges of its time were multiplied by; see policy.offpeak."""
+    """The factors of the charges of its time; see policy.offpeak."""
 
 
 class ClaimStored(msgspec.Struct, frozen=True):
@@ -203,13 +203,13 @@ class LedgerRow(msgspec.Struct, frozen=True):
     counter: Amount
     epoch_wall_s: Span
     runs: Count
-    """Of all that ended."""
+    """The number of runs that ended."""
     run_s: Amount
-    """How long the recent ones took; see `policy.accounting.runtime_estimates.RunTimes`."""
+    """The durations of the recent ones; see `policy.accounting.runtime_estimates.RunTimes`."""
     advance: Amount = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
     bucket_s: Seconds = 0.0
-    """How long the buckets are; 0: use fades with a half-life, and there are none."""
+    """The length of a bucket; 0: usage fades with a half-life, and there are none."""
     buckets: Annotated[tuple[Bucket, ...], Many] = ()
     """Under a window: what was charged when, instead of the counter."""
 
@@ -247,7 +247,7 @@ class Drained(msgspec.Struct, frozen=True):
 
     reason: str
     by: str
-    """Who said so: a user, or what found something wrong (`prolog`)."""
+    """The author: a user, or the check that found something wrong (`prolog`)."""
     since_wall_s: float
 
 

@@ -11,25 +11,25 @@ from iriai.model.units import format_size
 
 
 class ResourceKind(NamedTuple):
-    """One kind of resource that machines measure, tasks ask for and accounts are charged for.
+    """A kind of resource that machines measure, tasks ask for and accounts are charged for.
 
     A kind whose amounts are no field of `Resources` is carried there by name. A row of `KINDS` is
     all that it takes: options, amounts in words and charges follow from it.
     """
 
     name: str
-    """As `--NAME` asks for it and messages say it."""
+    """The name in `--NAME` and in messages."""
     unit: Literal["count", "bytes"]
-    """What amounts are counted in."""
+    """The unit of amounts."""
     help: str
-    """Of the option `--NAME`."""
+    """The help text of the option `--NAME`."""
     sensor: str
     """The function of `daemon.startup.sensors` that measures what the machine has."""
     charge_weight: float = 0.0
-    """What a second of one of it (of bytes: of a GiB) costs, in cpu seconds; `[order]` may say
+    """The charge for a second of one of it (of bytes: of a GiB), in cpu seconds; `[order]` may say
     otherwise of the fields of `Resources`."""
     field: str = ""
-    """Of `Resources`; empty: it is carried by name."""
+    """The field of `Resources`; empty: it is carried by name."""
 
 
 CPUS = ResourceKind("cpus", "count", "Number of CPUs per task.", "cpus", 1.0, field="cpus")
@@ -49,11 +49,11 @@ GPUS = ResourceKind(
     field="gpus",
 )
 KINDS = (CPUS, MEMORY, GPUS)
-"""All of them. See docs/guide/resource-kinds.md for how to add one."""
+"""All resource kinds. See docs/guide/resource-kinds.md for how to add one."""
 
 FIELDS = tuple(kind.field for kind in KINDS if kind.field)
 NAMED_KINDS = {kind.name: kind for kind in KINDS if not kind.field}
-"""Those that are carried by name."""
+"""The resource kinds that are carried by name."""
 _IN_BYTES = frozenset(kind.name for kind in KINDS if kind.unit == "bytes")
 _IN_PLURAL = frozenset(kind.name for kind in KINDS if kind.name.endswith("s"))
 
@@ -80,7 +80,7 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         return self._combined(other, 1)
 
     def minus(self, other: Resources) -> Resources:
-        """What is left of `self`; amounts may be negative."""
+        """Return `self` less the other; amounts may be negative."""
         return self._combined(other, -1)
 
     def _combined(self, other: Resources, sign: int) -> Resources:
@@ -98,7 +98,7 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def fits_in(self, room: Resources) -> bool:
-        """Whether `room` has at least as much of everything."""
+        """Return whether `room` has at least as much of everything."""
         if self.cpus > room.cpus or self.memory_bytes > room.memory_bytes or self.gpus > room.gpus:
             return False
         if not self.named:
@@ -107,14 +107,14 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         return all(have.get(name, 0) >= amount for name, amount in self.named)
 
     def lacking_in(self, room: Resources) -> tuple[tuple[str, int, int], ...]:
-        """What `room` has too little of: (resource, needed, there), for explanations."""
+        """Return what `room` has too little of: (resource, needed, there), for explanations."""
         have = dict(room.amounts())
         pairs = ((name, amount, have.get(name, 0)) for name, amount in self.amounts())
         return tuple(pair for pair in pairs if pair[1] > pair[2])
 
 
 NOTHING = Resources(cpus=0)
-"""No resources at all; the neutral element of `plus`."""
+"""Empty resources; the neutral element of `plus`."""
 
 
 def describe_amount(resource: str, amount: int) -> str:

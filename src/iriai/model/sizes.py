@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 ENVIRONMENT_BYTES_MAX = 1 << 20
-"""All variables with their names, packed as they are sent and stored."""
+"""Bytes of all variables with their names, packed as they are sent and stored."""
 ENVIRONMENT_VARIABLES_MAX = 16_384
-"""Each costs memory beyond its text wherever it is decoded."""
+"""The number of variables: each costs memory beyond its text wherever it is decoded."""
 COMMAND_BYTES_MAX = 512 << 10
-"""All arguments of a command, as `command_bytes` counts them."""
+"""Bytes of all arguments of a command, as `command_bytes` counts them."""
 ARGUMENT_BYTES_MAX = (128 << 10) - 2
-"""One argument, or one variable with its name and the equals sign: what the kernel takes, less the
-zero at its end and a mark that it carries until its task begins."""
+"""Bytes of one argument, or of one variable with its name and the equals sign: what the kernel
+takes, less the zero at its end and a mark that it carries until its task begins."""
 FILE_NAME_BYTES_MAX = 4_095
 """A path of a file or directory (PATH_MAX, less the zero at its end)."""
 _POINTER_BYTES = 8
@@ -35,7 +35,7 @@ class SizeProblem(NamedTuple):
 
 
 def command_problem(command: tuple[str, ...]) -> SizeProblem | None:
-    """What speaks against starting `command`; None: nothing."""
+    """Return the problem with starting `command`; None: there is none."""
     size_bytes = command_bytes(command)
     if size_bytes > COMMAND_BYTES_MAX:
         return SizeProblem(
@@ -56,7 +56,7 @@ def command_problem(command: tuple[str, ...]) -> SizeProblem | None:
 
 
 def file_problem(what: str, path: str) -> SizeProblem | None:
-    """What speaks against a file or directory of that name; None: nothing."""
+    """Return the problem with a file or directory of that name; None: there is none."""
     if "\0" in path:
         return SizeProblem(f"the name of its {what} contains a NUL", "")
     size_bytes = text_bytes(path)
@@ -70,7 +70,7 @@ def file_problem(what: str, path: str) -> SizeProblem | None:
 
 
 def variables_problem(given: Mapping[str, str]) -> SizeProblem | None:
-    """What speaks against starting a program with these variables; None: nothing."""
+    """Return the problem with these variables for starting a program; None: there is none."""
     if len(given) > ENVIRONMENT_VARIABLES_MAX:
         return SizeProblem(
             f"the environment has {len(given)} variables, more than"
@@ -89,13 +89,13 @@ def variables_problem(given: Mapping[str, str]) -> SizeProblem | None:
 
 
 def command_bytes(command: tuple[str, ...]) -> int:
-    """What the arguments of `command` cost where the kernel counts: text, zero and pointer each."""
+    """Return the kernel's size of the arguments of `command`: text, zero and pointer each."""
     text_bytes = sum(map(len, map(_encoded, command)))
     return text_bytes + (1 + _POINTER_BYTES) * len(command)
 
 
 def text_bytes(text: str) -> int:
-    """How many bytes `text` has for the kernel; bytes that are no UTF-8 stand for themselves."""
+    """Return the number of bytes of `text` for the kernel; bytes not UTF-8 count as one each."""
     return len(_encoded(text))
 
 

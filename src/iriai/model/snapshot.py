@@ -25,20 +25,20 @@ class StoredState(msgspec.Struct):
     """Everything durable that cores start from."""
 
     incarnation: int
-    """Of the node; 0 where it never ran."""
+    """The incarnation of the node; 0 where it never ran."""
     next_number: int
     """The home's next job number: larger than any ever given out, also to jobs long deleted."""
     jobs: list[StoredJob]
     claims: list[Claim]
     ledger: list[LedgerRow]
     drained: Drained | None = None
-    """Why the node takes nothing; None: it does."""
+    """The reason why the node takes nothing; None: it is not drained."""
     ended: Mapping[tuple[int, int | None], EndCause] = {}
-    """How those have ended, (job, task or None for all of it), that a stored job waits for."""
+    """The ends of targets, (job, task or None for all of it), on which a stored job depends."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:
-    """All that `jobs` ever waited for since their last snapshot, and may wait for still."""
+    """All targets of `jobs` since their last snapshot, which they may still wait for."""
     for job in jobs:
         yield from job.spec.after
         for event in job.events:

@@ -20,11 +20,11 @@ from iriai.model.problem import UsageProblem
 TOKEN_TEXT_LENGTH_MAX = 512
 """Ours have about 150 letters."""
 SECRET_BYTES = 16
-"""128 bits: nobody guesses one, even without a limit on how often one may try."""
+"""128 bits: too many to guess one, even without a limit on the rate of attempts."""
 ID_BYTES = 4
-"""To name a token without showing it."""
+"""Bytes of the id, which names a token without showing it."""
 RANDOM_BYTES = ID_BYTES + SECRET_BYTES
-"""That a new token wants."""
+"""The number of random bytes for a new token."""
 FINGERPRINT_BYTES = 32
 """SHA-256."""
 _CHECK_BYTES = 4
@@ -52,20 +52,20 @@ class Token(NamedTuple):
     """Eight hexadecimal digits; no secret."""
     secret: bytes
     fingerprint: str
-    """Of the authority's certificate: SHA-256 in hexadecimal digits."""
+    """The fingerprint of the authority's certificate: SHA-256 in hexadecimal digits."""
     address: str
     """`HOST:PORT` of a machine that knows it."""
 
     @classmethod
     def make(cls, kind: TokenKind, randomness: bytes, fingerprint: str, address: str) -> Token:
-        """A new token; `randomness` are `RANDOM_BYTES` that nobody else knows."""
+        """Make a new token; `randomness` are `RANDOM_BYTES` that are secret."""
         assert len(randomness) == RANDOM_BYTES, "a secret of another size"
         number, secret = randomness[:ID_BYTES].hex(), randomness[ID_BYTES:]
         return cls(kind, number, secret, fingerprint, address)
 
     @property
     def text(self) -> str:
-        """As one word."""
+        """Return the token as one word."""
         packed = msgspec.msgpack.encode(
             _Packed(
                 bytes.fromhex(self.id), self.secret, bytes.fromhex(self.fingerprint), self.address

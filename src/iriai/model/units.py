@@ -7,7 +7,8 @@ import re
 from iriai.model.problem import UsageProblem
 
 LINE_LENGTH_MAX = 4096
-"""Of a line of a log: a message that is longer was made to fill the disk, or hides what matters."""
+"""The length of a line of a log: a longer message was made to fill the disk, or hides what
+matters."""
 
 
 def printable(text: str) -> str:

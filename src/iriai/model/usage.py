@@ -16,4 +16,4 @@ class Usage(msgspec.Struct, frozen=True, array_like=True):
     read_bytes: SizeBytes = 0
     """From storage, as the kernel counts block input."""
     written_bytes: SizeBytes = 0
-    """To storage, as the kernel counts block output."""
+    """Bytes written to storage, as the kernel counts block output."""
