@@ -70,12 +70,12 @@ class SchedulingCycle:
 
     @property
     def is_left(self) -> bool:
-        """Whether a pass was left before its end: it goes on in the next turn."""
+        """Return whether a pass was left before its end: it goes on in the next turn."""
         return self._left is not None
 
     @property
     def wake_s(self) -> float | None:
-        """When a policy wants to be asked at the latest; None: it does not say."""
+        """Return when a policy wants to be asked at the latest; None: it does not say."""
         return None if self.plan_driver is None else self.plan_driver.wake_s
 
     def woken(self) -> None:
@@ -239,7 +239,7 @@ class Broker:
         return effects
 
     def explain(self, job: JobId, now: Instant) -> list[Reason]:
-        """Why a job's first waiting task has not started; the main reason first."""
+        """Return why a job's first waiting task has not started; the main reason first."""
         new = self.sessions.reason(now.steady_s)
         if new is not None:
             return [new]
@@ -252,19 +252,19 @@ class Broker:
         return reasons + elsewhere
 
     def never_runs(self, want: Want) -> list[Reason]:
-        """What no machine of this cluster will ever meet of such a job, machine by machine.
+        """Return what no machine of this cluster will ever meet of such a job, by machine.
 
         Empty: one may.
         """
         return never_runs(self.state, want)
 
     def failing_on(self, machine: str) -> list[str]:
-        """Whose tasks fail at once there and not elsewhere, in words."""
+        """Return, in words, the users whose tasks fail at once there and not elsewhere."""
         return self._failures.failing_on(machine)
 
     @property
     def is_offpeak(self) -> bool:
-        """Whether use is charged by the off-peak factor now."""
+        """Return whether use is charged by the off-peak factor now."""
         return self._quiet.is_offpeak
 
     def estimated_starts(self, now: Instant) -> dict[JobId, float]:
@@ -272,7 +272,7 @@ class Broker:
         return estimated_starts(self.state, now)
 
     def shares(self, now: Instant) -> list[AccountShare]:
-        """Every account's standing, and how likely it is drawn next."""
+        """Return the standing of every account, and its chance to be drawn next."""
         return account_shares(self.state, now)
 
     def check(self) -> None:

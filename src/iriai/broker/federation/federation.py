@@ -24,7 +24,7 @@ from iriai.protocol.messages.effects import Effect, Send
 from iriai.protocol.messages.scheduling import BetweenClusters, Forward, Returned, Summary, Want
 
 CLUSTERS_TOLD_MAX = 8
-"""Clusters of which a person is told why a job does not run there."""
+"""Clusters whose reasons are listed for a job that does not run there."""
 
 
 class Federation:
@@ -139,7 +139,7 @@ class Federation:
 
     @property
     def next_s(self) -> float:
-        """When it wants to be woken."""
+        """Return when it wants to be woken."""
         next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
         if self.peers.known:
             next_s = min(next_s, self.peers.next_s(self._state, self._waiting))
@@ -167,7 +167,7 @@ class Federation:
         )
 
     def explain(self, job: JobId, now_s: float) -> list[Reason]:
-        """Why a job that waits here has not been started by other clusters."""
+        """Return why a job that waits here has not been started by other clusters."""
         there = self._forwarder.clusters_of(job)
         told = [
             Reason(Rule.PASSED_ON, "a machine there that takes it", f"it was forwarded to {name}")

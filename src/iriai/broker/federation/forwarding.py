@@ -77,7 +77,7 @@ class ForwardedBatch:
 
     @property
     def next_s(self) -> float:
-        """When it is to be said again, or comes back."""
+        """Return when it is to be said again, or comes back."""
         if self.is_answered:
             return self.until_s
         return min(self.until_s, self.told_s + RESEND_S)
@@ -103,20 +103,20 @@ class Forwarder:
     # --- what is known ---------------------------------------------------------------------------
 
     def has(self, job: JobId) -> bool:
-        """Whether tasks of it are with other clusters."""
+        """Return whether tasks of it are with other clusters."""
         return job in self._of_jobs
 
     def jobs_of(self, home: str) -> list[JobId]:
-        """Those of a home of which tasks are with other clusters."""
+        """Return the jobs of a home that have tasks with other clusters."""
         return [job for job in self._of_jobs if job.home == home]
 
     def clusters_of(self, job: JobId) -> list[str]:
-        """Those that have not answered yet what becomes of tasks of it."""
+        """Return the clusters that have not answered yet for tasks of the job."""
         there = self._of_jobs.get(job, {}).values()
         return [passed.cluster for passed in there if not passed.is_answered]
 
     def why_not(self, job: JobId, cluster: str) -> Reason | None:
-        """Why a cluster returned the job's tasks, if it said so."""
+        """Return why a cluster returned the job's tasks, if it said so."""
         shunned = self._shunned.get(job, {}).get(cluster)
         return None if shunned is None else shunned[1]
 
@@ -239,7 +239,7 @@ class Forwarder:
         return sends, left <= 0
 
     def _is_capacity_for_any(self, state: BrokerState) -> bool:
-        """Whether any that waits may find a place, before what waits is put in order."""
+        """Return whether any that waits may find a place, before what waits is put in order."""
         needs = dict.fromkeys(kind.key.resources for kind in state.queues.classes)
         return any(other.fits(need) for other in self._peers for need in needs)
 

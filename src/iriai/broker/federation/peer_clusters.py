@@ -30,7 +30,7 @@ class RemoteCapacity:
         self._left = dict(vacancy.free.amounts())
 
     def fits(self, need: Resources) -> int:
-        """How many tasks of that need may find a place."""
+        """Return the number of tasks of that need that may find a place."""
         each = left = None
         for name, amount in need.amounts():
             if amount <= 0:
@@ -42,11 +42,11 @@ class RemoteCapacity:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no task will find a place any more: each takes a cpu at least."""
+        """Return whether no task will find a place any more: each takes a cpu at least."""
         return self._left.get("cpus", 0) < 1
 
     def reserve(self, need: Resources, count: int) -> None:
-        """So many were passed on."""
+        """Reserve places for tasks that were forwarded."""
         for name, amount in need.amounts():
             if amount:
                 self._left[name] = self._left.get(name, 0) - amount * count
@@ -72,7 +72,7 @@ LARGEST_MAX = 8
 
 
 class PeerCluster:
-    """One other cluster."""
+    """Another cluster, as this broker knows it."""
 
     def __init__(self, neighbour: ClusterPeer) -> None:
         self.cluster = neighbour.cluster
@@ -91,11 +91,11 @@ class PeerCluster:
         """Whether it was told last that something waits."""
 
     def fits(self, need: Resources) -> int:
-        """How many tasks of that need may find a place there."""
+        """Return the number of tasks of that need that may find a place there."""
         return sum(room.fits(need) for room in self.capacities)
 
     def reserve(self, need: Resources, count: int) -> None:
-        """So many were passed on there."""
+        """Reserve places for tasks that were forwarded there."""
         for room in self.capacities:
             taken = min(count, room.fits(need))
             room.reserve(need, taken)
@@ -107,7 +107,7 @@ class PeerCluster:
         self.capacities = [room for room in self.capacities if not room.fits(need)]
 
     def may_hold(self, need: Resources) -> bool:
-        """Whether a machine of it is large enough, by what is known."""
+        """Return whether a machine of it is large enough, by what is known."""
         return any(need.fits_in(capacity) for capacity in self.largest)
 
 
@@ -223,7 +223,7 @@ class PeerClusters:
         return [Send(self.summary(other), Part.BROKER, summary) for other in due]
 
     def next_s(self, state: BrokerState, waiting: int) -> float:
-        """When one is due next."""
+        """Return when one is due next."""
         next_s = min((self._due_s(other, waiting) for other in self), default=inf)
         if _free_machines(state) and any(map(_would_like_to_know, self)):
             next_s = min(next_s, self._news_s)
@@ -237,7 +237,7 @@ class PeerClusters:
 
 
 def _would_like_to_know(other: PeerCluster) -> bool:
-    """Whether it is news to a cluster that something is free."""
+    """Return whether it is news to a cluster that something is free."""
     return other.is_waiting and not other.knows_free and bool(other.broker)
 
 

@@ -18,22 +18,22 @@ from iriai.protocol.messages.scheduling import FailedAtOnce, Idle
 
 
 class Quarantine:
-    """Each until its back-off is over. Times are those of the steady clock."""
+    """Machines until their back-off is over. Times are those of the steady clock."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._views: dict[str, MachineView] = {}
 
     def add(self, view: MachineView) -> None:
-        """Its back-off has begun."""
+        """Add a machine whose back-off has begun."""
         self._views[view.name] = view
 
     def forget(self, machine: str) -> None:
-        """It is gone, or known anew."""
+        """Forget a machine that is gone, or known again."""
         self._views.pop(machine, None)
 
     def until_s(self) -> Iterator[float]:
-        """When each of them is tried again."""
+        """Return when each machine is tried again."""
         for view in self._views.values():
             if view.back_off.until_s is not None:
                 yield view.back_off.until_s
@@ -53,7 +53,7 @@ SURVIVED_S = 4.0
 """A task that has run so long did not fail at once: twice as long as `held_claim.FAILED_AT_ONCE_S`,
 since the news of a failure takes a while."""
 FIRST_S, PAUSE_MAX_S = 1.0, 120.0
-"""How long an account's tasks are kept from the machine, doubled with each further failure."""
+"""The time that an account's tasks are kept from the machine, doubled with each further failure."""
 FORGOTTEN_S = 60.0
 """After the last failure of a row, and where tasks are kept away after that: someone who tries a
 script by hand makes no row for days."""
@@ -66,19 +66,19 @@ class FailureStreak:
     """Tasks of an account that failed at once on one machine, and none did well between."""
 
     since_s: float
-    """When the first of them began."""
+    """The start of the first of them."""
     last_s: float = 0.0
     job: JobId | None = None
     exit_code: int | None = None
     """Both of the last."""
     count: int = 0
     pauses: int = 0
-    """How often the account's tasks were kept away because of it."""
+    """The number of times that the account's tasks were kept away because of it."""
     until_s: float = 0.0
     """Until when they are."""
 
     def words(self, account: Account) -> str:
-        """What is the matter, for people."""
+        """Describe the failures for people."""
         code = "" if self.exit_code is None else f", the last with exit code {self.exit_code}"
         return (
             f"the last {self.count} tasks of {account} failed there within a moment{code},"
@@ -91,7 +91,7 @@ class _Record:
     """Of one account, by machine."""
 
     young: dict[AttemptId, tuple[str, float]] = field(default_factory=dict)
-    """What runs and has not survived yet, the oldest first: where, since when."""
+    """The running attempts that have not survived yet, the oldest first: machine and start."""
     good: dict[str, tuple[JobId, float]] = field(default_factory=dict)
     """The last task that did not fail at once, and when it began, where none did since."""
     streaks: dict[str, FailureStreak] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Record:
                 self.did_well(attempt, machine, began_s)
 
     def judge(self, streak: FailureStreak, now_s: float, *, is_doubted: bool) -> bool:
-        """Whether the account's tasks are to be kept away for a while, which is entered."""
+        """Return whether the account's tasks are to be kept away for a while, which is entered."""
         alike = [job == streak.job or at_s >= streak.since_s for job, at_s in self.good.values()]
         if sum(alike) >= len(self.streaks) or (is_doubted and len(self.streaks) == 1):
             streak.until_s = now_s + min(PAUSE_MAX_S, FIRST_S * 2.0 ** min(streak.pauses, 16))
@@ -258,7 +258,7 @@ class FailureAttribution:
         self._trials.forget(machine)
 
     def failing_on(self, machine: str) -> list[str]:
-        """Whose tasks fail at once there and not elsewhere, in words."""
+        """Return, in words, the users whose tasks fail at once there and not elsewhere."""
         return [row.words(account) for account, row in self._trials.streaks_on(machine)]
 
     def _failed_at_once(

@@ -121,7 +121,7 @@ class NodeReports:
         return True
 
     def _may_take(self, idle: Idle, view: MachineView | None) -> bool:
-        """Whether a report is news, and all news; else its node is told what is known."""
+        """Return whether a report is news, and all news; else its node is told what is known."""
         known = (0, 0) if view is None else (view.incarnation, view.version)
         if view is not None and view.is_stale(idle):
             self._sessions.reported(idle.machine, known, is_lacking=False)
@@ -199,7 +199,7 @@ class NodeReports:
             self._state.waits(view, running, account, now.steady_s)
 
     def _is_elsewhere(self, running: Running, view: MachineView) -> bool:
-        """Whether another machine said that it has this attempt, of which there is one.
+        """Return whether another machine said that it has this attempt, of which there is one.
 
         Which of them lies is not known here; whoever spoke first is believed.
         """

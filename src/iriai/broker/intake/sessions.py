@@ -138,7 +138,7 @@ class Sessions:
             self._wants.setdefault(home, {})[number] = stamp
 
     def receipts(self) -> list[Send]:
-        """What to acknowledge in this turn."""
+        """Return the acknowledgements of this turn, and forget them."""
         if not self._reports and not self._wants:
             return []
         sends = []
@@ -169,11 +169,11 @@ class Sessions:
 
     @property
     def until_s(self) -> float:
-        """When it waits no longer, whoever is missing."""
+        """Return when it waits no longer, whoever is missing."""
         return self._until_s
 
     def is_complete(self, now_s: float) -> bool:
-        """Whether so many have spoken that it may start something."""
+        """Return whether so many have spoken that it may start something."""
         if self._until_s == -inf:
             return True
         if now_s >= self._until_s or (not self._homes and len(self._nodes) <= self._half):
@@ -182,7 +182,7 @@ class Sessions:
         return False
 
     def reason(self, now_s: float) -> Reason | None:
-        """Why nothing is started yet; None: that is not why."""
+        """Return why nothing is started yet; None: that is not why."""
         if self._until_s == -inf:
             return None
         missing = f"nodes {len(self._nodes)}, homes {len(self._homes)}"
@@ -225,6 +225,6 @@ class Sessions:
 
     @property
     def silent_s(self) -> float | None:
-        """When someone may have been silent for too long."""
+        """Return when someone may have been silent for too long."""
         first = next(iter(self._last_contact_s.values()), None)
         return None if first is None else first + SILENT_S

@@ -17,11 +17,12 @@ from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Capability, Idle
 
 FAILURES_MIN = 3
-"""So many in a row are no accident: two refusals happen where what a broker knows is stale."""
+"""Failures in a row that are no accident: two refusals happen where a broker's knowledge is
+stale."""
 FIRST_S = 1.0
 """After the first `FAILURES_MIN`; each later failure doubles it."""
 FAILING_USERS_MIN = 2
-"""Users whose tasks fail at once there, and not elsewhere, before nobody's are started there."""
+"""Users whose tasks fail at once there, and not elsewhere, before no user's are started there."""
 MAX_S = 300.0
 """However often it failed: a machine that was mended works again within five minutes."""
 DOUBT_MACHINES_MAX = 2
@@ -97,7 +98,7 @@ class MachineBackoff(Backoff):
         return self._leave_alone(now_s)
 
     def fails_others(self, user: str) -> bool:
-        """Whether another user's tasks fail at once here and not elsewhere."""
+        """Return whether another user's tasks fail at once here and not elsewhere."""
         return any(each != user for each in self._failing)
 
     def did_well(self) -> None:
@@ -107,7 +108,7 @@ class MachineBackoff(Backoff):
         self._losses = self._rows = 0
 
     def reason(self, now_s: float) -> Reason | None:
-        """Why it is left alone; None: it is not."""
+        """Return why it is left alone; None: it is not."""
         if self.until_s is None:
             return None
         if self._rows:
@@ -148,7 +149,7 @@ class AccountReliability:
         return len(machines) <= DOUBT_MACHINES_MAX
 
     def is_proven(self, account: Account, machine: str) -> bool:
-        """Whether the account's last task that did well ran on another machine."""
+        """Return whether the account's last task that did well ran on another machine."""
         return self._did_well.get(account, machine) != machine
 
     def did_well(self, account: Account, machine: str) -> None:
@@ -158,11 +159,11 @@ class AccountReliability:
 
 
 MATCH_UNTIL_S = 10.0
-"""How long a place is kept for a match whose claim has not been seen: the life of a tentative
+"""The time that a place is kept for a match whose claim has not been seen: the life of a tentative
 claim (docs/spec/002, section 2)."""
 
 RESEND_S = 1.0
-"""A match of which nothing was heard for so long is told again: it may be lost."""
+"""The time of silence after which a match is sent again: it may be lost."""
 
 NO_AD = MachineAd()
 MAY_JUST_BE_UP = frozenset({Rule.NO_LAUNCHER, Rule.DRAINED})
@@ -181,16 +182,17 @@ class Matched(NamedTuple):
     told_s: float = 0.0
     """When its home was told, the last time."""
     is_ahead: bool = False
-    """It takes no place: the task is to wait there for one."""
+    """True if it takes no place: the task is to wait there for one."""
     is_wanted: bool = True
-    """Whether its task waits again if it comes to nothing; not, where the home is gone since."""
+    """True if its task waits again when the match comes to nothing; false if the home is gone
+    since."""
 
 
 class Rank(NamedTuple):
     """The order in which machines are chosen: smaller first."""
 
     load: float
-    """For each cpu, relative to speed."""
+    """The load for each cpu, relative to speed."""
     taken: float
     """The part of its cpus that is claimed."""
     name: str
@@ -256,12 +258,12 @@ class MachineView:
 
     @property
     def is_available(self) -> bool:
-        """Whether it takes tasks at all."""
+        """Return whether it takes tasks at all."""
         return self.unavailable is None and not self.is_away and self.back_off.until_s is None
 
     @property
     def is_open(self) -> bool:
-        """Whether anything could be started there now."""
+        """Return whether anything could be started there now."""
         return (
             self.calendar.free.cpus > 0
             and (not self.mints or bool(self.capabilities))
@@ -280,12 +282,12 @@ class MachineView:
         return Rank(load / (capacity * self.speed), claimed / capacity, self.name)
 
     def is_stale(self, idle: Idle) -> bool:
-        """Whether a report is older than what is known."""
+        """Return whether a report is older than what is known."""
         return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
 
     @property
     def is_overfull(self) -> bool:
-        """Whether claims and matches together are more than there is."""
+        """Return whether claims and matches together are more than there is."""
         return any(amount < 0 for _, amount in self.calendar.free.amounts())
 
     @property
@@ -305,7 +307,7 @@ class MachineView:
         )
 
     def follows(self, idle: Idle) -> bool:
-        """Whether a report says all that changed since what is known."""
+        """Return whether a report says all that changed since what is known."""
         return (idle.incarnation, idle.version) == (self.incarnation, self.version + 1)
 
     def what_is_new(self, idle: Idle) -> Idle:

@@ -25,7 +25,8 @@ from iriai.protocol.messages.scheduling import TurnedAway
 REMEMBERED_S = 600.0
 """A user who was made there meanwhile is served within ten minutes; each try costs a refusal."""
 USERS_MAX = 1000
-"""Of one machine. A thousand people are the largest site; a machine that names more makes it up."""
+"""Users named by one machine. A thousand people are the largest site; a machine that names more
+makes it up."""
 NOWHERE: frozenset[str] = frozenset()
 
 
@@ -40,11 +41,11 @@ class _Word(NamedTuple):
     until_s: float
     words: str
     is_ours: bool = False
-    """Whether the broker came to it by itself, by how the user's tasks end there."""
+    """True if the broker concluded it from how the user's tasks end there."""
 
 
 class UserExclusions:
-    """Users whose tasks a machine refused, or whose tasks all fail there.
+    """The users whose tasks a machine refused, or whose tasks all fail there.
 
     Without this the same is tried again and again, and the machine would be left alone for
     everybody. The machine may change its mind: it is asked again after a while, and when it is
@@ -103,7 +104,7 @@ class UserExclusions:
 
     @property
     def next_s(self) -> float | None:
-        """When something is forgotten next; None: nothing is remembered."""
+        """Return when something is forgotten next; None: nothing is remembered."""
         if self._is_stale:
             self._is_stale = False
             times = (word.until_s for said in self._said.values() for word in said.values())
@@ -120,7 +121,7 @@ class UserExclusions:
         return word.words if word else ""
 
     def is_ours(self, machine: str, want: Want) -> bool:
-        """Whether the broker came to it by itself."""
+        """Return whether the broker came to it by itself."""
         word = self._word(machine, want)
         return word is not None and word.is_ours
 
@@ -215,7 +216,7 @@ class Matchmaking:
 
     @property
     def follows_clock(self) -> bool:
-        """Whether what may run where depends on the time."""
+        """Return whether what may run where depends on the time."""
         return self.matches is not None and self.matches.follows_clock
 
     def begin(self) -> Matches:

@@ -34,7 +34,7 @@ class BlockMaximum:
             self.gpus = free.gpus
 
     def may_hold(self, need: Resources) -> bool:
-        """Whether `need` may fit on one of them."""
+        """Return whether `need` may fit on one of them."""
         return (
             need.cpus <= self.cpus and need.memory_bytes <= self.memory and need.gpus <= self.gpus
         )
@@ -107,7 +107,7 @@ class AvailableMachines:
 
 
 End = tuple[float, str]
-"""When the first claim of a machine ends, and its name."""
+"""The end of a machine's first claim, and its name."""
 
 
 class MachinePool:
@@ -146,7 +146,7 @@ class MachinePool:
         self.news.pop(view.name, None)
 
     def capacities(self) -> list[Resources]:
-        """Each that some machine has, once."""
+        """Return each capacity that some machine has, once."""
         return list(self._kinds)
 
     def changed(self, view: MachineView) -> None:
@@ -171,7 +171,7 @@ class MachinePool:
         self.news.clear()
 
     def has_kind_for(self, resources: Resources) -> bool:
-        """Whether some machine could hold that if nothing ran there."""
+        """Return whether some machine could hold that if nothing ran there."""
         return any(resources.fits_in(capacity) for capacity in self._kinds)
 
     def by_first_end(self, resources: Resources) -> Iterator[tuple[float, MachineView]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Eligibility(NamedTuple):
-    """On which machines tasks may run at all."""
+    """The machines on which tasks may run at all."""
 
     only: tuple[str, ...] = ()
     """These; empty: any."""
@@ -24,7 +24,7 @@ class Eligibility(NamedTuple):
     """Machines that do not run tasks of this user and home, as they said."""
 
     def admit(self, machine: str) -> bool:
-        """Whether that machine is within them."""
+        """Return whether that machine is within them."""
         return machine not in self.turned_away and (not self.only or machine in self.only)
 
 
@@ -33,19 +33,19 @@ class TaskClassKey(NamedTuple):
 
     resources: Resources
     stay_s: float | None
-    """At most; None: open."""
+    """The longest stay; None: open."""
     exclusive: bool = False
-    """Whether it takes a whole machine."""
+    """True if it takes a whole machine."""
     tenant: str = ""
-    """Who it counts as where a machine runs one task of each at a time; empty elsewhere."""
+    """The name it counts as where a machine runs one task of each at a time; empty elsewhere."""
     capped: Account | None = None
     """Its account where all wait in one queue and each has a cap; None elsewhere."""
     demand: DemandKey | None = None
-    """What it and machines ask of each other beside room; None: nothing."""
+    """The requirements between it and machines beside room; None: there are none."""
     bounds: Eligibility | None = None
     """Machines that are out of the question whatever they have; None: none is."""
     is_guest: bool = False
-    """Whether another cluster's broker passed it on: no place is kept for it."""
+    """True if another cluster's broker forwarded it: no place is kept for it."""
 
 
 class TaskClass:
@@ -86,11 +86,11 @@ class TaskClass:
 
     @property
     def is_choosy(self) -> bool:
-        """Whether room is not all that decides where it may run."""
+        """Return whether room is not all that decides where it may run."""
         return self.demand is not None or self.key.bounds is not None
 
     def may_run_on(self, machine: str) -> bool:
-        """Whether job and machine both say that it may run there now, if there is room."""
+        """Return whether job and machine both say that it may run there now, if there is room."""
         bounds = self.key.bounds
         return (bounds is None or bounds.admit(machine)) and (
             self.demand is None or self.demand.admits(machine)
@@ -123,14 +123,14 @@ class SubQueue:
 
 @dataclass(slots=True)
 class QueuedJob:
-    """One job's waiting tasks."""
+    """The waiting tasks of one job."""
 
     want: Want
     precedence: Precedence
     line: SubQueue
     count: int
     front: int
-    """How many of them come before the account's others."""
+    """The number of its tasks that come before the account's others."""
 
     @property
     def kind(self) -> TaskClass:
@@ -139,7 +139,7 @@ class QueuedJob:
 
     @property
     def stay_s(self) -> float | None:
-        """How long one of the tasks keeps its place at most; None: open."""
+        """Return how long one of the tasks keeps its place at most; None: open."""
         return self.line.kind.key.stay_s
 
 

@@ -41,7 +41,7 @@ def guest_want(want: Want, account: Account) -> ForwardedRequest:
 
 
 class ForwardedJob:
-    """One that is not answered yet."""
+    """A forwarded job that is not answered yet."""
 
     __slots__ = ("broker", "cluster", "hops", "number", "reason", "returned")
 
@@ -67,7 +67,7 @@ class ForwardedJobs:
         """What is to be sent."""
 
     def receive(self, forward: Forward, *, is_known: bool) -> bool:
-        """Whether its tasks are to contend; else it is answered, or will be.
+        """Return whether its tasks are to contend; else it is answered, or will be.
 
         `is_known`: the job waits here already, or was passed on from here.
         """
@@ -95,11 +95,11 @@ class ForwardedJobs:
         self.open.pop(job, None)
 
     def jobs_of(self, home: str) -> list[JobId]:
-        """Those of a home that are not answered yet."""
+        """Return the jobs of a home that are not answered yet."""
         return [job for job in self.open if job.home == home]
 
     def drain(self) -> list[Send]:
-        """What was said since the last call."""
+        """Return the answers since the last call, and forget them."""
         said, self.unsaid = self.unsaid, []
         return said
 
@@ -112,5 +112,5 @@ class ForwardedJobs:
 
 
 def is_guest(want: Want) -> bool:
-    """Whether another broker passed it on."""
+    """Return whether another broker passed it on."""
     return isinstance(want, ForwardedRequest)

@@ -132,10 +132,10 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
 
 
 BITS = 4
-"""Amounts are told apart by so many leading bits: all below 16, then eight bins an octave. Fewer:
-more tasks are looked at in vain; more: more shapes, longer masks."""
+"""The number of leading bits that tell amounts apart: all below 16, then eight bins an octave.
+Fewer: more tasks are looked at in vain; more: more shapes, longer masks."""
 OPEN_STAY_BIN = 1 << 20
-"""Of what stays without end; more than the bin of any time."""
+"""The bin of a stay without end; more than the bin of any time."""
 SPARE_SHAPES_MAX = 1024
 """So many shapes of which nothing waits keep their bits: what was asked for is asked for again, and
 a known shape costs less than a new one. More would make masks longer than they need be."""
@@ -177,7 +177,7 @@ def bins_of(resources: Resources, stay_s: float | None, together: int) -> SizeBi
 
 
 class ShapeIndex:
-    """All shapes in use, indexed."""
+    """The index of all shapes in use."""
 
     def __init__(self) -> None:
         self._positions: dict[SizeBins, int] = {}

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Evidence = tuple[str, str]
 """A clause, and the values of what it mentions."""
 MACHINES_MAX = 8
-"""Machines of which each reason is told: as many as a person reads. Of the others, how many there
-are with each rule."""
+"""Machines whose reasons are listed in full: as many as a person reads. For the others, each rule
+has a count."""
 CLOSEST = (
     Rule.RESERVED,
     Rule.MACHINE_BUSY,
@@ -56,7 +56,7 @@ there, or someone nearer to it can change something."""
 
 
 def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
-    """Why the first waiting task of `job` has not started; the main reason first."""
+    """Return why the first waiting task of `job` has not started; the main reason first."""
     entry = state.queues.entries.get(job)
     if entry is None:
         return [
@@ -139,7 +139,7 @@ def _on_machine(
 
 
 def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) -> list[Reason]:
-    """Why it does not run on a machine that has the room, or may have."""
+    """Return why it does not run on a machine that has the room, or may have."""
     kind, want = entry.kind, entry.want
     bounds, demand = kind.key.bounds, kind.demand
     if bounds is not None and bounds.only and view.name not in bounds.only:
@@ -163,7 +163,7 @@ def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) ->
 
 
 def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Reason]:
-    """Which clauses fail where job and machine do not match: the job's, then the owner's."""
+    """Return the clauses that fail between job and machine: the job's, then the owner's."""
     ours, owners = evidence_against(state, view.name, demand.condition, demand.job)
     reasons = [Reason(Rule.REQUIREMENTS, clause, had, view.name) for clause, had in ours]
     reasons += [Reason(Rule.OWNER_POLICY, clause, had, view.name) for clause, had in owners]
@@ -185,7 +185,7 @@ def evidence_against(
 
 
 def never_runs(state: BrokerState, want: Want) -> list[Reason]:
-    """What no machine that is large enough will ever meet, machine by machine; empty: one may."""
+    """Return what no large enough machine will ever meet, by machine; empty: one may."""
     key = state.matching.key(want)
     if key is None:
         return []
@@ -201,7 +201,7 @@ def never_runs(state: BrokerState, want: Want) -> list[Reason]:
 
 
 def why_unavailable(view: MachineView, now: Instant) -> Reason | None:
-    """Why a machine takes nothing at all; None: it does."""
+    """Return why a machine takes nothing at all; None: it does."""
     if view.is_away:
         return Reason(
             Rule.MACHINE_AWAY,

@@ -17,7 +17,7 @@ _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
 
 
 class AccountShare(NamedTuple):
-    """One account's standing. Shares and rates are fractions of 1."""
+    """The standing of one account. Shares and rates are fractions of 1."""
 
     account: Account
     right: float
@@ -27,16 +27,16 @@ class AccountShare(NamedTuple):
     share_wanted: float | None
     """Among the accounts that wait or run; None for others."""
     share_got: float | None
-    """Of the decayed charges of the accounts listed; None where there are none. Charges include
-    urgency and machine speed: who paid for haste got less real use than this says."""
+    """The part of the decayed charges of the accounts listed; None where there are none. Charges
+    include urgency and machine speed: who paid for haste got less real use than this says."""
     rate: float | None
-    """Of being drawn next; None where nothing waits."""
+    """The chance of being drawn next; None where nothing waits."""
     advance_s: float = 0.0
-    """What of the usage was paid for urgency, beyond the ordinary price."""
+    """The part of the usage that was paid for urgency, beyond the ordinary price."""
 
 
 def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
-    """All accounts that have used, run or want something, by name."""
+    """Return all accounts that have used, run or want something, by name."""
     accounts = sorted({*state.usage, *state.queues.accounts})
     usage = {account: state.usage.usage_s(account, now.wall_s) for account in accounts}
     groups = _group_standings(state, now.wall_s)

@@ -77,7 +77,7 @@ class Prefetcher:
 
     @property
     def is_due(self) -> bool:
-        """Whether someone might be chosen for a place."""
+        """Return whether someone might be chosen for a place."""
         return bool(self._places and self._state.queues.entries)
 
     def run(self, dice: DecisionRng, now: Instant) -> PassResult:
@@ -133,7 +133,7 @@ class Prefetcher:
         return usual_s is not None and usual_s <= SHORT_S
 
     def _is_nobodys(self, view: MachineView) -> bool:
-        """Whether what becomes free there is kept for nobody."""
+        """Return whether what becomes free there is kept for nobody."""
         reserved = self._state.reserved
         if self._state.backfill.passes_heads:
             return view.name not in reserved
@@ -208,7 +208,7 @@ class Prefetcher:
                 yield entry
 
     def _fits(self, kind: TaskClass, place: PrefetchSlot) -> bool:
-        """Whether a task of that kind may have the place when it is free."""
+        """Return whether a task of that kind may have the place when it is free."""
         key, view = kind.key, place.view
         return (
             key.resources.fits_in(place.resources)

@@ -32,7 +32,7 @@ from iriai.policy.placement.policy_api import (
 from iriai.policy.policy_error import PolicyError
 
 DECISIONS_MAX = 100_000
-"""Of one pass. A policy that decides more than that goes round in circles."""
+"""Decisions of one pass. A policy that decides more than that goes round in circles."""
 
 
 def planning_of(state: BrokerState) -> PlanDriver | None:
@@ -62,7 +62,7 @@ class PlanDriver:
 
     @property
     def wake_s(self) -> float | None:
-        """When the policy wants to be asked at the latest, on the steady clock."""
+        """Return when the policy wants to be asked at the latest, on the steady clock."""
         wake_s: object = getattr(self._source.policy, "wake_s", None)
         return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
 
@@ -85,7 +85,7 @@ class PlanDriver:
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
-        """Why a job waits, where `reasons` are those of the machines; the main one first."""
+        """Return why a job waits, where `reasons` are those of the machines; the main one first."""
         promise = self.promised.get(job)
         if self.mistake is not None:
             main = Reason(Rule.POLICY, "a policy without errors", self.mistake.message)
@@ -178,7 +178,7 @@ def _free(view: MachineView) -> Resources:
 
 
 class _View:
-    """What the policy is shown; see `policy.placement.policy_api.View`."""
+    """The view that the policy gets; see `policy.placement.policy_api.View`."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class _View:
 
 
 class _Machine:
-    """One machine; see `policy.placement.policy_api.PlannedMachine`."""
+    """A machine in the view; see `policy.placement.policy_api.PlannedMachine`."""
 
     __slots__ = ("_now_s", "_view")
 

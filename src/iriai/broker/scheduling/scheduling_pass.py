@@ -30,7 +30,7 @@ REDRAWS_MAX = 4
 another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
 the draw stands, though the chances were those of a task that costs less."""
 DRAW_WORK = 20
-"""What a draw and what comes of it count for, in looks at a machine: some 5 us each."""
+"""The cost of a draw and what comes of it, in looks at a machine: some 5 us each."""
 MISSES_MAX = 3
 """Accounts drawn of which nothing fits any more, before all are asked: that costs as much."""
 
@@ -49,7 +49,7 @@ class PassResult(NamedTuple):
 
     decisions: list[Decision]
     told: list[PromiseUpdate]
-    """What homes should hear of promised starts."""
+    """The promised starts that homes should receive."""
 
 
 class SchedulingPass:
@@ -112,7 +112,7 @@ class SchedulingPass:
         return self._serve_drawn() if shared is None else self._serve_first(shared)
 
     def _is_spent(self) -> bool:
-        """Whether it is time to leave the pass; counts one draw."""
+        """Return whether it is time to leave the pass; count one draw."""
         rooms = self._placement
         if rooms.work >= self._stop_at:
             return True
@@ -189,7 +189,7 @@ class SchedulingPass:
             drawing.replace(seat.contender)
 
     def _contends_with(self, seat: ContenderState, entry: QueuedJob) -> bool:
-        """Whether the draw stands, though the account may have been drawn with another task.
+        """Return whether the draw stands, though the account may have been drawn with another task.
 
         If its chances are smaller with this one, it stands as often as they are smaller.
         """
@@ -259,11 +259,11 @@ class SchedulingPass:
         return True
 
     def _may_start(self, queue: Queue) -> bool:
-        """Whether something of it may fit, or its first task may have a place kept."""
+        """Return whether something of it may fit, or its first task may have a place kept."""
         return bool(queue.mask & self._placement.mask()) or self._may_reserve(queue)
 
     def _may_reserve(self, queue: Queue) -> bool:
-        """Whether the queue's first task may have a place kept."""
+        """Return whether the queue's first task may have a place kept."""
         if queue.first is None or queue.held == self._heads.held:
             return False
         may_reserve = self._heads.may_reserve(queue.first.kind)

@@ -84,7 +84,7 @@ def _placed(
     profiles: list[tuple[MachineView, AvailabilityProfile]],
     now_s: float,
 ) -> float | None:
-    """When the first of its tasks starts; all of them take their places."""
+    """Return when the first of its tasks starts; all of them take their places."""
     resources = entry.want.resources
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):

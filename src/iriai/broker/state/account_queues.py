@@ -25,7 +25,7 @@ from iriai.protocol.messages.scheduling import Want
 
 
 class TaskClasses:
-    """All classes of waiting tasks."""
+    """The classes of all waiting tasks."""
 
     def __init__(self) -> None:
         self.shapes = ShapeIndex()
@@ -111,19 +111,19 @@ class QueueRules(NamedTuple):
 
     end_slack_s: float
     is_shared: bool
-    """Whether all wait in one queue, whoever they are."""
+    """True if all accounts wait in one queue."""
     is_capped: bool
-    """Whether cpus of each account have a cap."""
+    """True if cpus of each account have a cap."""
     tenant_of: Callable[[Account], str]
-    """Who an account counts as where a machine runs one task of each; see `TaskClassKey`."""
+    """The name an account counts as where a machine runs one task of each; see `TaskClassKey`."""
     matching: Matchmaking
-    """What jobs and machines ask of each other."""
+    """The requirements of jobs and machines."""
     turned_away: Callable[[Want], frozenset[str]]
     """Machines that do not run tasks of the user whose want it is."""
 
 
 class AccountQueues:
-    """All requests, by account."""
+    """The queues of all requests, by account."""
 
     def __init__(self, rules: QueueRules, could_ever_run: Callable[[TaskClass], bool]) -> None:
         self._rules = rules

@@ -195,7 +195,7 @@ class Contention:
         return self._chance(seat.contender) / self._chance(known)
 
     def is_within_burst(self, seat: ContenderState) -> bool:
-        """Whether the account may start its task though others wait."""
+        """Return whether the account may start its task though others wait."""
         if seat.is_within is None:
             running = self._usage.running_cpus(seat.account)
             # The rule never binds an account that runs nothing.

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from iriai.policy.matching.job_requirements import Demand
 
 FEW_MACHINES = 8
-"""So many with new room are looked at one by one; for more, the order of all open ones is used."""
+"""Machines with new room that are looked at one by one; for more, the order of all open ones is
+used."""
 FEW_OPEN = 64
-"""So many open machines, or machines that match, are looked at one by one."""
+"""Open machines, or machines that match, that are looked at one by one."""
 FEW_LINES = 6
 """Looking at each of so few is quicker than finding out first what may fit."""
 MASKS_MAX = 64
@@ -178,13 +179,13 @@ class Placement:
         return found
 
     def admits(self, view: MachineView, kind: TaskClass) -> bool:
-        """Whether a task of that kind may start on that machine now."""
+        """Return whether a task of that kind may start on that machine now."""
         return self.has_capacity(view, kind) and (
             not self._reserved or self.head_before(view, kind) is None
         )
 
     def has_capacity(self, view: MachineView, kind: TaskClass) -> bool:
-        """Whether it could start there if no place were kept for another."""
+        """Return whether it could start there if no place were kept for another."""
         key = kind.key
         return (
             view.is_open
@@ -225,7 +226,7 @@ class Placement:
         self._barren |= kind.bit
 
     def _waits_for(self, view: MachineView) -> bool:
-        """Whether a head could ever run there."""
+        """Return whether a head could ever run there."""
         capacity = view.calendar.capacity
         return any(head.resources.fits_in(capacity) for head in self._reserved.values())
 

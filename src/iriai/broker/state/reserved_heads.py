@@ -19,7 +19,7 @@ from iriai.policy.placement.calendar import OPEN_END_S, Slot
 from iriai.protocol.messages.scheduling import Want
 
 PROMISE_STEP_S = 1.0
-"""A promise is told again when it improves by at least this much; less is noise to a person."""
+"""The improvement from which a promise is sent again; less is noise to a person."""
 LOOKS_MAX = 16
 """Machines whose calendars are searched for the earliest place, in the order of their first ends.
 With more machines than that, a head may be promised a later start than the earliest; it moves when
@@ -35,7 +35,7 @@ class PromiseUpdate(NamedTuple):
     job: JobId
     machine: str
     start_in_s: float | None
-    """At the latest; None: nothing is promised (any more)."""
+    """The latest start; None: nothing is promised (any more)."""
 
 
 class ReservedHeads:
@@ -164,7 +164,7 @@ class ReservedHeads:
         self.updates.append(PromiseUpdate(head.job, head.machine, in_s))
 
     def _is_held(self, kind: TaskClass) -> bool:
-        """Whether a head holds a machine that the kind may run on."""
+        """Return whether a head holds a machine that the kind may run on."""
         views = (self._pool.views.get(machine) for machine in self.by_machine)
         return any(view and view.is_available and could_hold(kind, view) for view in views)
 
@@ -192,7 +192,7 @@ class ReservedHeads:
 
 
 def could_hold(kind: TaskClass, view: MachineView) -> bool:
-    """Whether a task of that kind could run there, as both say now, if nothing else did."""
+    """Return whether a task of that kind could run there, as both say now, if nothing else did."""
     if not kind.key.resources.fits_in(view.calendar.capacity):
         return False
     return kind.may_run_on(view.name)

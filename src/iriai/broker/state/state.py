@@ -95,7 +95,7 @@ class BrokerState:
 
     @property
     def may_start_something(self) -> bool:
-        """Whether a pass could come to anything now."""
+        """Return whether a pass could come to anything now."""
         return bool(self.reserved or (self.queues.entries and len(self.pool.open)))
 
     # --- what changes ----------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class BrokerState:
         return bool(tenant)
 
     def availability_changed(self, view: MachineView) -> None:
-        """Whether a machine takes anything may have changed."""
+        """Return whether a machine takes anything may have changed."""
         self.heads.changes += 1
         self.pool.grew(view)
 

@@ -51,7 +51,7 @@ class OffpeakPublisher:
 
     @property
     def next_s(self) -> float | None:
-        """When it must be said again; None: not without news."""
+        """Return when it must be said again; None: not without news."""
         return self._next_s
 
     def measured(self, idle: Idle) -> None:
@@ -101,12 +101,12 @@ class OffpeakPublisher:
 
 
 CPUS_MAX = 8_192
-"""Of one machine: four times as many as the largest has today."""
+"""The cpus of one machine: four times as many as the largest has today."""
 GPUS_MAX = 1_024
 MEMORY_BYTES_MAX = 1 << 50
 """A pebibyte."""
 SPEED_MAX = 100.0
-"""As `[machine] speed` has it."""
+"""The speed of a machine, as `[machine] speed` has it."""
 
 
 class ClaimedUse:
@@ -129,7 +129,7 @@ class ClaimedUse:
         self._bounds.know(machine, rows, now)
 
     def refuses_report(self, idle: Idle) -> bool:
-        """Whether no machine is as it says."""
+        """Return whether no machine is as it says."""
         if idle.machine == self._own:
             return False
         words = _impossible(idle)
@@ -161,7 +161,7 @@ class ClaimedUse:
         self._bounds.forget(machine)
 
     def drain_incidents(self) -> list[PeerNoticed]:
-        """What is to be said since the last call."""
+        """Return the incidents since the last call, and forget them."""
         return self._incidents.drain()
 
 

@@ -20,7 +20,7 @@ from iriai.policy.accounting.runtime_estimates import (
 )
 
 ROUNDING_S = 1e-3
-"""What sums of provisional charges may be off by: they are added to and taken from for days."""
+"""The error of sums of provisional charges: they are added to and taken from for days."""
 
 
 class _CounterKey(NamedTuple):
@@ -165,25 +165,25 @@ class UsageAccounts:
         return standing.settled.at(wall_s) + standing.provisional_s
 
     def advance_s(self, account: Account, wall_s: float) -> float:
-        """What of the account's usage was paid for urgency, on all machines."""
+        """Return the part of the account's usage that was paid for urgency, on all machines."""
         standing = self._accounts.get(account)
         advances = standing.advances.values() if standing else ()
         return sum(each.advance_at(wall_s) for each in advances)
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
-        """What a task of the account will be charged, by what is known; without its urgency."""
+        """Return the expected charge of a task of the account, without its urgency."""
         standing = self._accounts.get(account)
         mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
         return expected_charge(self._rule.rate(resources), limit_s, mean_s)
 
     def usual_s(self, account: Account) -> float | None:
-        """How long the account's tasks took lately; None: too few have ended."""
+        """Return how long the account's tasks took lately; None: too few have ended."""
         standing = self._accounts.get(account)
         sums = standing.sums if standing else RunSums()
         return sums.recent_s / sums.recent_runs if sums.recent_runs >= EARLY_RUNS else None
 
     def expected_left_s(self, key: Hashable) -> float:
-        """How much longer a running task is expected to run, at speed 1; 0: it has run longer."""
+        """Return how much longer a running task should run, at speed 1; 0: it has run longer."""
         run = self._runs.get(key)
         return run.remaining_s / max(1, run.cpus) if run else 0.0
 
